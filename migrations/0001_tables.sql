@@ -1,0 +1,209 @@
+-- The engine's tables and the functions that move a task between them.
+--
+-- Which state a task is in is a matter of which table its row is in, so the sets that are searched
+-- all the time stay small however many tasks have ended, and the large ones are only appended to:
+--
+--   task     what was asked for; inserted once and never changed
+--   ready    pending: may be claimed from run_at on
+--   parked   pending: waiting for its exclusive key
+--   running  claimed or running: owned by one replica under one claim id
+--   ended    completed, failed, cancelled or expired: appended
+--   attempt  attempts that did not end their task
+--   late     outcomes that were refused because their claim had been lost
+--
+-- Unqualified names: the migrator sets the search_path to the chosen schema, and every function
+-- keeps that path (`set search_path from current`).
+
+create sequence claim_id as bigint;
+
+create table task (
+  id              uuid primary key,
+  name            text not null,
+  queue           text not null,
+  priority        smallint not null,
+  run_at          timestamptz not null,
+  created_at      timestamptz not null default now(),
+  expires_at      timestamptz,
+  unique_key      text,
+  exclusive_key   text,
+  exclusive_limit smallint,
+  rate_key        text,
+  rate_limit      integer,
+  rate_per_ms     bigint,
+  input           json,          -- JSON null is stored as SQL null, as in results
+  metadata        json
+);
+
+create table ready (
+  task_id    uuid primary key,
+  queue      text not null,
+  priority   smallint not null,
+  run_at     timestamptz not null,
+  name       text not null,
+  attempt    smallint not null default 1,
+  failures   smallint not null default 0,
+  crashes    smallint not null default 0,
+  gated      boolean not null default false,
+  expires_at timestamptz
+);
+create index ready_order on ready (queue, priority, run_at, task_id);
+create index ready_expiry on ready (expires_at) where expires_at is not null;
+
+create table parked (
+  task_id       uuid primary key,
+  queue         text not null,
+  priority      smallint not null,
+  run_at        timestamptz not null,
+  name          text not null,
+  attempt       smallint not null,
+  failures      smallint not null,
+  crashes       smallint not null,
+  expires_at    timestamptz,
+  exclusive_key text not null
+);
+create index parked_order on parked (exclusive_key, priority, run_at, task_id);
+create index parked_expiry on parked (expires_at) where expires_at is not null;
+
+create table running (
+  claim_id            bigint primary key,
+  task_id             uuid not null unique,
+  replica_id          uuid not null,
+  state               text not null check (state in ('claimed', 'running')),
+  name                text not null,
+  queue               text not null,
+  priority            smallint not null,
+  run_at              timestamptz not null,
+  gated               boolean not null,
+  expires_at          timestamptz,
+  attempt             smallint not null,
+  failures            smallint not null,
+  crashes             smallint not null,
+  claimed_at          timestamptz not null,
+  started_at          timestamptz,
+  limited             boolean not null default false,
+  exclusive_key       text,
+  cancel_requested_at timestamptz,
+  cancel_force_at     timestamptz
+);
+create index running_replica on running (replica_id);
+create index running_exclusive on running (exclusive_key) where exclusive_key is not null;
+create index running_limited on running (queue) where limited;
+create index running_cancelled on running (cancel_force_at) where cancel_force_at is not null;
+
+create table ended (
+  task_id    uuid primary key,
+  state      text not null check (state in ('completed', 'failed', 'cancelled', 'expired')),
+  claim_id   bigint,
+  replica_id uuid,
+  attempt    smallint not null,
+  failures   smallint not null,
+  crashes    smallint not null,
+  claimed_at timestamptz,
+  started_at timestamptz,
+  ended_at   timestamptz not null,
+  result     json,
+  error      json
+);
+-- Appended in the order of time, which is what a BRIN needs: retention finds the old end for almost nothing.
+create index ended_age on ended using brin (ended_at) with (pages_per_range = 32, autosummarize = on);
+create index ended_trouble on ended (task_id) where state <> 'completed';
+
+create table attempt (
+  claim_id   bigint primary key,
+  task_id    uuid not null,
+  replica_id uuid not null,
+  attempt    smallint not null,
+  claimed_at timestamptz not null,
+  started_at timestamptz,
+  ended_at   timestamptz not null,
+  outcome    text not null check (outcome in ('completed', 'failed', 'cancelled', 'expired', 'snoozed', 'crashed', 'aborted', 'taken')),
+  result     json,
+  error      json
+);
+create index attempt_task on attempt (task_id);
+
+create table late (
+  id         bigint generated always as identity primary key,
+  claim_id   bigint not null,
+  task_id    uuid not null,
+  replica_id uuid not null,
+  outcome    text not null,
+  result     json,
+  error      json,
+  arrived_at timestamptz not null default now()
+);
+create index late_task on late (task_id);
+
+create table queue (
+  name            text primary key,
+  paused          boolean not null default false,
+  concurrency     integer check (concurrency >= 0),
+  rate_limit      integer check (rate_limit > 0),
+  rate_per_ms     bigint check (rate_per_ms > 0),
+  changed_at      timestamptz not null default now()
+);
+
+-- Every queue and priority that was ever used: a claim searches lane by lane, so that it can start each
+-- search where the last one ended instead of walking over what is already claimed.
+create table lane (
+  id       integer generated always as identity primary key,
+  queue    text not null,
+  priority smallint not null,
+  unique (queue, priority)
+);
+
+-- The last task with this unique key. Whether it still counts is judged when the next one arrives, so ending a
+-- task costs nothing here.
+create table unique_hold (
+  name    text not null,
+  key     text not null,
+  task_id uuid not null,
+  primary key (name, key)
+);
+create index unique_hold_task on unique_hold (task_id);
+
+-- One row per rate-limited thing. `spent_until`: when what was already spent will have been earned back (GCRA).
+-- `deferred_until`: the last moment to which a task without budget was put off, so that the next goes behind it.
+create table rate (
+  key            text primary key,
+  spent_until    timestamptz not null,
+  deferred_until timestamptz not null
+);
+
+create table definition (
+  name       text primary key,
+  settings   json not null,
+  changed_at timestamptz not null default now()
+);
+
+create table replica (
+  id         uuid primary key,
+  hostname   text not null,
+  pid        integer not null,
+  version    text not null,
+  started_at timestamptz not null default now(),
+  seen_at    timestamptz not null default now(),
+  status     text not null default 'online' check (status in ('online', 'draining', 'offline', 'dead')),
+  tasks      text[] not null,
+  queues     text[]
+);
+
+-- Two notice boards that lose nothing of value in a crash, hence unlogged. `bell`: a worker found this queue
+-- empty and wants to be told. `waiter`: somebody wants to be told how this task ends.
+create unlogged table bell (
+  queue text primary key,
+  armed boolean not null
+);
+create unlogged table waiter (
+  id       bigint generated always as identity primary key,
+  task_id  uuid not null,
+  since    timestamptz not null default now()
+);
+create index waiter_task on waiter (task_id);
+
+-- What must be true when a transaction commits (see commit_check_at_commit).
+create unlogged table commit_check (
+  id       bigint generated always as identity primary key,
+  claim_id bigint not null,
+  outcome  json
+);

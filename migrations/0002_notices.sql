@@ -1,0 +1,36 @@
+-- Telling workers and waiters that something happened. One channel, named like the schema; the payload is a
+-- word and its object: `ready <queue>`, `ended <task id>`, `changed <replica id>`.
+
+create function notify_all(p_word text, p_object text) returns void
+language sql set search_path from current
+as $$ select pg_notify(current_schema(), p_word || ' ' || p_object) $$;
+
+-- Wakes the workers of these queues, but only where one has said that it is idle, and only once until the
+-- next says so: a million single enqueues send a handful of notifications. Whoever finds the bell locked
+-- leaves it: the one who holds it is about to ring it. The bell `*` is that of workers who serve every queue.
+create function ring(p_queues text[]) returns void
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+as $$
+declare
+  v_queue text;
+begin
+  for v_queue in
+    select queue from bell where queue = any (p_queues || '*'::text) and armed for update skip locked
+  loop
+    update bell set armed = false where queue = v_queue;
+    perform notify_all('ready', v_queue);
+  end loop;
+end $$;
+
+-- The same from inside a transaction that may go on for long: it must not hold the bell until then, and whether a
+-- worker is idle when it commits cannot be known now. So it always notifies, once per queue and transaction.
+create function announce(p_queues text[]) returns void
+language sql set search_path from current
+as $$ select notify_all('ready', q) from unnest(p_queues) q $$;
+
+create function arm_bells(p_queues text[]) returns void
+language sql set search_path from current
+as $$
+  insert into bell (queue, armed) select distinct q, true from unnest(p_queues) q order by 1
+  on conflict (queue) do update set armed = true where not bell.armed
+$$;

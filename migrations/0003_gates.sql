@@ -1,0 +1,121 @@
+-- Exclusive keys and rate limits: what may hold back a task that is due.
+--
+-- A key's lock is held from the decision until commit by whoever claims (trying, never waiting) and by whoever
+-- frees (waiting, keys in order), so no task can be parked in the very moment in which its key becomes free.
+
+create function gate_lock_id(p_kind text, p_key text) returns bigint
+language sql stable set search_path from current
+as $$ select hashtextextended(current_schema() || '/' || p_kind || '/' || p_key, 0) $$;
+
+-- How many more may start now under `p_limit` per `p_per_ms`, at most `p_wanted`; takes them from the budget.
+create function take_rate(p_key text, p_limit integer, p_per_ms bigint, p_wanted integer) returns integer
+language plpgsql set search_path from current
+as $$
+declare
+  v_step    interval := make_interval(secs => p_per_ms / 1000.0 / p_limit);
+  v_per     interval := make_interval(secs => p_per_ms / 1000.0);
+  v_spent   timestamptz;
+  v_granted integer;
+begin
+  insert into rate (key, spent_until, deferred_until) values (p_key, now(), now()) on conflict (key) do nothing;
+  select greatest(spent_until, now()) into v_spent from rate where key = p_key for update;
+  v_granted := least(p_wanted, floor(extract(epoch from now() + v_per - v_spent) / extract(epoch from v_step))::integer);
+  if v_granted <= 0 then
+    return 0;
+  end if;
+  update rate set spent_until = v_spent + v_granted * v_step where key = p_key;
+  return v_granted;
+end $$;
+
+-- When a task without budget should ask again: one step behind the last one that was put off.
+create function defer_rate(p_key text, p_limit integer, p_per_ms bigint) returns timestamptz
+language sql set search_path from current
+as $$
+  update rate
+  set deferred_until = greatest(deferred_until, spent_until - make_interval(secs => p_per_ms / 1000.0), now())
+                       + make_interval(secs => p_per_ms / 1000.0 / p_limit)
+  where key = p_key
+  returning deferred_until
+$$;
+
+-- Of these locked rows of `ready`, those that may be claimed now. The others are moved out of the way, so that
+-- the next claim does not walk over them again: parked behind their key, put off by their rate, or expired.
+create function admit(p_rows tid[]) returns tid[]
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  v_row      record;
+  v_admitted tid[] := '{}';
+  v_keys     text[] := '{}';
+begin
+  for v_row in
+    select r.ctid as row_id, r.*, t.exclusive_key, t.exclusive_limit, t.rate_key, t.rate_limit, t.rate_per_ms
+    from ready r join task t on t.id = r.task_id
+    where r.ctid = any (p_rows)
+    order by r.run_at, r.task_id
+  loop
+    if v_row.expires_at <= now() then
+      perform end_pending(array[v_row.task_id], 'expired', json_build_object(
+        'code', 'TASK_EXPIRED', 'message', 'The task was not started before it expired at ' || v_row.expires_at || '.'));
+      continue;
+    end if;
+    if v_row.exclusive_key is not null then
+      continue when not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_row.exclusive_key));
+      if (select count(*) from running where exclusive_key = v_row.exclusive_key)
+         + cardinality(array_positions(v_keys, v_row.exclusive_key)) >= v_row.exclusive_limit then
+        delete from ready where ctid = v_row.row_id;
+        insert into parked (task_id, queue, priority, run_at, name, attempt, failures, crashes, expires_at, exclusive_key)
+        values (v_row.task_id, v_row.queue, v_row.priority, v_row.run_at, v_row.name, v_row.attempt, v_row.failures,
+                v_row.crashes, v_row.expires_at, v_row.exclusive_key);
+        continue;
+      end if;
+    end if;
+    if v_row.rate_key is not null then
+      continue when not pg_try_advisory_xact_lock(gate_lock_id('rate', v_row.rate_key));
+      if take_rate('key/' || v_row.rate_key, v_row.rate_limit, v_row.rate_per_ms, 1) = 0 then
+        update ready set run_at = defer_rate('key/' || v_row.rate_key, v_row.rate_limit, v_row.rate_per_ms)
+        where ctid = v_row.row_id;
+        continue;
+      end if;
+    end if;
+    v_admitted := v_admitted || v_row.row_id;
+    if v_row.exclusive_key is not null then
+      v_keys := v_keys || v_row.exclusive_key;
+    end if;
+  end loop;
+  return v_admitted;
+end $$;
+
+-- Lets as many parked tasks go as these keys have room for. Returns how many.
+create function unpark(p_keys text[]) returns integer
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+as $$
+declare
+  v_key    text;
+  v_room   integer;
+  v_freed  integer := 0;
+  v_queues text[];
+begin
+  for v_key in select distinct k from unnest(p_keys) k where k is not null order by k loop
+    perform pg_advisory_xact_lock(gate_lock_id('exclusive', v_key));
+    select t.exclusive_limit - (select count(*) from running where exclusive_key = v_key)
+    into v_room
+    from parked p join task t on t.id = p.task_id
+    where p.exclusive_key = v_key order by p.priority, p.run_at, p.task_id limit 1;
+    continue when coalesce(v_room, 0) <= 0;
+    with gone as (
+      delete from parked where ctid = any (array(
+        select ctid from parked where exclusive_key = v_key
+        order by priority, run_at, task_id limit v_room for update skip locked))
+      returning *
+    ), put as (
+      insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
+      select task_id, queue, priority, run_at, name, attempt, failures, crashes, true, expires_at from gone
+      returning queue
+    )
+    select array_agg(distinct queue), v_freed + count(*) into v_queues, v_freed from put;
+    perform ring(v_queues);
+  end loop;
+  return v_freed;
+end $$;

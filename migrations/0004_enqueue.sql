@@ -1,0 +1,260 @@
+-- Enqueueing. `p_tasks` is an array of
+--   { id, name, queue, priority, runAt | delayMs, expiresAt | expiresInMs, exclusiveKey, exclusiveLimit,
+--     rateKey, rateLimit, ratePerMs, uniqueKey, uniqueOver, uniqueForMs, onDuplicate, input, metadata }
+-- checked by the caller: the TypeScript client, or enqueue() below.
+
+create function task_state(p_task uuid) returns text
+language sql stable set search_path from current
+as $$
+  select coalesce(
+    (select state from ended where task_id = p_task),
+    (select state from running where task_id = p_task),
+    (select 'pending' from ready where task_id = p_task),
+    (select 'pending' from parked where task_id = p_task))
+$$;
+
+-- p_alone: this statement is a transaction of its own. p_id: the id that the (only) task gets instead of its own.
+create function insert_tasks(p_tasks json, p_alone boolean, p_id uuid default null) returns integer
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_nestloop = off
+as $$
+declare
+  v_put    integer;
+  v_queues text[];
+begin
+  with asked as materialized (
+    select x.*,
+      coalesce(x."runAt", now() + make_interval(secs => coalesce(x."delayMs", 0) / 1000.0)) as run_at,
+      coalesce(x."expiresAt", now() + make_interval(secs => x."expiresInMs" / 1000.0)) as expires_at
+    from json_to_recordset(p_tasks) as x (
+      id uuid, name text, queue text, priority smallint, "runAt" timestamptz, "delayMs" bigint, "expiresAt" timestamptz,
+      "expiresInMs" bigint, "uniqueKey" text, "exclusiveKey" text, "exclusiveLimit" smallint, "rateKey" text,
+      "rateLimit" integer, "ratePerMs" bigint, input json, metadata json)
+  ), put as (
+    -- The same id again is the same task again: a call that was repeated because its reply was lost.
+    insert into task (id, name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
+                      rate_key, rate_limit, rate_per_ms, input, metadata)
+    select coalesce(p_id, id), name, queue, priority, run_at, expires_at, "uniqueKey", "exclusiveKey", "exclusiveLimit",
+           "rateKey", "rateLimit", "ratePerMs", input, metadata
+    from asked
+    on conflict (id) do nothing
+    returning id, queue, priority, run_at, name, expires_at, exclusive_key, rate_key
+  ), waiting as (
+    insert into ready (task_id, queue, priority, run_at, name, gated, expires_at)
+    select id, queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at from put
+  ), used as materialized (
+    -- Due soon counts as due: an idle worker that is told looks when the next task is due, and is there in time.
+    select queue, priority, count(*) as tasks, bool_or(run_at <= now() + interval '10 seconds') as due from put group by queue, priority
+  ), new_lanes as (
+    -- Two who use a lane for the first time at once: the second waits for the first to commit. Skipping instead
+    -- would strand its tasks in an unknown lane if the first rolled back.
+    insert into lane (queue, priority) select queue, priority from used u
+    where not exists (select from lane l where l.queue = u.queue and l.priority = u.priority)
+    order by 1, 2
+    on conflict do nothing
+  ), new_queues as (
+    insert into queue (name) select distinct queue from used u
+    where not exists (select from queue q where q.name = u.queue)
+    order by 1
+    on conflict do nothing
+  )
+  select coalesce(sum(tasks), 0), array_agg(distinct queue) filter (where due) into v_put, v_queues from used;
+  if v_queues is null then
+    return v_put;
+  end if;
+  if p_alone then
+    perform ring(v_queues);
+  else
+    perform announce(v_queues);
+  end if;
+  return v_put;
+end $$;
+
+-- What becomes of a task whose unique key is taken by one that counts:
+--   keep     the old one stays, the new one is not enqueued
+--   replace  the old one, if it is still pending, gets the new one's input and time; else the new one is enqueued too
+--   refuse   the new one is not enqueued, and the caller is told
+-- Returns a row for each task that was not simply enqueued.
+create function enqueue_tasks(p_tasks json, p_keyed boolean, p_refuse_all boolean, p_alone boolean)
+returns table (ordinal integer, task_id uuid, outcome text)
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_task   record;
+  v_holder uuid;
+  v_state  text;
+  v_fresh  json[] := '{}';
+begin
+  if not p_keyed then
+    perform insert_tasks(p_tasks, p_alone);
+    return;
+  end if;
+  for v_task in
+    select e.value as body, e.ordinality::integer as place, x.*
+    from json_array_elements(p_tasks) with ordinality e
+    cross join lateral json_to_record(e.value) as x (
+      id uuid, name text, "uniqueKey" text, "uniqueOver" text[], "uniqueForMs" bigint, "onDuplicate" text)
+    -- In the order of the keys, so that two callers with the same keys wait for each other and never both ways.
+    order by x.name, x."uniqueKey" nulls first, e.ordinality
+  loop
+    if v_task."uniqueKey" is null or exists (select from task where id = v_task.id) then
+      v_fresh := v_fresh || v_task.body;
+      continue;
+    end if;
+    insert into unique_hold (name, key, task_id) values (v_task.name, v_task."uniqueKey", v_task.id) on conflict do nothing;
+    if found then
+      v_fresh := v_fresh || v_task.body;
+      continue;
+    end if;
+    select h.task_id into v_holder from unique_hold h where h.name = v_task.name and h.key = v_task."uniqueKey" for update;
+    v_state := task_state(v_holder);
+    if v_state is null and v_holder in (select (b ->> 'id')::uuid from unnest(v_fresh) b) then
+      v_state := 'pending';
+    end if;
+    if v_state is null
+       or v_state <> all (coalesce(v_task."uniqueOver", '{pending,claimed,running}'))
+       or exists (select from task t where t.id = v_holder
+                  and t.created_at + make_interval(secs => v_task."uniqueForMs" / 1000.0) <= now()) then
+      update unique_hold h set task_id = v_task.id where h.name = v_task.name and h.key = v_task."uniqueKey";
+      v_fresh := v_fresh || v_task.body;
+      continue;
+    end if;
+    if coalesce(v_task."onDuplicate", 'keep') = 'replace' then
+      if v_state = 'pending' and replace_pending(v_holder, v_task.body, p_alone) then
+        ordinal := v_task.place; task_id := v_holder; outcome := 'replaced';
+        return next;
+      else
+        update unique_hold h set task_id = v_task.id where h.name = v_task.name and h.key = v_task."uniqueKey";
+        v_fresh := v_fresh || v_task.body;
+      end if;
+      continue;
+    end if;
+    if v_task."onDuplicate" = 'refuse' and p_refuse_all then
+      raise exception 'unique key % of task % is taken by %', v_task."uniqueKey", v_task.name, v_holder
+        using errcode = 'EB002', detail = json_build_object('uniqueKey', v_task."uniqueKey", 'name', v_task.name, 'holder', v_holder);
+    end if;
+    ordinal := v_task.place; task_id := v_holder;
+    outcome := case v_task."onDuplicate" when 'refuse' then 'refused' else 'kept' end;
+    return next;
+  end loop;
+  perform insert_tasks(array_to_json(v_fresh), p_alone);
+end $$;
+
+-- Gives a pending task another input and time. False: it was claimed in the meantime.
+create function replace_pending(p_task uuid, p_body json, p_alone boolean) returns boolean
+language plpgsql set search_path from current
+as $$
+declare
+  v_task task;
+begin
+  perform from ready where task_id = p_task for update;
+  if not found then
+    perform from parked where task_id = p_task for update;
+    if not found then
+      return false;
+    end if;
+  end if;
+  delete from ready where task_id = p_task;
+  delete from parked where task_id = p_task;
+  delete from task where id = p_task returning * into v_task;
+  perform insert_tasks(json_build_array(p_body), p_alone, p_task);
+  update task set created_at = v_task.created_at where id = p_task;
+  return true;
+end $$;
+
+-- A time-ordered id (UUID version 7), for callers that bring none.
+create function new_task_id() returns uuid
+language sql volatile
+as $$
+  select encode(set_bit(set_bit(
+    overlay(uuid_send(gen_random_uuid()) placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6),
+    52, 1), 53, 1), 'hex')::uuid
+$$;
+
+-- A duration as the clients write it: milliseconds, or text such as '30s', '5m', '2h'.
+create function duration_ms(p_value jsonb) returns bigint
+language sql immutable
+as $$
+  select case jsonb_typeof(p_value)
+    when 'number' then (p_value #>> '{}')::numeric::bigint
+    else (extract(epoch from (p_value #>> '{}')::interval) * 1000)::bigint
+  end
+$$;
+
+-- For triggers and other languages: select enqueue('resize', '{"url": "…"}', '{"delay": "5m", "uniqueKey": "a"}').
+-- Returns the task's id; with onDuplicate keep, that of the task that was there already.
+create function enqueue(p_name text, p_input json default '{}', p_options jsonb default '{}') returns uuid
+language plpgsql set search_path from current
+as $$
+declare
+  c_known constant text[] := array['id', 'queue', 'priority', 'delay', 'runAt', 'expiresAt', 'expiresIn', 'uniqueKey',
+    'uniqueOver', 'uniqueFor', 'onDuplicate', 'debounce', 'exclusiveKey', 'exclusiveLimit', 'rateLimit', 'metadata'];
+  v_problems text[] := '{}';
+  v_settings json;
+  v_priority numeric;
+  v_id       uuid;
+  v_body     json;
+  v_given    record;
+  v_size     integer := coalesce(octet_length(p_input::text), 0);
+begin
+  p_options := coalesce(p_options, '{}');
+  select settings into v_settings from definition where name = p_name;
+  select array_agg(format('unknown option %L: use one of %s', k, array_to_string(c_known, ', ')))
+    into v_problems from jsonb_object_keys(p_options) k where k <> all (c_known);
+  v_problems := coalesce(v_problems, '{}');
+  if p_name is null or p_name !~ '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$' then
+    v_problems := v_problems || format('name %L: use 1 to 128 letters, digits or . _ : / -, starting with a letter or a digit', p_name);
+  end if;
+  if coalesce(p_options ->> 'queue', 'default') !~ '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$' then
+    v_problems := v_problems || format('queue %L: use 1 to 128 letters, digits or . _ : / -', p_options ->> 'queue');
+  end if;
+  if v_size > 1048576 then
+    v_problems := v_problems || format('input has %s bytes: at most 1048576 are allowed; store it elsewhere and pass a reference', v_size);
+  end if;
+  v_priority := coalesce(p_options ->> 'priority', v_settings ->> 'priority', '0')::numeric;
+  if v_priority <> trunc(v_priority) or v_priority not between -100 and 100 then
+    v_problems := v_problems || format('priority %s: use a whole number from -100 (first) to 100 (last)', v_priority);
+  end if;
+  if p_options ? 'delay' and p_options ? 'runAt' then
+    v_problems := v_problems || 'delay and runAt exclude each other'::text;
+  end if;
+  if p_options ? 'onDuplicate' and p_options ->> 'onDuplicate' not in ('keep', 'replace', 'refuse') then
+    v_problems := v_problems || format('onDuplicate %L: use keep, replace or refuse', p_options ->> 'onDuplicate');
+  end if;
+  if (p_options ?| array['onDuplicate', 'uniqueOver', 'uniqueFor', 'debounce']) and not p_options ? 'uniqueKey' then
+    v_problems := v_problems || 'onDuplicate, uniqueOver, uniqueFor and debounce need a uniqueKey'::text;
+  end if;
+  if p_options ? 'exclusiveLimit' and not p_options ? 'exclusiveKey' then
+    v_problems := v_problems || 'exclusiveLimit needs an exclusiveKey'::text;
+  end if;
+  if p_options ? 'rateLimit' and not (p_options -> 'rateLimit') ?& array['key', 'limit', 'per'] then
+    v_problems := v_problems || 'rateLimit: give key, limit and per'::text;
+  end if;
+  if cardinality(v_problems) > 0 then
+    raise exception 'task % was not enqueued: %', p_name, array_to_string(v_problems, '; ') using errcode = 'EB003';
+  end if;
+
+  v_id := coalesce((p_options ->> 'id')::uuid, new_task_id());
+  v_body := json_build_object(
+    'id', v_id, 'name', p_name,
+    'queue', coalesce(p_options ->> 'queue', v_settings ->> 'queue', 'default'),
+    'priority', v_priority::smallint,
+    'runAt', p_options -> 'runAt',
+    'delayMs', coalesce(duration_ms(p_options -> 'debounce'), duration_ms(p_options -> 'delay')),
+    'expiresAt', p_options -> 'expiresAt',
+    'expiresInMs', duration_ms(p_options -> 'expiresIn'),
+    'uniqueKey', p_options -> 'uniqueKey',
+    'uniqueOver', p_options -> 'uniqueOver',
+    'uniqueForMs', duration_ms(p_options -> 'uniqueFor'),
+    'onDuplicate', coalesce(p_options ->> 'onDuplicate', case when p_options ? 'debounce' then 'replace' end),
+    'exclusiveKey', p_options -> 'exclusiveKey',
+    'exclusiveLimit', case when p_options ? 'exclusiveKey' then coalesce((p_options ->> 'exclusiveLimit')::smallint, 1) end,
+    'rateKey', p_options #> '{rateLimit,key}',
+    'rateLimit', p_options #> '{rateLimit,limit}',
+    'ratePerMs', duration_ms(p_options #> '{rateLimit,per}'),
+    'input', p_input,
+    'metadata', p_options -> 'metadata');
+  for v_given in select e.task_id from enqueue_tasks(json_build_array(v_body), p_options ? 'uniqueKey', true, false) e loop
+    return v_given.task_id;
+  end loop;
+  return v_id;
+end $$;

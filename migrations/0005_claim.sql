@@ -1,0 +1,173 @@
+-- Claiming: from `ready` to `running`, in batches, each row under a claim id of its own.
+--
+-- The planner settings make the plan independent of statistics: a `ready` that was vacuumed while empty has
+-- statistics that say so, and a million rows loaded after that were once sorted whole for every claim.
+
+create type claim_row as (
+  claim_id bigint, task_id uuid, state text, name text, queue text, priority smallint, attempt smallint,
+  failures smallint, crashes smallint, run_at timestamptz, created_at timestamptz, lane_id integer,
+  input json, metadata json
+);
+
+create function claim_tasks(
+  p_replica       uuid,
+  p_names         text[],        -- the tasks this replica knows; others are left for one that does
+  p_queues        text[],        -- the queues it works on; null: all of them
+  p_room          integer[],     -- how many more it takes from each of p_queues; null elements: any number
+  p_run           integer,       -- how many start at once
+  p_prefetch      integer,       -- how many more are claimed ahead
+  p_cursor_lane   integer[],     -- where the last claim ended, lane by lane; lanes not named are searched whole
+  p_cursor_run_at timestamptz[],
+  p_cursor_task   uuid[]
+) returns setof claim_row
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  v_lane    record;
+  v_rows    tid[];
+  v_found   integer;
+  v_special boolean;
+  v_want    integer;
+  v_slot    integer;
+  v_claimed integer := 0;
+  v_total   integer := p_run + p_prefetch;
+  v_rounds  integer;
+begin
+  for v_lane in
+    select l.id, l.queue, l.priority, q.concurrency, q.rate_limit, q.rate_per_ms,
+           coalesce(p_cursor_run_at[array_position(p_cursor_lane, l.id)], '-infinity') as after_run_at,
+           coalesce(p_cursor_task[array_position(p_cursor_lane, l.id)], '00000000-0000-0000-0000-000000000000') as after_task
+    from lane l join queue q on q.name = l.queue
+    where not q.paused and (p_queues is null or l.queue = any (p_queues))
+    -- Among equals the order is drawn, so that a flooded queue does not starve the others.
+    order by l.priority, random()
+  loop
+    v_rounds := 0;
+    -- A round may be used up by rows that are held back; a few more rounds fill the batch all the same.
+    while v_claimed < v_total and v_rounds < 8 loop
+      v_rounds := v_rounds + 1;
+      v_want := v_total - v_claimed;
+      if p_queues is not null then
+        v_slot := array_position(p_queues, v_lane.queue);
+        v_want := least(v_want, p_room[v_slot]);
+      end if;
+      if v_lane.concurrency is not null then
+        -- Held until commit: two claims cannot both see the last free place.
+        perform from queue where name = v_lane.queue for update;
+        v_want := least(v_want, v_lane.concurrency - (select count(*) from running r where r.queue = v_lane.queue and r.limited));
+      end if;
+      exit when v_want <= 0;
+
+      select array_agg(picked.row_id), count(*), bool_or(picked.gated or picked.expires_at <= now())
+      into v_rows, v_found, v_special
+      from (
+        select r.ctid as row_id, r.gated, r.expires_at
+        from ready r
+        where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= now()
+          and (r.run_at, r.task_id) > (v_lane.after_run_at, v_lane.after_task)
+          and r.name = any (p_names)
+        order by r.run_at, r.task_id
+        limit v_want
+        for update skip locked
+      ) picked;
+      exit when v_found = 0;
+      if v_special then
+        v_rows := admit(v_rows);
+      end if;
+      if v_lane.rate_limit is not null and cardinality(v_rows) > 0 then
+        v_rows := v_rows[1 : take_rate('queue/' || v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms, cardinality(v_rows))];
+        v_special := v_special and cardinality(v_rows) > 0;
+      end if;
+      return query
+        with gone as (
+          delete from ready where ctid = any (v_rows) returning *
+        ), put as (
+          insert into running (claim_id, task_id, replica_id, state, name, queue, priority, run_at, gated, expires_at,
+                               attempt, failures, crashes, claimed_at, started_at, limited, exclusive_key)
+          select nextval('claim_id'), g.task_id, p_replica, case when g.place <= p_run - v_claimed then 'running' else 'claimed' end,
+                 g.name, g.queue, g.priority, g.run_at, g.gated, g.expires_at, g.attempt, g.failures, g.crashes,
+                 now(), case when g.place <= p_run - v_claimed then now() end, v_lane.concurrency is not null,
+                 case when g.gated then (select t.exclusive_key from task t where t.id = g.task_id) end
+          from (select *, row_number() over (order by gone.run_at, gone.task_id) as place from gone) g
+          returning *
+        )
+        select p.claim_id, p.task_id, p.state, p.name, p.queue, p.priority, p.attempt, p.failures, p.crashes,
+               p.run_at, t.created_at, v_lane.id, t.input, t.metadata
+        from put p join task t on t.id = p.task_id;
+      get diagnostics v_found = row_count;
+      v_claimed := v_claimed + v_found;
+      if p_queues is not null then
+        p_room[v_slot] := p_room[v_slot] - v_found;
+      end if;
+      exit when not v_special;
+    end loop;
+    exit when v_claimed >= v_total;
+  end loop;
+end $$;
+
+-- Claims of this replica that it does not know of: their claim was committed and the reply was lost.
+create function adopt_claims(p_replica uuid, p_known bigint[]) returns setof claim_row
+language sql set search_path from current
+as $$
+  select r.claim_id, r.task_id, r.state, r.name, r.queue, r.priority, r.attempt, r.failures, r.crashes,
+         r.run_at, t.created_at, l.id, t.input, t.metadata
+  from running r join task t on t.id = r.task_id left join lane l on l.queue = r.queue and l.priority = r.priority
+  where r.replica_id = p_replica and r.claim_id <> all (p_known)
+$$;
+
+-- From claimed to running. Durable before any of the task's code runs: that is what makes a claim that was
+-- never started safe to give back. Returns the claims that still hold.
+create function start_claims(p_claims bigint[]) returns setof bigint
+language sql set search_path from current
+as $$
+  update running set state = 'running', started_at = now()
+  where claim_id = any (p_claims) and state = 'claimed'
+  returning claim_id
+$$;
+
+-- From claimed back to ready, to the place it had: none of its code ran, so nothing was spent.
+create function release_claims(p_claims bigint[]) returns setof bigint
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+as $$
+declare
+  v_released bigint[];
+  v_keys     text[];
+  v_queues   text[];
+begin
+  with gone as (
+    delete from running where claim_id = any (p_claims) and state = 'claimed' returning *
+  ), put as (
+    insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
+    select task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at from gone
+  )
+  select array_agg(claim_id), array_agg(exclusive_key) filter (where exclusive_key is not null), array_agg(distinct queue)
+  into v_released, v_keys, v_queues from gone;
+  if v_keys is not null then
+    perform unpark(v_keys);
+  end if;
+  perform ring(v_queues);
+  return query select unnest(v_released);
+end $$;
+
+-- For a worker that found nothing: how long until a task of its kind is due, in milliseconds; null where none waits.
+create function next_due_ms(p_names text[], p_queues text[]) returns bigint
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+  v_lane record;
+  v_due  timestamptz;
+  v_next timestamptz;
+begin
+  for v_lane in
+    select l.queue, l.priority from lane l join queue q on q.name = l.queue
+    where not q.paused and (p_queues is null or l.queue = any (p_queues))
+  loop
+    select r.run_at into v_due from ready r
+    where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at > now() and r.name = any (p_names)
+    order by r.run_at, r.task_id limit 1;
+    v_next := least(v_next, v_due);
+  end loop;
+  return ceil(extract(epoch from v_next - clock_timestamp()) * 1000);
+end $$;

@@ -1,0 +1,171 @@
+-- Ending: whoever ends an attempt (worker, reaper, canceller, operator) ends it here.
+
+-- Tasks that were never claimed, or are not claimed now: cancelled or expired where they wait. Returns those it ended.
+create function end_pending(p_tasks uuid[], p_state text, p_error json) returns setof uuid
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+as $$
+begin
+  return query
+    with gone as (
+      delete from ready where task_id = any (p_tasks) returning task_id, attempt, failures, crashes
+    ), unparked as (
+      delete from parked where task_id = any (p_tasks) returning task_id, attempt, failures, crashes
+    )
+    insert into ended (task_id, state, attempt, failures, crashes, ended_at, error)
+    select task_id, p_state, attempt - 1, failures, crashes, now(), p_error
+    from (select * from gone union all select * from unparked) g
+    returning ended.task_id;
+  perform tell_waiters();
+end $$;
+
+-- Wakes those who wait for a task that has ended. The board is nearly always empty, so this nearly always is nothing.
+create function tell_waiters() returns void
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = on
+as $$
+begin
+  if exists (select from waiter) then
+    perform notify_all('ended', w.task_id::text)
+    from (select distinct task_id from waiter) w
+    where exists (select from ended e where e.task_id = w.task_id);
+  end if;
+end $$;
+
+-- Ends attempts, each only while its claim holds. `p_outcomes` is an array of
+--   { claim, task, to, outcome, delayMs, failures, crashes, replica, confirm, result, error }
+-- where `to` is the task's new state: an ended one, or `pending` for another attempt after delayMs.
+-- Returns only what was not done as asked:
+--   repeat    this very outcome was written before and the reply was lost
+--   late      the claim had been lost; the outcome is kept as late
+--   unparked  (no claim) a task that waited for an exclusive key was let go: look from the beginning again
+create function end_claims(p_claims bigint[], p_outcomes json) returns table (claim bigint, verdict text)
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_nestloop = off set enable_mergejoin = off
+as $$
+declare
+  v_ended  integer;
+  v_keys   text[];
+  v_queues text[];
+begin
+  with o as materialized (
+    select * from json_to_recordset(p_outcomes) as x (
+      claim bigint, "to" text, outcome text, "delayMs" bigint, failures smallint, crashes smallint, result json, error json)
+  ), gone as (
+    delete from running where claim_id = any (p_claims) returning *
+  ), finals as (
+    insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error)
+    select g.task_id, o."to", g.claim_id, g.replica_id, g.attempt, coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes),
+           g.claimed_at, g.started_at, now(), o.result, o.error
+    from gone g join o on o.claim = g.claim_id where o."to" <> 'pending'
+  ), again as (
+    insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
+    select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, o.result, o.error
+    from gone g join o on o.claim = g.claim_id where o."to" = 'pending'
+  ), back as (
+    insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
+    select g.task_id, g.queue, g.priority, now() + make_interval(secs => coalesce(o."delayMs", 0) / 1000.0), g.name,
+           g.attempt + 1, coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.gated, g.expires_at
+    from gone g join o on o.claim = g.claim_id where o."to" = 'pending'
+    returning queue, run_at
+  )
+  select (select count(*) from gone),
+         (select array_agg(exclusive_key) from gone where exclusive_key is not null),
+         (select array_agg(distinct queue) from back where run_at <= now() + interval '10 seconds')
+  into v_ended, v_keys, v_queues;
+
+  perform tell_waiters();
+  if v_keys is not null and unpark(v_keys) > 0 then
+    claim := null; verdict := 'unparked';
+    return next;
+  end if;
+  if v_queues is not null then
+    perform ring(v_queues);
+  end if;
+  if v_ended < cardinality(p_claims) then
+    return query select * from refuse_outcomes(p_outcomes);
+  end if;
+end $$;
+
+-- The outcomes among these whose claim neither holds now nor ended in this very way: kept, as late.
+create function refuse_outcomes(p_outcomes json) returns table (claim bigint, verdict text)
+language sql set search_path from current
+as $$
+  with o as materialized (
+    select x.* from json_to_recordset(p_outcomes) as x (
+      claim bigint, task uuid, replica uuid, "to" text, outcome text, confirm boolean, result json, error json)
+    -- What the caller's own transaction has just ended has this transaction's time and is not a repeat.
+    where not exists (select from ended e where e.task_id = x.task and e.claim_id = x.claim and e.xmin = pg_current_xact_id()::xid)
+      and not exists (select from attempt a where a.claim_id = x.claim and a.xmin = pg_current_xact_id()::xid)
+  ), judged as (
+    select o.*, exists (
+        select from ended e
+        where e.task_id = o.task and e.claim_id = o.claim
+          and (e.state = o."to" and e.result::text is not distinct from o.result::text and e.error::text is not distinct from o.error::text
+               or o.confirm and e.state = 'completed')
+      ) or exists (
+        select from attempt a
+        where a.claim_id = o.claim and a.outcome = o.outcome and a.error::text is not distinct from o.error::text
+      ) as is_repeat
+    from o
+  ), kept as (
+    insert into late (claim_id, task_id, replica_id, outcome, result, error)
+    select j.claim, j.task, j.replica, j.outcome, j.result, j.error from judged j where not j.is_repeat
+  )
+  select j.claim, case when j.is_repeat then 'repeat' else 'late' end from judged j
+$$;
+
+-- The rights of a transaction of the user's own: checked when it commits, not before, so that a process that
+-- is paused in the middle of it does not keep a lock on its claim, and recovery need not wait for it.
+create function check_at_commit() returns trigger
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+as $$
+begin
+  delete from commit_check where id = new.id;
+  if new.outcome is null then
+    perform from running where claim_id = new.claim_id and state = 'running' for share;
+    if not found then
+      raise exception 'claim % no longer holds: the transaction that it guards must not commit', new.claim_id using errcode = 'EB001';
+    end if;
+    return null;
+  end if;
+  if exists (select from end_claims(array[new.claim_id], json_build_array(new.outcome)) e where e.verdict in ('late', 'repeat')) then
+    raise exception 'claim % no longer holds: its task cannot be completed by this transaction', new.claim_id using errcode = 'EB001';
+  end if;
+  return null;
+end $$;
+
+create constraint trigger commit_check_at_commit after insert on commit_check
+deferrable initially deferred for each row execute function check_at_commit();
+
+-- Called inside the user's transaction: fails at once where the claim is lost already, and again at commit.
+create function guard_claim(p_claim bigint, p_outcome json) returns void
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+as $$
+begin
+  perform from running where claim_id = p_claim and state = 'running';
+  if not found then
+    raise exception 'claim % no longer holds', p_claim using errcode = 'EB001';
+  end if;
+  insert into commit_check (claim_id, outcome) values (p_claim, p_outcome);
+end $$;
+
+-- Ends these claims all in the same way, whoever holds them, where they are (still) in p_state. Returns their tasks.
+create function end_alike(p_claims bigint[], p_state text, p_to text, p_outcome text, p_error json) returns setof uuid
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+as $$
+declare
+  v_claims   bigint[];
+  v_tasks    uuid[];
+  v_outcomes json;
+begin
+  with held as materialized (
+    select claim_id, task_id, replica_id from running
+    where claim_id = any (p_claims) and state = p_state order by claim_id for update
+  )
+  select array_agg(claim_id), array_agg(task_id),
+         json_agg(json_build_object('claim', claim_id, 'task', task_id, 'replica', replica_id, 'to', p_to, 'outcome', p_outcome, 'error', p_error))
+  into v_claims, v_tasks, v_outcomes from held;
+  if v_claims is not null then
+    perform end_claims(v_claims, v_outcomes);
+  end if;
+  return query select unnest(v_tasks);
+end $$;

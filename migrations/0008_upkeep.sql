@@ -1,0 +1,63 @@
+-- What is put right without anybody asking, in small batches. One at a time: whoever finds another at it leaves it.
+
+-- Tasks in idle or paused queues expire too, not only those that a claim meets.
+create function expire_pending(p_batch integer) returns integer
+language sql set search_path from current
+as $$
+  select count(*)::integer from end_pending(
+    array(select task_id from ready where expires_at <= now() order by expires_at limit p_batch for update skip locked)
+    || array(select task_id from parked where expires_at <= now() order by expires_at limit p_batch for update skip locked),
+    'expired', json_build_object('code', 'TASK_EXPIRED', 'message', 'The task was not started before its time ran out.'))
+$$;
+
+-- A task whose worker was told to cancel it, and neither did nor said anything until the grace and a margin were over.
+create function force_cancels(p_margin_ms bigint, p_batch integer) returns integer
+language sql set search_path from current
+as $$
+  select count(*)::integer from end_alike(
+    array(select claim_id from running where cancel_force_at < now() - make_interval(secs => p_margin_ms / 1000.0)
+          order by cancel_force_at limit p_batch),
+    'running', 'cancelled', 'cancelled',
+    json_build_object('code', 'TASK_CANCELLED', 'message', 'Cancelled by request; its worker did not confirm it within the grace.'))
+$$;
+
+-- The record of ended tasks: no older than p_max_age_ms, no more than p_max_count. Null: no such limit.
+create function purge_ended(p_max_age_ms bigint, p_max_count bigint, p_batch integer) returns integer
+language plpgsql set search_path from current set enable_seqscan = off
+as $$
+declare
+  v_last uuid;
+  v_gone uuid[] := '{}';
+begin
+  if p_max_age_ms is not null then
+    v_gone := array(select task_id from ended where ended_at < now() - make_interval(secs => p_max_age_ms / 1000.0) limit p_batch);
+  end if;
+  if p_max_count is not null and cardinality(v_gone) < p_batch then
+    select task_id into v_last from ended order by task_id desc offset p_max_count limit 1;
+    v_gone := v_gone || array(select task_id from ended where task_id <= v_last order by task_id limit p_batch - cardinality(v_gone));
+  end if;
+  v_gone := array(select task_id from ended where task_id = any (v_gone) for update skip locked);
+  delete from unique_hold where task_id = any (v_gone);
+  delete from late where task_id = any (v_gone);
+  delete from attempt where task_id = any (v_gone);
+  delete from ended where task_id = any (v_gone);
+  delete from task where id = any (v_gone);
+  return cardinality(v_gone);
+end $$;
+
+create function run_upkeep(p_max_age_ms bigint, p_max_count bigint, p_batch integer)
+returns table (expired integer, unparked integer, cancelled integer, purged integer)
+language plpgsql set search_path from current
+as $$
+begin
+  if not pg_try_advisory_xact_lock(gate_lock_id('service', 'upkeep')) then
+    return;
+  end if;
+  expired := expire_pending(p_batch);
+  -- Parked behind a task that was let go in a queue where nobody works: let another go.
+  unparked := unpark(array(select exclusive_key from (select distinct exclusive_key from parked) k order by random() limit p_batch));
+  cancelled := force_cancels(5000, p_batch);
+  purged := purge_ended(p_max_age_ms, p_max_count, p_batch);
+  delete from waiter where since < now() - interval '1 day';
+  return next;
+end $$;

@@ -1,0 +1,123 @@
+/**
+ * A small vocabulary for checking options once, at the edge: each check returns the value it understood or notes a
+ * problem, and `checkOptions` runs a table of them, so that all problems of a call come out together.
+ */
+import { durationMs } from "./duration.ts";
+import { nearestKey } from "./nearest-key.ts";
+import type { Problems } from "./problems.ts";
+
+export type Check<T> = (value: unknown, path: string, problems: Problems) => T | undefined;
+export type Checked<S> = { [K in keyof S]?: S[K] extends Check<infer T> ? T | undefined : never };
+
+/** Every known key through its check; unknown keys are problems, with the nearest known one. Keys that are undefined are left out. */
+export function checkOptions<S extends Record<string, Check<unknown>>>(
+  options: unknown,
+  shape: S,
+  at: { path: string; problems: Problems },
+): Checked<S> {
+  const checked: Record<string, unknown> = {};
+  if (options === undefined) return checked as Checked<S>;
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    at.problems.add(at.path, `must be an object, not ${describe(options)}`);
+    return checked as Checked<S>;
+  }
+  for (const [key, value] of Object.entries(options)) {
+    const check = Object.hasOwn(shape, key) ? shape[key] : undefined;
+    const path = at.path === "" ? key : `${at.path}.${key}`;
+    if (!check) at.problems.add(path, unknownKey(key, Object.keys(shape)));
+    else if (value !== undefined) checked[key] = check(value, path, at.problems);
+  }
+  return checked as Checked<S>;
+}
+
+export function unknownKey(key: string, known: readonly string[]): string {
+  const nearest = nearestKey(key, known);
+  return `there is no such option${nearest ? `; did you mean "${nearest}"?` : `; known are ${known.join(", ")}`}`;
+}
+
+export const anything: Check<unknown> = (value) => value;
+
+export const isBoolean: Check<boolean> = (value, path, problems) => {
+  if (typeof value === "boolean") return value;
+  problems.add(path, `must be true or false, not ${describe(value)}`);
+  return undefined;
+};
+
+export function isInteger(range: { min: number; max: number }): Check<number> {
+  return (value, path, problems) => {
+    if (Number.isInteger(value) && (value as number) >= range.min && (value as number) <= range.max)
+      return value as number;
+    problems.add(path, `must be a whole number from ${range.min} to ${range.max}, not ${describe(value)}`);
+    return undefined;
+  };
+}
+
+/** Durations come out in milliseconds. */
+export function isDuration(range: { minMs: number; maxMs: number }): Check<number> {
+  return (value, path, problems) => {
+    const ms = durationMs(value);
+    if (ms !== undefined && ms >= range.minMs && ms <= range.maxMs) return ms;
+    const bounds = `from ${range.minMs} to ${range.maxMs} ms`;
+    problems.add(path, `must be a duration ${bounds}, such as 1500 or "30s", not ${describe(value)}`);
+    return undefined;
+  };
+}
+
+export function isText(rule: { max: number; pattern?: RegExp; hint?: string }): Check<string> {
+  return (value, path, problems) => {
+    const fits =
+      typeof value === "string" &&
+      value.length > 0 &&
+      value.length <= rule.max &&
+      !value.includes("\0") &&
+      (!rule.pattern || rule.pattern.test(value));
+    if (fits) return value;
+    problems.add(path, `must be ${rule.hint ?? `text of 1 to ${rule.max} characters`}, not ${describe(value)}`);
+    return undefined;
+  };
+}
+
+export function isOneOf<const T extends string>(allowed: readonly T[]): Check<T> {
+  return (value, path, problems) => {
+    if (allowed.includes(value as T)) return value as T;
+    const nearest = typeof value === "string" ? nearestKey(value, allowed) : undefined;
+    const hint = nearest ? `; did you mean "${nearest}"?` : "";
+    problems.add(path, `must be ${allowed.map((a) => `"${a}"`).join(" or ")}, not ${describe(value)}${hint}`);
+    return undefined;
+  };
+}
+
+export function isListOf<T>(check: Check<T>): Check<T[]> {
+  return (value, path, problems) => {
+    if (!Array.isArray(value) || value.length === 0) {
+      problems.add(path, `must be a list with at least one entry, not ${describe(value)}`);
+      return undefined;
+    }
+    return value.map((entry, index) => check(entry, `${path}[${index}]`, problems)) as T[];
+  };
+}
+
+/** A moment: a Date, or text that names one exactly (ISO 8601). Comes out as ISO text. */
+export const isInstant: Check<string> = (value, path, problems) => {
+  const date = value instanceof Date ? value : typeof value === "string" ? new Date(value) : undefined;
+  if (date && !Number.isNaN(date.getTime())) return date.toISOString();
+  problems.add(path, `must be a Date or an ISO 8601 time, not ${describe(value)}`);
+  return undefined;
+};
+
+export const isFunction: Check<(...args: never[]) => unknown> = (value, path, problems) => {
+  if (typeof value === "function") return value as (...args: never[]) => unknown;
+  problems.add(path, `must be a function, not ${describe(value)}`);
+  return undefined;
+};
+
+export function isOptions<S extends Record<string, Check<unknown>>>(shape: S): Check<Checked<S>> {
+  return (value, path, problems) => checkOptions(value, shape, { path, problems });
+}
+
+/** A value as it should appear in a message: short, and never a dump. */
+export function describe(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
+  if (value === null || typeof value !== "object") return String(value);
+  return Array.isArray(value) ? `a list of ${value.length}` : "an object";
+}

@@ -1,0 +1,98 @@
+/** The options of `Everbeat.open`, checked once. */
+import type pg from "pg";
+import type { Logger, LogLevel } from "../log.ts";
+import { type Check, checkOptions, describe, isBoolean, isDuration, isInteger, isOneOf, isText } from "./checks.ts";
+import type { Duration } from "./duration.ts";
+import { Problems } from "./problems.ts";
+
+export type DatabaseOption = string | { urls: readonly string[]; role?: "primary" | "any" } | pg.Pool;
+
+export interface OpenOptions {
+  /** A URL (several hosts are fine), a list of URLs of which the primary is used, or a `pg` Pool of yours. Default: DATABASE_URL, else an embedded PostgreSQL. */
+  database?: DatabaseOption;
+  /** The schema that holds everything (default "everbeat"). */
+  schema?: string;
+  /** Bring the schema up to date on opening (default true). Without it, an outdated schema is refused. */
+  migrate?: boolean;
+  /** Connections in the pool (default 10). */
+  poolSize?: number;
+  /** The folder of the embedded PostgreSQL (default ".everbeat" in the current folder, or EVERBEAT_FOLDER). */
+  folder?: string;
+  /** The largest input, metadata or result, in bytes as JSON (default 1 MiB). */
+  maxJsonBytes?: number;
+  /** How long a cancelled task may take to stop before it is ended for it (default 10 s). */
+  cancelGrace?: Duration;
+  /** Where logs go: a logger such as pino, or a level for JSON lines on standard error (default "info"). */
+  log?: Logger | LogLevel;
+  /** Told about long steps, such as the first start of the embedded server. */
+  onProgress?: (message: string) => void;
+}
+
+export interface OpenSettings {
+  readonly database: DatabaseOption | undefined;
+  readonly schema: string;
+  readonly migrate: boolean;
+  readonly poolSize: number;
+  readonly folder: string | undefined;
+  readonly maxJsonBytes: number;
+  readonly cancelGraceMs: number;
+  readonly log: Logger | LogLevel;
+  readonly onProgress: ((message: string) => void) | undefined;
+}
+
+const LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
+
+const isDatabase: Check<DatabaseOption> = (value, path, problems) => {
+  if (typeof value === "string" && value !== "") return value;
+  const object = value as { urls?: unknown; connect?: unknown } | null;
+  if (typeof object === "object" && (Array.isArray(object?.urls) || typeof object?.connect === "function"))
+    return value as DatabaseOption;
+  problems.add(path, `must be a URL, { urls: [...] } or a pg Pool, not ${describe(value)}`);
+  return undefined;
+};
+
+const isLog: Check<Logger | LogLevel> = (value, path, problems) => {
+  if (typeof value === "object" && value !== null && typeof (value as Logger).info === "function")
+    return value as Logger;
+  return isOneOf(LEVELS)(value, path, problems);
+};
+
+const isCallback: Check<(message: string) => void> = (value, path, problems) => {
+  if (typeof value === "function") return value as (message: string) => void;
+  problems.add(path, `must be a function, not ${describe(value)}`);
+  return undefined;
+};
+
+const SHAPE = {
+  database: isDatabase,
+  // It is also the name of the notification channel, hence the length.
+  schema: isText({
+    max: 60,
+    pattern: /^[a-z_][a-z0-9_]*$/,
+    hint: "1 to 60 lower-case letters, digits or _, not starting with a digit",
+  }),
+  migrate: isBoolean,
+  poolSize: isInteger({ min: 2, max: 1_000 }),
+  folder: isText({ max: 4_000 }),
+  maxJsonBytes: isInteger({ min: 1_024, max: 256 * 1_048_576 }),
+  cancelGrace: isDuration({ minMs: 0, maxMs: 86_400_000 }),
+  log: isLog,
+  onProgress: isCallback,
+};
+
+export function checkOpen(options: OpenOptions | undefined): OpenSettings {
+  const problems = new Problems();
+  const given = checkOptions(options, SHAPE, { path: "", problems });
+  problems.throwIfAny("Everbeat.open");
+  return Object.freeze({
+    database: given.database,
+    schema: given.schema ?? "everbeat",
+    migrate: given.migrate ?? true,
+    poolSize: given.poolSize ?? 10,
+    folder: given.folder,
+    maxJsonBytes: given.maxJsonBytes ?? 1_048_576,
+    cancelGraceMs: given.cancelGrace ?? 10_000,
+    log: given.log ?? "info",
+    onProgress: given.onProgress,
+  });
+}

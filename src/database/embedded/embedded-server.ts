@@ -1,0 +1,78 @@
+// The embedded PostgreSQL of a project: started by the first process that joins, shared by all, stopped after the last.
+//
+//   process ──join──▶ connects? ──yes──▶ presence lock ──▶ joined ──close, exit or SIGKILL──▶ session ends
+//                        │ no                                                                     │
+//                        ▼                                                                        ▼
+//              make the database, start it                                   keeper: nobody left for the linger? stop
+//
+// PostgreSQL does all the coordination: its interlock on the data folder admits one server, a session's locks say who
+// is here, and the end of a session, however the process ended, says who has left. No process id is ever tested.
+import { lchown, mkdir, rm, stat } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { explainFileError } from "./explain-failure.ts";
+import { lingerFrom } from "./keeper-process.ts";
+import { becomePresent } from "./presence.ts";
+import { serverFiles } from "./server-files.ts";
+
+export { describeEmbeddedServer, type EmbeddedServerDescription } from "./describe-server.ts";
+export { stopEmbeddedServer } from "./stop-server.ts";
+
+export interface EmbeddedServer {
+  /** postgres://everbeat:PASSWORD@127.0.0.1:PORT/everbeat */
+  readonly url: string;
+  readonly version: string;
+  readonly dataFolder: string;
+  /** It was running before we came. */
+  readonly adopted: boolean;
+  /** Leaves. The server stops a moment after the last one has left. */
+  close(): Promise<void>;
+}
+
+export interface JoinOptions {
+  /** Where the database lives, for example `<project>/.everbeat`. */
+  readonly folder: string;
+  readonly onProgress?: (message: string) => void;
+  /** How long the server stays after the last one has left; EVERBEAT_EMBEDDED_LINGER_MS, or 2 s. */
+  readonly lingerMs?: number;
+}
+
+export async function joinEmbeddedServer(options: JoinOptions): Promise<EmbeddedServer> {
+  const folder = resolve(options.folder);
+  try {
+    await makeFolder(folder);
+    await rm(serverFiles(folder).stopped, { force: true });
+  } catch (error) {
+    throw explainFileError(error, folder);
+  }
+  const presence = await becomePresent({
+    folder,
+    lingerMs: lingerFrom(options.lingerMs),
+    onProgress: options.onProgress ?? (() => {}),
+  });
+  const { version, dataFolder, startedHere } = presence.reached;
+  return {
+    get url() {
+      const { password, port } = presence.reached;
+      return `postgres://everbeat:${password}@127.0.0.1:${port}/everbeat`;
+    },
+    version,
+    dataFolder,
+    adopted: !startedHere,
+    close: () => presence.close(),
+  };
+}
+
+/** Root, in the project of an ordinary user (sudo, a container), makes a folder that stays that user's. */
+async function makeFolder(folder: string): Promise<void> {
+  const parent = dirname(folder);
+  await mkdir(parent, { recursive: true });
+  try {
+    await mkdir(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
+    throw error;
+  }
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = await stat(parent);
+  await lchown(folder, uid, gid);
+}

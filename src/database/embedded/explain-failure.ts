@@ -1,0 +1,57 @@
+// Turns what the operating system or PostgreSQL said into the error that tells the user what to do. Pure.
+import type { EverbeatError } from "../../errors.ts";
+import {
+  EmbeddedBinariesUnusableError,
+  EmbeddedDiskFullError,
+  EmbeddedFolderNotWritableError,
+  EmbeddedFolderOfAnotherUserError,
+  EmbeddedInitialisationError,
+  EmbeddedServerRefusedError,
+  EmbeddedUserUnnamedError,
+} from "./embedded-errors.ts";
+
+/** Reasons to simply try again: another server has the folder or had it a moment ago, or took the port first. */
+const PASSING_OBSTACLES = [
+  /lock file "[^"]*" already exists/,
+  /pre-existing shared memory block .* is still in use/,
+  /could not bind [^\n]*: Address already in use/,
+];
+
+export function passingObstacle(output: string): string | undefined {
+  for (const pattern of PASSING_OBSTACLES) {
+    const found = pattern.exec(output);
+    if (found !== null) return found[0];
+  }
+  return undefined;
+}
+
+export function explainRefusedStart(output: string, place: { dataFolder: string; logFile: string }): EverbeatError {
+  if (/No space left on device/.test(output)) return new EmbeddedDiskFullError(place.dataFolder);
+  if (/has wrong ownership|Permission denied/.test(output))
+    return new EmbeddedFolderOfAnotherUserError(place.dataFolder);
+  if (/Read-only file system/.test(output)) return new EmbeddedFolderNotWritableError(place.dataFolder);
+  return explainProgram("postgres", output) ?? new EmbeddedServerRefusedError(place.logFile, output);
+}
+
+export function explainInitialisation(output: string, folder: string): EverbeatError {
+  if (/No space left on device/.test(output)) return new EmbeddedDiskFullError(folder);
+  if (/Read-only file system|Permission denied/.test(output)) return new EmbeddedFolderNotWritableError(folder);
+  if (/could not look up effective user ID/.test(output)) return new EmbeddedUserUnnamedError(output);
+  return explainProgram("initdb", output) ?? new EmbeddedInitialisationError(folder, output);
+}
+
+function explainProgram(program: string, output: string): EverbeatError | undefined {
+  const cannotRun = /error while loading shared libraries|Library not loaded|version `\w+_[\d.]+' not found|ENOENT/;
+  return cannotRun.test(output) ? new EmbeddedBinariesUnusableError(program, output) : undefined;
+}
+
+/** A file in the place of a folder shows as ENOTDIR or EEXIST, a folder that cannot hold any, like /proc, as ENOENT. */
+const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ENOTDIR", "EEXIST", "ENOENT"]);
+
+/** An error of our own file operations in `folder`; anything that is not about the folder comes back as it was. */
+export function explainFileError(error: unknown, folder: string): unknown {
+  const code = (error as NodeJS.ErrnoException | undefined)?.code;
+  if (code === "ENOSPC" || code === "EDQUOT") return new EmbeddedDiskFullError(folder, { cause: error });
+  if (code !== undefined && NOT_WRITABLE.has(code)) return new EmbeddedFolderNotWritableError(folder, { cause: error });
+  return error;
+}

@@ -1,0 +1,59 @@
+// Starts the keeper, the process that stops the server after the last one has left.
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { parse } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Client } from "pg";
+import { isKept } from "./coordination-sql.ts";
+import { EmbeddedKeeperMissingError } from "./embedded-errors.ts";
+import { openLog } from "./server-log.ts";
+
+const DEFAULT_LINGER_MS = 2_000;
+
+/** How long the server stays after the last one has left: the next command of a person or a script finds it warm. */
+export function lingerFrom(option: number | undefined): number {
+  return option ?? Number(process.env["EVERBEAT_EMBEDDED_LINGER_MS"] ?? DEFAULT_LINGER_MS);
+}
+
+export interface Keeping {
+  readonly folder: string;
+  readonly lingerMs: number;
+}
+
+/** A keeper too many finds the lock taken and leaves, so it is safe for several to do this at once. */
+export async function ensureKeeper(client: Client, keeping: Keeping): Promise<void> {
+  if (await isKept(client)) return;
+  const log = await openLog(keeping.folder);
+  try {
+    spawnKeeper(keeping, log.fd);
+  } finally {
+    await log.close();
+  }
+}
+
+/** Done in one breath with what it is to look after: there is no moment in which a kill leaves one without the other. */
+export function spawnKeeper({ folder, lingerMs }: Keeping, logFd: number): void {
+  const script = keeperScript();
+  if (!existsSync(script)) throw new EmbeddedKeeperMissingError(script);
+  const child = spawn(process.execPath, [script, folder, String(lingerMs)], {
+    cwd: parse(script).root,
+    env: keeperEnvironment(),
+    // It outlives us, however we end, and no Ctrl-C in our terminal reaches it.
+    detached: true,
+    stdio: ["ignore", logFd, logFd],
+  });
+  child.once("error", () => {}); // The next look finds no keeper and tries again.
+  child.unref();
+}
+
+/** Run from sources (in our own tests), the keeper is the compiled one: plain Node cannot run TypeScript. */
+function keeperScript(): string {
+  const script = import.meta.url.endsWith(".ts") ? "../../../dist/database/embedded/keeper.js" : "./keeper.js";
+  return fileURLToPath(new URL(script, import.meta.url));
+}
+
+/** Loaders, inspectors and coverage are meant for the caller, not for a process that outlives it. */
+function keeperEnvironment(): NodeJS.ProcessEnv {
+  const { NODE_OPTIONS: _options, NODE_V8_COVERAGE: _coverage, NODE_CHANNEL_FD: _channel, ...kept } = process.env;
+  return kept;
+}

@@ -1,0 +1,99 @@
+// The keeper: a process of its own that starts the server again after a crash, and stops it after the last one left.
+//
+// There is one per server, by an advisory lock. Nothing depends on it for safety: when it is killed, any joined process
+// starts another, and when it stops the server just as someone joins, they start the server again.
+import { performance } from "node:perf_hooks";
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  allowPresence,
+  isAnyoneConnected,
+  KEEPER_NAME,
+  tryToBecomeKeeper,
+  tryToForbidPresence,
+} from "./coordination-sql.ts";
+import { EmbeddedServerStoppedError } from "./embedded-errors.ts";
+import type { Keeping } from "./keeper-process.ts";
+import { reachServer } from "./reach-server.ts";
+import { type ServerConnection, tryToConnect } from "./server-connection.ts";
+import { shutDown } from "./shut-down.ts";
+
+/** What ended a watch: nobody is left, the server is gone under us, or it waits for everyone to leave (SIGTERM). */
+type WatchEnd = "deserted" | "lost" | "closing";
+
+const CLOSING_LOOK_INTERVAL_MS = 2_000;
+
+async function keep(keeping: Keeping): Promise<void> {
+  for (;;) {
+    const connection = await comeBack(keeping);
+    if (connection === undefined || !(await tryToBecomeKeeper(connection.client))) return;
+    const end = await watch(connection, keeping);
+    if (end === "lost") continue;
+    const hasStopped = await tryToStop(connection, keeping);
+    if (hasStopped && end === "deserted") return;
+  }
+}
+
+/** Can fail for a while: `npm ci` takes PostgreSQL's programs away and brings them back. */
+async function tryToStop({ client, dataFolder }: ServerConnection, { folder, lingerMs }: Keeping): Promise<boolean> {
+  try {
+    await shutDown(folder, dataFolder);
+    return true;
+  } catch (error) {
+    console.error(`everbeat keeper: ${(error as Error).message}`);
+    await client.end().catch(() => {});
+    await pause(lingerMs);
+    return false;
+  }
+}
+
+async function comeBack({ folder }: Keeping): Promise<ServerConnection | undefined> {
+  try {
+    return await reachServer({
+      ...{ folder, applicationName: KEEPER_NAME, purpose: "come-back", onProgress: () => {} },
+      ...{ keeping: undefined, settle: async () => {} },
+    });
+  } catch (error) {
+    if (error instanceof EmbeddedServerStoppedError) return undefined;
+    throw error;
+  }
+}
+
+async function watch({ client, dataFolder }: ServerConnection, { lingerMs }: Keeping): Promise<WatchEnd> {
+  const lookIntervalMs = Math.min(500, Math.max(50, lingerMs / 4));
+  let lastSeenAt = performance.now();
+  let closingLookAt = performance.now();
+  try {
+    for (;;) {
+      await pause(lookIntervalMs);
+      const now = performance.now();
+      if (await isAnyoneConnected(client)) lastSeenAt = now;
+      else if (now - lastSeenAt >= lingerMs && (await isDeserted(client))) return "deserted";
+      if (now - closingLookAt < CLOSING_LOOK_INTERVAL_MS) continue;
+      closingLookAt = now;
+      if (await isClosing(dataFolder)) return "closing";
+    }
+  } catch {
+    await client.end().catch(() => {});
+    return "lost";
+  }
+}
+
+/** Asked again under the lock: from here on nobody can join until the server has stopped. */
+async function isDeserted(client: ServerConnection["client"]): Promise<boolean> {
+  if (!(await tryToForbidPresence(client))) return false;
+  if (!(await isAnyoneConnected(client))) return true;
+  await allowPresence(client);
+  return false;
+}
+
+/** A server that was told to stop when all have left turns newcomers away for ever while anyone stays. */
+async function isClosing(dataFolder: string): Promise<boolean> {
+  const attempt = await tryToConnect(dataFolder, KEEPER_NAME);
+  if (attempt.kind === "connected") await attempt.connection.client.end();
+  return attempt.kind === "busy" && /shutting down/.test(attempt.obstacle);
+}
+
+const [folder, lingerMs] = process.argv.slice(2);
+if (folder === undefined) throw new Error("usage: keeper.js <folder> [linger in ms]");
+await keep({ folder, lingerMs: Number(lingerMs ?? 2_000) });
+process.exit(0);

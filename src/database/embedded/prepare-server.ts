@@ -1,0 +1,45 @@
+// Everything that must be there before the server can start: the user it runs as, its programs, its database.
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createDataFolder } from "./create-data-folder.ts";
+import {
+  EmbeddedDataDamagedError,
+  EmbeddedDataVersionError,
+  EmbeddedFolderNotWritableError,
+} from "./embedded-errors.ts";
+import { findPlatformPackage } from "./platform-package.ts";
+import { type ServerAccount, serverAccountFor } from "./server-account.ts";
+import { prepareBinaries, type ServerBinaries } from "./server-binaries.ts";
+import { realDataFolder } from "./server-files.ts";
+
+export interface PreparedServer {
+  readonly dataFolder: string;
+  readonly binaries: ServerBinaries;
+  readonly account: ServerAccount | undefined;
+}
+
+export async function prepareServer(options: {
+  folder: string;
+  onProgress: (message: string) => void;
+}): Promise<PreparedServer> {
+  const { folder, onProgress } = options;
+  const existing = await realDataFolder(folder);
+  const account = await serverAccountFor(folder, existing);
+  const binaries = await prepareBinaries({ found: findPlatformPackage(folder), account, folder, onProgress });
+  if (existing === undefined) await createDataFolder({ folder, binaries, account, onProgress });
+  const dataFolder = existing ?? (await realDataFolder(folder));
+  if (dataFolder === undefined) throw new EmbeddedFolderNotWritableError(folder);
+  await checkVersion(dataFolder, binaries);
+  return { dataFolder, binaries, account };
+}
+
+async function checkVersion(dataFolder: string, binaries: ServerBinaries): Promise<void> {
+  const dataMajor = await readDataMajor(dataFolder);
+  if (dataMajor === undefined) throw new EmbeddedDataDamagedError(dataFolder, "it has no file PG_VERSION");
+  if (dataMajor !== binaries.major) throw new EmbeddedDataVersionError(dataFolder, dataMajor, binaries.major);
+}
+
+export async function readDataMajor(dataFolder: string): Promise<string | undefined> {
+  const text = await readFile(join(dataFolder, "PG_VERSION"), "utf8").catch(() => undefined);
+  return text?.trim();
+}

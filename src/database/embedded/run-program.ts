@@ -1,0 +1,44 @@
+// Runs one of PostgreSQL's programs, or a small system tool, to its end, as another user where one is given.
+import { spawn } from "node:child_process";
+import { parse } from "node:path";
+import type { ServerAccount } from "./server-account.ts";
+
+export interface ProgramResult {
+  /** undefined when the program could not be run at all; `output` then holds the reason. */
+  readonly exitCode: number | undefined;
+  readonly output: string;
+}
+
+export function runProgram(
+  program: string,
+  args: readonly string[],
+  account: ServerAccount | undefined,
+): Promise<ProgramResult> {
+  return new Promise((resolve) => {
+    let output = "";
+    const child = spawn(program, args, { ...spawnAs(account), stdio: ["ignore", "pipe", "pipe"] });
+    child.stdout?.on("data", (chunk: Buffer) => (output += chunk));
+    child.stderr?.on("data", (chunk: Buffer) => (output += chunk));
+    child.once("error", (error) => resolve({ exitCode: undefined, output: error.message }));
+    child.once("close", (code, signal) => {
+      resolve({ exitCode: code ?? 1, output: signal === null ? output : `${output}\nended by ${signal}` });
+    });
+  });
+}
+
+/** How every server program is run: as the right user, from a folder that anyone may be in. */
+export function spawnAs(account: ServerAccount | undefined): {
+  cwd: string;
+  env: NodeJS.ProcessEnv;
+  uid?: number;
+  gid?: number;
+} {
+  const surroundings = { cwd: parse(process.cwd()).root, env: plainEnvironment() };
+  return account === undefined ? surroundings : { ...surroundings, uid: account.uid, gid: account.gid };
+}
+
+/** The caller's PG* variables would point the programs elsewhere; a foreign language would hide what they say. */
+function plainEnvironment(): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => !/^(PG|LC_|LANG|NODE_OPTIONS$)/.test(name));
+  return { ...Object.fromEntries(kept), LC_ALL: "C" };
+}

@@ -1,0 +1,80 @@
+// What lies where in the folder of an embedded server, and how PostgreSQL's own small files are read.
+import { readFile, readlink, realpath } from "node:fs/promises";
+import { join } from "node:path";
+import { EmbeddedDataDamagedError, EmbeddedFolderOfAnotherUserError } from "./embedded-errors.ts";
+
+export const serverFiles = (folder: string) => ({
+  /** The database: a folder, or a link to one where the server's user cannot reach this folder. */
+  data: join(folder, "data"),
+  log: join(folder, "postgres.log"),
+  /** Held by the process that is starting the server. */
+  turn: join(folder, "starting"),
+  /** There while the server is stopped on purpose: only a new join may start it again. */
+  stopped: join(folder, "stopped"),
+});
+
+export const PASSWORD_FILE = "everbeat-password";
+
+/** The database's real place, or undefined while there is none. PostgreSQL reports the same path. */
+export async function realDataFolder(folder: string): Promise<string | undefined> {
+  const { data } = serverFiles(folder);
+  try {
+    return await realpath(data);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT")
+      throw new EmbeddedFolderOfAnotherUserError(data, { cause: error });
+  }
+  const lostTarget = await readlink(data).catch(() => undefined);
+  if (lostTarget === undefined) return undefined;
+  // Not "no database yet": there was one, and a silent empty one in its place would look like lost work.
+  throw new EmbeddedDataDamagedError(data, `it is a link to ${lostTarget}, which is gone`);
+}
+
+export async function readPassword(dataFolder: string): Promise<string> {
+  try {
+    return (await readFile(join(dataFolder, PASSWORD_FILE), "utf8")).trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT")
+      throw new EmbeddedFolderOfAnotherUserError(dataFolder, { cause: error });
+    throw new EmbeddedDataDamagedError(dataFolder, `its password file ${PASSWORD_FILE} is missing`, { cause: error });
+  }
+}
+
+export interface PostmasterFile {
+  /** Passed on to PostgreSQL as it was found, never tested; empty when the file holds none. */
+  readonly processId: string;
+  readonly port: number | undefined;
+  /** The server got as far as its shared memory, so PostgreSQL can tell by that whether anyone is still there. */
+  readonly namesSharedMemory: boolean;
+  readonly isReady: boolean;
+  readonly text: string;
+}
+
+export async function readPostmasterFile(dataFolder: string): Promise<PostmasterFile | undefined> {
+  try {
+    return parsePostmasterFile(await readFile(join(dataFolder, "postmaster.pid"), "utf8"));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw new EmbeddedFolderOfAnotherUserError(dataFolder, { cause: error });
+  }
+}
+
+/** Its lines: process, data folder, start, port, socket folder, address, shared memory, status. */
+export function parsePostmasterFile(text: string): PostmasterFile {
+  const lines = text.split("\n").map((line) => line.trim());
+  const port = Number(lines[3]);
+  return {
+    processId: /^\d+$/.test(lines[0] ?? "") ? String(lines[0]) : "",
+    port: port > 0 ? port : undefined,
+    namesSharedMemory: /^\d+\s+\d+$/.test(lines[6] ?? ""),
+    isReady: lines[7] === "ready",
+    text,
+  };
+}
+
+/** The port of the last start, which PostgreSQL keeps among its start options. */
+export async function lastPort(dataFolder: string): Promise<number | undefined> {
+  const options = await readFile(join(dataFolder, "postmaster.opts"), "utf8").catch(() => "");
+  const found = /"-p" "(\d+)"/.exec(options)?.[1];
+  return found === undefined ? undefined : Number(found);
+}

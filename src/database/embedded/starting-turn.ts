@@ -1,0 +1,79 @@
+// Lets one process at a time do the slow work of starting, so that ten that start at once do not run initdb ten times.
+//
+// This is a courtesy, not a lock. A holder that stands still is passed over, so two may be at work at once; what they
+// do is safe even then: a database appears by one atomic step, and PostgreSQL itself admits one server to a folder.
+import { randomUUID } from "node:crypto";
+import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
+import { performance } from "node:perf_hooks";
+import { setTimeout as pause } from "node:timers/promises";
+
+const BEAT_INTERVAL_MS = 250;
+const ABANDONED_AFTER_MS = 2_500;
+const LOOK_INTERVAL_MS = 40;
+
+export type TurnOutcome = "done" | "someone-else-did";
+
+/** Does `work` if it is our turn; otherwise waits until the one whose turn it is has finished or stands still. */
+export async function takeTurn(turnFile: string, work: () => Promise<void>): Promise<TurnOutcome> {
+  const turn = await claim(turnFile);
+  if (turn === undefined) {
+    await waitForOther(turnFile);
+    return "someone-else-did";
+  }
+  const beat = setInterval(() => void turn.utimes(new Date(), new Date()).catch(() => {}), BEAT_INTERVAL_MS);
+  try {
+    await work();
+    return "done";
+  } finally {
+    clearInterval(beat);
+    await release(turnFile, turn);
+  }
+}
+
+async function claim(turnFile: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(turnFile, "wx", 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return undefined;
+    throw error;
+  }
+}
+
+/** Watches for change instead of comparing times: no clock has to be right. */
+async function waitForOther(turnFile: string): Promise<void> {
+  let seen = await signOfLife(turnFile);
+  let seenAt = performance.now();
+  while (seen !== undefined) {
+    await pause(LOOK_INTERVAL_MS);
+    const now = await signOfLife(turnFile);
+    if (now !== seen) {
+      // Another file in its place is another holder: back to the caller, who looks at the server first.
+      if (now?.split("@")[0] !== seen.split("@")[0]) return;
+      seen = now;
+      seenAt = performance.now();
+    } else if (performance.now() - seenAt > ABANDONED_AFTER_MS) {
+      await passOver(turnFile);
+      return;
+    }
+  }
+}
+
+async function signOfLife(turnFile: string): Promise<string | undefined> {
+  const seen = await stat(turnFile, { bigint: true }).catch(() => undefined);
+  return seen && `${seen.ino}@${seen.mtimeNs}`;
+}
+
+/** By a rename, so that of several that lost patience with the same holder one succeeds. */
+async function passOver(turnFile: string): Promise<void> {
+  const aside = `${turnFile}-${randomUUID()}`;
+  await rename(turnFile, aside).catch(() => {});
+  await rm(aside, { force: true });
+}
+
+/** Removes the file only while it is ours: we may have been passed over. */
+async function release(turnFile: string, turn: FileHandle): Promise<void> {
+  const ours = await turn.stat({ bigint: true });
+  await turn.close();
+  const there = await stat(turnFile, { bigint: true }).catch(() => undefined);
+  if (there?.ino === ours.ino) await rm(turnFile, { force: true });
+}

@@ -1,0 +1,58 @@
+/** What can be wrong with the database, as the caller is told it. */
+import { EverbeatError } from "../errors.ts";
+
+export class DatabaseUnavailableError extends EverbeatError {
+  readonly code = "DATABASE_UNAVAILABLE";
+  constructor(attempts: readonly string[], options?: { cause?: unknown }) {
+    super(
+      `No database could be reached:\n${attempts.map((attempt) => `  - ${attempt}`).join("\n")}\n` +
+        "Check that PostgreSQL runs and that the address, the user and the password are right, or run `everbeat doctor`.",
+      options,
+    );
+  }
+}
+
+export class SchemaTooOldError extends EverbeatError {
+  readonly code = "SCHEMA_TOO_OLD";
+  constructor(
+    readonly schema: string,
+    readonly found: number,
+    readonly needed: number,
+  ) {
+    super(
+      `The schema "${schema}" is at version ${found} and this version of Everbeat needs ${needed}. ` +
+        "Run `everbeat migrate` with a role that may change the schema, then start again.",
+    );
+  }
+}
+
+export class SchemaTooNewError extends EverbeatError {
+  readonly code = "SCHEMA_TOO_NEW";
+  constructor(
+    readonly schema: string,
+    readonly found: number,
+    readonly known: number,
+  ) {
+    super(
+      `The schema "${schema}" is at version ${found}, which this version of Everbeat (it knows up to ${known}) does not understand. ` +
+        "Start the newer version that migrated it.",
+    );
+  }
+}
+
+export class MigrationChangedError extends EverbeatError {
+  readonly code = "MIGRATION_CHANGED";
+  constructor(name: string) {
+    super(
+      `Migration ${name} was applied with another text than this version of Everbeat has. ` +
+        "Migrations never change once applied: this database was migrated by another build.",
+    );
+  }
+}
+
+export class UnsupportedServerError extends EverbeatError {
+  readonly code = "UNSUPPORTED_SERVER";
+  constructor(version: string) {
+    super(`PostgreSQL ${version} is too old: Everbeat needs 14 or newer.`);
+  }
+}

@@ -1,0 +1,38 @@
+/** Which errors pass by themselves: worth another try with the same statement, after a while. */
+const TRANSIENT_SQLSTATES = new Set([
+  "40001", // serialization failure
+  "40P01", // deadlock detected
+  "53300", // too many connections
+  "57P01", // admin shutdown, and pg_terminate_backend
+  "57P02", // crash shutdown
+  "57P03", // cannot connect now: starting up or shutting down
+  "57P05", // idle session timeout
+  "25006", // read only: this server is not the primary any more
+  "55P03", // lock not available
+]);
+
+const TRANSIENT_SYSTEM_CODES = new Set([
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EPIPE",
+  "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "DATABASE_UNAVAILABLE",
+]);
+
+export function isTransient(error: unknown): boolean {
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
+  if (typeof code === "string") {
+    return code.startsWith("08") || TRANSIENT_SQLSTATES.has(code) || TRANSIENT_SYSTEM_CODES.has(code);
+  }
+  // `pg` reports a connection that ended under a query without a code. PgBouncer's own errors carry 08P01.
+  return (
+    typeof message === "string" &&
+    /connection (terminated|ended)|terminating connection|timeout expired|timeout exceeded|not queryable|server closed|server_login_retry|query_wait_timeout/i.test(
+      message,
+    )
+  );
+}

@@ -1,0 +1,73 @@
+/**
+ * What happens, as typed events. Code emits; logs, metrics, alerts and streams are subscribers.
+ * A subscriber that throws is the subscriber's problem and is reported, never the emitter's.
+ */
+import type { ClaimId, ReplicaId, TaskId } from "./task/ids.ts";
+import type { AttemptOutcome } from "./task/states.ts";
+
+export interface TaskRef {
+  readonly taskId: TaskId;
+  readonly claimId: ClaimId;
+  readonly name: string;
+  readonly attempt: number;
+}
+
+export interface EverbeatEvents {
+  "worker.started": { replicaId: ReplicaId; tasks: readonly string[]; concurrency: number };
+  "worker.stopping": { replicaId: ReplicaId; running: number };
+  "worker.stopped": { replicaId: ReplicaId };
+  "task.started": TaskRef;
+  "task.ended": TaskRef & { outcome: AttemptOutcome; durationMs: number; willRunAgain: boolean; error: unknown };
+  /** The outcome of a lost claim was refused, or a handler was told that its claim is gone. */
+  "claim.lost": TaskRef & { refusedOutcome: AttemptOutcome | undefined };
+  /** The claim's outcome had been written before; only the reply was lost. */
+  "outcome.repeated": TaskRef;
+  /** A handler ignored its signal past the grace; its slot was given to others. */
+  "handler.abandoned": TaskRef & { reason: string };
+  /** A claim was committed and its reply lost; the task was found and runs. */
+  "claim.adopted": TaskRef;
+  "database.lost": { error: unknown; doing: string };
+  "database.back": { doing: string };
+  "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
+}
+
+export type EventName = keyof EverbeatEvents;
+export type EventListener<N extends EventName> = (event: EverbeatEvents[N]) => void;
+export type AnyListener = <N extends EventName>(name: N, event: EverbeatEvents[N]) => void;
+
+export class Events {
+  readonly #listeners = new Map<EventName, Set<(event: never) => void>>();
+  readonly #all = new Set<AnyListener>();
+  readonly #onListenerError: (error: unknown, name: EventName) => void;
+
+  constructor(onListenerError: (error: unknown, name: EventName) => void) {
+    this.#onListenerError = onListenerError;
+  }
+
+  /** Returns the function that ends the subscription. */
+  on<N extends EventName>(name: N, listener: EventListener<N>): () => void {
+    const listeners = this.#listeners.get(name) ?? new Set();
+    this.#listeners.set(name, listeners);
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }
+
+  onAny(listener: AnyListener): () => void {
+    this.#all.add(listener);
+    return () => this.#all.delete(listener);
+  }
+
+  emit<N extends EventName>(name: N, event: EverbeatEvents[N]): void {
+    for (const listener of this.#listeners.get(name) ?? [])
+      this.#call(name, () => (listener as EventListener<N>)(event));
+    for (const listener of this.#all) this.#call(name, () => listener(name, event));
+  }
+
+  #call(name: EventName, listener: () => void): void {
+    try {
+      listener();
+    } catch (error) {
+      this.#onListenerError(error, name);
+    }
+  }
+}

@@ -1,0 +1,173 @@
+/** The composition root: what starts, in what order, and what stops. */
+import { anything, checkOptions, isDuration } from "./config/checks.ts";
+import type { Duration } from "./config/duration.ts";
+import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
+import { InvalidOptionsError, Problems } from "./config/problems.ts";
+import type { Database } from "./database/database.ts";
+import { assertSchemaFits, type MigrationReport, migrate } from "./database/migrate.ts";
+import { Notices } from "./database/notices.ts";
+import { openDatabase } from "./database/open-database.ts";
+import { type EventListener, type EventName, Events } from "./events.ts";
+import { jsonLogger, type Logger } from "./log.ts";
+import { logEvents } from "./log-events.ts";
+import { Enqueuer } from "./queue/enqueue.ts";
+import type { EnqueueOptions } from "./queue/enqueue-options.ts";
+import { QueueOrders } from "./queue/queue-orders.ts";
+import { waitForResult } from "./queue/results.ts";
+import { TaskOrders } from "./queue/task-orders.ts";
+import { listReplicas, type ReplicaRow } from "./sql/replicas.ts";
+import type { AnyTask, Task } from "./task/define-task.ts";
+import { toErrorRecord } from "./task/error-record.ts";
+import { isUuid, type TaskId } from "./task/ids.ts";
+import { checkWork, type WorkOptions } from "./worker/options.ts";
+import { joinAsReplica } from "./worker/replica.ts";
+import { leaveOnSignals } from "./worker/signals.ts";
+import { Worker } from "./worker/worker.ts";
+
+/** A task's id that remembers what the task returns, so that `result` has its type. */
+export type TaskHandle<Output> = TaskId & { readonly __output?: Output };
+
+export interface ManyOptions<Input> {
+  /** Options for each input, or the same for all. */
+  options?: Omit<EnqueueOptions, "tx"> | ((input: Input, index: number) => Omit<EnqueueOptions, "tx">);
+  tx?: EnqueueOptions["tx"];
+}
+
+export class Everbeat implements AsyncDisposable {
+  /** Cancel, retry, list and show tasks. */
+  readonly tasks: TaskOrders;
+  /** Pause, resume, limit and list queues. */
+  readonly queues: QueueOrders;
+  readonly database: Database;
+  readonly #settings: OpenSettings;
+  readonly #events: Events;
+  readonly #log: Logger;
+  readonly #notices: Notices;
+  readonly #enqueuer: Enqueuer;
+  readonly #workers = new Set<Worker>();
+  #closed: Promise<void> | undefined;
+
+  private constructor(settings: OpenSettings, database: Database) {
+    this.#settings = settings;
+    this.database = database;
+    this.#log =
+      typeof settings.log === "string"
+        ? jsonLogger({ level: settings.log, write: (line) => process.stderr.write(line) })
+        : settings.log;
+    this.#events = new Events((error, name) =>
+      this.#log.error({ event: name, error: toErrorRecord(error) }, "an event listener threw"),
+    );
+    logEvents(this.#events, this.#log);
+    this.#notices = new Notices(database);
+    this.#enqueuer = new Enqueuer(database, { inputLimitBytes: settings.maxJsonBytes });
+    this.tasks = new TaskOrders(database, { cancelGraceMs: settings.cancelGraceMs });
+    this.queues = new QueueOrders(database);
+  }
+
+  /** Connects, and brings the schema up to date unless `migrate` is false. */
+  static async open(options?: OpenOptions): Promise<Everbeat> {
+    const settings = checkOpen(options);
+    const database = await openDatabase(settings);
+    try {
+      if (settings.migrate) await migrate(database);
+      await assertSchemaFits(database);
+    } catch (error) {
+      await database.close();
+      throw error;
+    }
+    return new Everbeat(settings, database);
+  }
+
+  /** Brings the schema up to date. */
+  migrate(): Promise<MigrationReport> {
+    return migrate(this.database);
+  }
+
+  async enqueue<Input, Output>(
+    task: Task<Input, Output>,
+    input: Input,
+    options?: EnqueueOptions,
+  ): Promise<TaskHandle<Output>> {
+    return (await this.#enqueuer.enqueue({ task: task as unknown as AnyTask, input, options })) as TaskHandle<Output>;
+  }
+
+  /** All or nothing. The ids come back in the order of the inputs. */
+  async enqueueMany<Input, Output>(
+    task: Task<Input, Output>,
+    inputs: readonly Input[],
+    { options, tx }: ManyOptions<Input> = {},
+  ): Promise<TaskHandle<Output>[]> {
+    if (!Array.isArray(inputs)) throw new InvalidOptionsError("enqueueMany", ["inputs must be a list"]);
+    const requests = inputs.map((input: Input, index) => ({
+      task: task as unknown as AnyTask,
+      input,
+      options: typeof options === "function" ? options(input, index) : options,
+    }));
+    return (await this.#enqueuer.enqueueMany(requests, tx)) as TaskHandle<Output>[];
+  }
+
+  /** Waits until the task has ended. Throws a TaskEndedError unless it completed, a ResultTimeoutError if it takes too long. */
+  async result<Output = unknown>(
+    id: TaskHandle<Output> | string,
+    options?: { timeout?: Duration; signal?: AbortSignal },
+  ): Promise<Output> {
+    const problems = new Problems();
+    const shape = { timeout: isDuration({ minMs: 0, maxMs: 30 * 86_400_000 }), signal: anything };
+    const { timeout } = checkOptions(options, shape, { path: "", problems });
+    if (!isUuid(id)) problems.add("id", "must be a task's id");
+    problems.throwIfAny("The wait for a result");
+    const wait = { timeoutMs: timeout ?? 60_000, signal: options?.signal };
+    return (await waitForResult({ database: this.database, notices: this.#notices }, id as TaskId, wait)) as Output;
+  }
+
+  /** Starts a worker in this process and returns it, running. */
+  async work(tasks: readonly Task<never, unknown>[], options?: WorkOptions): Promise<Worker> {
+    const settings = checkWork(tasks, options);
+    const replica = await joinAsReplica(this.database, { tasks, queues: settings.queues });
+    await this.#notices.start();
+    const worker = new Worker({
+      database: this.database,
+      notices: this.#notices,
+      events: this.#events,
+      log: this.#log,
+      tasks,
+      settings,
+      resultLimitBytes: this.#settings.maxJsonBytes,
+      replica,
+    });
+    this.#workers.add(worker);
+    worker.start();
+    if (settings.handleSignals) {
+      const signals = leaveOnSignals({ gracefully: () => this.close(), now: () => this.close({ now: true }) });
+      this.#events.on("worker.stopped", (event) => event.replicaId === worker.replicaId && signals.close());
+    }
+    return worker;
+  }
+
+  replicas(): Promise<readonly ReplicaRow[]> {
+    return listReplicas(this.database);
+  }
+
+  /** Returns the function that ends the subscription. */
+  on<N extends EventName>(name: N, listener: EventListener<N>): () => void {
+    return this.#events.on(name, listener);
+  }
+
+  /** Stops the workers gracefully, then leaves the database. `now`: aborts running tasks at once. */
+  close(options: { now?: boolean } = {}): Promise<void> {
+    if (options.now) for (const worker of this.#workers) void worker.stop({ now: true });
+    this.#closed ??= this.#closeOnce(options);
+    return this.#closed;
+  }
+
+  async #closeOnce(options: { now?: boolean }): Promise<void> {
+    await Promise.all([...this.#workers].map((worker) => worker.stop(options)));
+    await this.#enqueuer.idle();
+    await this.#notices.stop();
+    await this.database.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}

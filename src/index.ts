@@ -1,0 +1,50 @@
+/** The public names, and nothing else. */
+export type { Duration } from "./config/duration.ts";
+export type { DatabaseOption, OpenOptions } from "./config/open-options.ts";
+export { InvalidOptionsError } from "./config/problems.ts";
+export {
+  DatabaseUnavailableError,
+  MigrationChangedError,
+  SchemaTooNewError,
+  SchemaTooOldError,
+  UnsupportedServerError,
+} from "./database/errors.ts";
+export { EverbeatError } from "./errors.ts";
+export type { EventName, EverbeatEvents, TaskRef } from "./events.ts";
+export { Everbeat, type ManyOptions, type TaskHandle } from "./everbeat.ts";
+export type { Logger, LogLevel } from "./log.ts";
+export type { EnqueueOptions } from "./queue/enqueue-options.ts";
+export type { QueueOptions } from "./queue/queue-orders.ts";
+export type { TaskPage, TaskQuery } from "./queue/task-orders.ts";
+export type { QueueRow } from "./sql/queues.ts";
+export type { ReplicaRow } from "./sql/replicas.ts";
+export type { AttemptRow, LateRow, TaskDetails, TaskSummary } from "./sql/tasks.ts";
+export type { Claim, Middleware, TaskContext, TaskInfo, Transaction } from "./task/context.ts";
+export {
+  type BatchItem,
+  defineBatchTask,
+  defineTask,
+  type InputOf,
+  type OutputOf,
+  type RetryOptions,
+  type Task,
+  type TaskOptions,
+} from "./task/define-task.ts";
+export type { ErrorRecord } from "./task/error-record.ts";
+export {
+  ClaimLostError,
+  CompletionNotCommittedError,
+  DuplicateTaskError,
+  InvalidInputError,
+  ResultNotStorableError,
+  ResultTimeoutError,
+  TaskCancelledError,
+  TaskEndedError,
+  TaskNotFoundError,
+  TaskTimedOutError,
+  WorkerStoppingError,
+} from "./task/errors.ts";
+export type { ClaimId, ReplicaId, TaskId } from "./task/ids.ts";
+export { ENDED_STATES, type EndedState, TASK_STATES, TASK_TRANSITIONS, type TaskState } from "./task/states.ts";
+export type { WorkOptions } from "./worker/options.ts";
+export type { Worker } from "./worker/worker.ts";

@@ -1,0 +1,47 @@
+/** The one subscriber that turns events into log lines. */
+import type { EventName, Events, EverbeatEvents } from "./events.ts";
+import type { Logger, LogLevel } from "./log.ts";
+import { toErrorRecord } from "./task/error-record.ts";
+
+type Line<N extends EventName> = { level: Exclude<LogLevel, "silent">; message: (event: EverbeatEvents[N]) => string };
+
+const LINES: { [N in EventName]: Line<N> } = {
+  "worker.started": {
+    level: "info",
+    message: (e) => `worker started with ${e.tasks.length} tasks, concurrency ${e.concurrency}`,
+  },
+  "worker.stopping": { level: "info", message: (e) => `worker stopping, ${e.running} tasks still running` },
+  "worker.stopped": { level: "info", message: () => "worker stopped" },
+  "task.started": { level: "debug", message: (e) => `${e.name} started` },
+  "task.ended": {
+    level: "debug",
+    message: (e) =>
+      `${e.name} ${e.outcome} after ${Math.round(e.durationMs)} ms${e.willRunAgain ? ", will run again" : ""}`,
+  },
+  "claim.lost": {
+    level: "warn",
+    message: (e) =>
+      `${e.name} lost its claim ${e.claimId}${e.refusedOutcome ? `; "${e.refusedOutcome}" was refused` : ""}`,
+  },
+  "outcome.repeated": { level: "info", message: (e) => `${e.name} had been ended before; its reply was lost` },
+  "handler.abandoned": {
+    level: "warn",
+    message: (e) => `${e.name} ignored its signal (${e.reason}) and was abandoned`,
+  },
+  "claim.adopted": { level: "info", message: (e) => `${e.name} was claimed and the reply lost; running it now` },
+  "database.lost": { level: "warn", message: (e) => `the database cannot be reached while ${e.doing}; trying again` },
+  "database.back": { level: "info", message: (e) => `the database is back (${e.doing})` },
+  "upkeep.done": {
+    level: "debug",
+    message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,
+  },
+};
+
+export function logEvents(events: Events, logger: Logger): () => void {
+  return events.onAny((name, event) => {
+    const line = LINES[name] as Line<typeof name>;
+    const fields: Record<string, unknown> = { event: name, ...event };
+    if ("error" in fields && fields["error"] !== undefined) fields["error"] = toErrorRecord(fields["error"]);
+    logger[line.level](fields, line.message(event as never));
+  });
+}

@@ -1,0 +1,76 @@
+/**
+ * Turns calls that happen at the same time into one statement. A call waits for nobody when nothing is under way;
+ * what arrives while statements are under way leaves together with the next.
+ */
+export interface BatcherOptions<Item, Answer> {
+  readonly maxItems: number;
+  /** How many batches may be under way at once. */
+  readonly maxUnderWay: number;
+  /** One answer per item, in order; a promise of one where an item may fail by itself. */
+  readonly run: (items: readonly Item[]) => Promise<readonly (Answer | Promise<Answer>)[]>;
+}
+
+interface Waiting<Item, Answer> {
+  readonly item: Item;
+  readonly resolve: (answer: Answer | Promise<Answer>) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class Batcher<Item, Answer> {
+  readonly #options: BatcherOptions<Item, Answer>;
+  #waiting: Waiting<Item, Answer>[] = [];
+  #underWay = 0;
+  #unanswered = 0;
+  #isScheduled = false;
+  #onIdle: (() => void)[] = [];
+
+  constructor(options: BatcherOptions<Item, Answer>) {
+    this.#options = options;
+  }
+
+  /** Items that have no answer yet. */
+  get size(): number {
+    return this.#unanswered;
+  }
+
+  add(item: Item): Promise<Answer> {
+    this.#unanswered++;
+    return new Promise<Answer>((resolve, reject) => {
+      this.#waiting.push({ item, resolve, reject });
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when every item that was added has its answer. */
+  async idle(): Promise<void> {
+    if (this.#unanswered === 0) return;
+    await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+  }
+
+  /** At the end of this turn of the loop, so that everything added in it leaves together. */
+  #schedule(): void {
+    if (this.#isScheduled || this.#underWay >= this.#options.maxUnderWay) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      while (this.#waiting.length > 0 && this.#underWay < this.#options.maxUnderWay) {
+        void this.#runBatch(this.#waiting.splice(0, this.#options.maxItems));
+      }
+    });
+  }
+
+  async #runBatch(batch: readonly Waiting<Item, Answer>[]): Promise<void> {
+    this.#underWay++;
+    try {
+      const answers = await this.#options.run(batch.map((waiting) => waiting.item));
+      for (const [index, waiting] of batch.entries()) waiting.resolve(answers[index] as Answer);
+    } catch (error) {
+      for (const waiting of batch) waiting.reject(error);
+    } finally {
+      this.#underWay--;
+      this.#unanswered -= batch.length;
+      if (this.#unanswered === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
+      if (this.#waiting.length > 0) this.#schedule();
+    }
+  }
+}

@@ -1,0 +1,186 @@
+/** The options of `enqueue`, and the row that they and the input become. */
+import {
+  anything,
+  type Check,
+  type Checked,
+  checkOptions,
+  describe,
+  isDuration,
+  isInstant,
+  isInteger,
+  isListOf,
+  isOneOf,
+  isOptions,
+  isText,
+} from "../config/checks.ts";
+import type { Duration } from "../config/duration.ts";
+import type { Problems } from "../config/problems.ts";
+import type { Transaction } from "../task/context.ts";
+import type { AnyTask } from "../task/define-task.ts";
+import { isUuid, type TaskId } from "../task/ids.ts";
+import { toJson } from "../task/json.ts";
+import { isName, PRIORITY_RANGE } from "../task/settings.ts";
+import { TASK_STATES, type TaskState } from "../task/states.ts";
+
+export interface EnqueueOptions {
+  /** The task's id (a UUID). The same id twice is the same task: pass your own to make a call repeatable. */
+  id?: string;
+  queue?: string;
+  /** -100 (first) to 100 (last). */
+  priority?: number;
+  delay?: Duration;
+  runAt?: Date | string;
+  /** A task that has not started by then never will. */
+  expiresAt?: Date | string;
+  expiresIn?: Duration;
+  /** At most one task of this name with this key. */
+  uniqueKey?: string;
+  /** What happens if there is one: it is kept and returned (default), replaced while it is pending, or the call is refused. */
+  onDuplicate?: "keep" | "replace" | "refuse";
+  /** The states in which a task with this key counts (default: pending, claimed, running). */
+  uniqueOver?: TaskState[];
+  /** How long after it was enqueued a task with this key counts (default: as long as its state does). */
+  uniqueFor?: Duration;
+  /** Waits until no task with this unique key has been enqueued for this long, and runs the last one. */
+  debounce?: Duration;
+  /** Never two at once with the same key, in any queue, on any machine. */
+  exclusiveKey?: string;
+  /** How many at once with the same exclusive key (default 1). */
+  exclusiveLimit?: number;
+  /** At most `limit` starts per `per` of tasks with the same key, in any queue. */
+  rateLimit?: { key: string; limit: number; per: Duration };
+  /** Kept with the task and shown; not seen by the handler's schema. */
+  metadata?: unknown;
+  /** Enqueue inside this transaction of yours: the task exists if and only if it commits. */
+  tx?: Transaction;
+}
+
+const YEAR_MS = 365 * 86_400_000;
+const isKey = isText({ max: 512 });
+const isWait = isDuration({ minMs: 0, maxMs: 10 * YEAR_MS });
+
+const isId: Check<string> = (value, path, problems) => {
+  if (isUuid(value)) return value.toLowerCase();
+  problems.add(path, `must be a UUID, not ${describe(value)}`);
+  return undefined;
+};
+
+const isTransaction: Check<Transaction> = (value, path, problems) => {
+  if (typeof (value as Transaction | null)?.query === "function") return value as Transaction;
+  problems.add(path, "must have a function query(text, values), as a pg client has");
+  return undefined;
+};
+
+export const ENQUEUE_SHAPE = {
+  id: isId,
+  queue: isName,
+  priority: isInteger(PRIORITY_RANGE),
+  delay: isWait,
+  runAt: isInstant,
+  expiresAt: isInstant,
+  expiresIn: isWait,
+  uniqueKey: isKey,
+  onDuplicate: isOneOf(["keep", "replace", "refuse"]),
+  uniqueOver: isListOf(isOneOf(TASK_STATES)),
+  uniqueFor: isWait,
+  debounce: isWait,
+  exclusiveKey: isKey,
+  exclusiveLimit: isInteger({ min: 1, max: 10_000 }),
+  rateLimit: isOptions({
+    key: isKey,
+    limit: isInteger({ min: 1, max: 1_000_000 }),
+    per: isDuration({ minMs: 1, maxMs: YEAR_MS }),
+  }),
+  metadata: anything,
+  tx: isTransaction,
+};
+
+/** A task on its way into the database, as JSON text, and what the caller has to know about it. */
+export interface NewTask {
+  readonly id: TaskId;
+  readonly name: string;
+  readonly uniqueKey: string | undefined;
+  readonly tx: Transaction | undefined;
+  readonly json: string;
+}
+
+export interface NewTaskParts {
+  readonly task: AnyTask;
+  readonly input: unknown;
+  readonly options: unknown;
+  readonly path: string;
+  readonly limitBytes: number;
+  readonly nextId: () => TaskId;
+}
+
+/** Everything that is wrong goes to `problems`; the row counts only if there were none. */
+export function toNewTask(parts: NewTaskParts, problems: Problems): NewTask {
+  const given = checkOptions(parts.options, ENQUEUE_SHAPE, { path: join(parts.path, "options"), problems });
+  checkCombinations(given, join(parts.path, "options"), problems);
+  const input = toJson(parts.input, parts.limitBytes);
+  if (!input.ok) problems.add(join(parts.path, "input"), input.problem);
+  const metadata = given.metadata === undefined ? undefined : toJson(given.metadata, parts.limitBytes);
+  if (metadata?.ok === false) problems.add(join(parts.path, "options.metadata"), metadata.problem);
+
+  const { settings } = parts.task;
+  const id = (given.id as TaskId | undefined) ?? parts.nextId();
+  const head = JSON.stringify({
+    id,
+    name: parts.task.name,
+    queue: given.queue ?? settings.queue,
+    priority: given.priority ?? settings.priority,
+    runAt: given.runAt,
+    delayMs: given.debounce ?? given.delay,
+    expiresAt: given.expiresAt,
+    expiresInMs: given.expiresIn,
+    uniqueKey: given.uniqueKey,
+    uniqueOver: given.uniqueOver,
+    uniqueForMs: given.uniqueFor,
+    onDuplicate: given.onDuplicate ?? (given.debounce === undefined ? undefined : "replace"),
+    exclusiveKey: given.exclusiveKey,
+    exclusiveLimit: given.exclusiveKey === undefined ? undefined : (given.exclusiveLimit ?? 1),
+    rateKey: given.rateLimit?.key,
+    rateLimit: given.rateLimit?.limit,
+    ratePerMs: given.rateLimit?.per,
+  });
+  const tail = metadata?.ok ? `,"metadata":${metadata.text}` : "";
+  return {
+    id,
+    name: parts.task.name,
+    uniqueKey: given.uniqueKey,
+    tx: given.tx,
+    json: `${head.slice(0, -1)},"input":${input.ok ? input.text : "null"}${tail}}`,
+  };
+}
+
+function checkCombinations(given: Checked<typeof ENQUEUE_SHAPE>, path: string, problems: Problems): void {
+  const clash = (a: keyof typeof given, b: keyof typeof given) => {
+    if (given[a] !== undefined && given[b] !== undefined)
+      problems.add(path, `${a} and ${b} exclude each other; give one of them`);
+  };
+  const needs = (option: keyof typeof given, other: keyof typeof given) => {
+    if (given[option] !== undefined && given[other] === undefined) problems.add(join(path, option), `needs ${other}`);
+  };
+  clash("delay", "runAt");
+  clash("delay", "debounce");
+  clash("runAt", "debounce");
+  clash("expiresAt", "expiresIn");
+  needs("onDuplicate", "uniqueKey");
+  needs("uniqueOver", "uniqueKey");
+  needs("uniqueFor", "uniqueKey");
+  needs("debounce", "uniqueKey");
+  needs("exclusiveLimit", "exclusiveKey");
+  if (given.debounce !== undefined && given.onDuplicate !== undefined && given.onDuplicate !== "replace") {
+    problems.add(join(path, "onDuplicate"), `must be "replace" with debounce, or left out`);
+  }
+  if (
+    given.rateLimit &&
+    (given.rateLimit.key === undefined || given.rateLimit.limit === undefined || given.rateLimit.per === undefined)
+  ) {
+    problems.add(join(path, "rateLimit"), "needs key, limit and per");
+  }
+}
+
+function join(path: string, key: string): string {
+  return path === "" ? key : `${path}.${key}`;
+}

@@ -1,0 +1,65 @@
+/** Queues: how full they are, and their settings, which hold for every replica at once. */
+import { type Check, checkOptions, isDuration, isInteger, isOptions } from "../config/checks.ts";
+import type { Duration } from "../config/duration.ts";
+import { Problems } from "../config/problems.ts";
+import type { Database } from "../database/database.ts";
+import { changeQueue, listQueues, type QueueRow, type QueueSettings } from "../sql/queues.ts";
+import { isName } from "../task/settings.ts";
+
+export interface QueueOptions {
+  /** How many tasks of this queue run at once in the whole cluster; null for any number. */
+  concurrency?: number | null;
+  /** How many start per time; null for any number. */
+  rate?: { limit: number; per: Duration } | null;
+}
+
+const orNull =
+  <T>(check: Check<T>): Check<T | null> =>
+  (value, path, problems) =>
+    value === null ? null : check(value, path, problems);
+
+const SHAPE = {
+  concurrency: orNull(isInteger({ min: 0, max: 1_000_000 })),
+  rate: orNull(
+    isOptions({ limit: isInteger({ min: 1, max: 1_000_000 }), per: isDuration({ minMs: 1, maxMs: 365 * 86_400_000 }) }),
+  ),
+};
+
+export class QueueOrders {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  list(): Promise<readonly QueueRow[]> {
+    return listQueues(this.#database);
+  }
+
+  /** No task of this queue is started until it is resumed. What is running goes on. */
+  async pause(name: string): Promise<void> {
+    await this.#change(name, { isPaused: true });
+  }
+
+  async resume(name: string): Promise<void> {
+    await this.#change(name, { isPaused: false });
+  }
+
+  async set(name: string, options: QueueOptions): Promise<void> {
+    const problems = new Problems();
+    const { concurrency, rate } = checkOptions(options, SHAPE, { path: "", problems });
+    if (rate && (rate.limit === undefined || rate.per === undefined)) problems.add("rate", "needs limit and per");
+    problems.throwIfAny(`The settings of queue ${JSON.stringify(name)}`);
+    await this.#change(name, {
+      concurrency,
+      rate: rate ? { limit: rate.limit ?? 1, perMs: rate.per ?? 1 } : rate,
+    });
+  }
+
+  async #change(name: string, settings: QueueSettings): Promise<void> {
+    const problems = new Problems();
+    isName(name, "name", problems);
+    problems.throwIfAny("The queue");
+    await changeQueue(this.#database, name, settings);
+  }
+}

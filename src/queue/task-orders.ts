@@ -1,0 +1,145 @@
+/** Looking tasks up and ordering something done to them: what people and their tools do. */
+import { checkOptions, isDuration, isInstant, isInteger, isOneOf, isText } from "../config/checks.ts";
+import type { Duration } from "../config/duration.ts";
+import { InvalidOptionsError, Problems } from "../config/problems.ts";
+import type { Database } from "../database/database.ts";
+import { type CancelOutcome, cancelTasks, type Ordered, type RetryOutcome, retryTasks } from "../sql/orders.ts";
+import {
+  countByState,
+  listTaskIds,
+  listTasks,
+  showTask,
+  type TaskDetails,
+  type TaskFilter,
+  type TaskSummary,
+} from "../sql/tasks.ts";
+import { TaskNotFoundError } from "../task/errors.ts";
+import { isUuid, type TaskId } from "../task/ids.ts";
+import { isName } from "../task/settings.ts";
+import { TASK_STATES, type TaskState } from "../task/states.ts";
+
+export interface TaskQuery {
+  state?: TaskState;
+  name?: string;
+  queue?: string;
+  replicaId?: string;
+  errorCode?: string;
+  createdAfter?: Date | string;
+  createdBefore?: Date | string;
+}
+
+export interface TaskPage {
+  readonly tasks: readonly TaskSummary[];
+  /** Pass it as `before` to get the next page; undefined on the last. */
+  readonly next: TaskId | undefined;
+}
+
+const QUERY_SHAPE = {
+  state: isOneOf(TASK_STATES),
+  name: isName,
+  queue: isName,
+  replicaId: isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a replica's id (a UUID)" }),
+  errorCode: isText({ max: 200 }),
+  createdAfter: isInstant,
+  createdBefore: isInstant,
+};
+const PAGE_SHAPE = { ...QUERY_SHAPE, limit: isInteger({ min: 1, max: 1_000 }), before: isText({ max: 36 }) };
+const ORDER_BATCH = 500;
+
+export class TaskOrders {
+  readonly #database: Database;
+  readonly #cancelGraceMs: number;
+
+  constructor(database: Database, options: { cancelGraceMs: number }) {
+    this.#database = database;
+    this.#cancelGraceMs = options.cancelGraceMs;
+  }
+
+  /** Newest first. */
+  async list(query: TaskQuery & { limit?: number; before?: string } = {}): Promise<TaskPage> {
+    const problems = new Problems();
+    const { limit = 50, before, ...filter } = checkOptions(query, PAGE_SHAPE, { path: "", problems });
+    if (before !== undefined && !isUuid(before)) problems.add("before", "must be the id that the last page ended with");
+    problems.throwIfAny("The list of tasks");
+    const tasks = await listTasks(this.#database, filter, { before, limit });
+    return { tasks, next: tasks.length === limit ? tasks.at(-1)?.id : undefined };
+  }
+
+  async show(id: string): Promise<TaskDetails> {
+    const task = await showTask(this.#database, toTaskId(id));
+    if (!task) throw new TaskNotFoundError(id);
+    return task;
+  }
+
+  async counts(): Promise<Readonly<Record<TaskState, number>>> {
+    const counts = await countByState(this.#database);
+    return Object.fromEntries(TASK_STATES.map((state) => [state, counts[state] ?? 0])) as Record<TaskState, number>;
+  }
+
+  /** Pending and claimed tasks end at once; a running one is told through its signal, and ended for it after the grace. */
+  async cancel(
+    which: string | readonly string[] | TaskQuery,
+    options: { reason?: string; grace?: Duration } = {},
+  ): Promise<readonly Ordered<CancelOutcome>[]> {
+    const problems = new Problems();
+    const shape = { reason: isText({ max: 1_000 }), grace: isDuration({ minMs: 0, maxMs: 86_400_000 }) };
+    const { reason, grace } = checkOptions(options, shape, { path: "options", problems });
+    problems.throwIfAny("The cancellation");
+    return this.#each(which, ["pending", "claimed", "running"], (ids) =>
+      cancelTasks(this.#database, ids, { graceMs: grace ?? this.#cancelGraceMs, reason }),
+    );
+  }
+
+  /**
+   * Failed tasks start over, with their budgets as new; pending ones need not wait for their time. With `force`, a task
+   * that is claimed or running is taken away from its worker, whose writes are refused from then on.
+   */
+  async retry(
+    which: string | readonly string[] | TaskQuery,
+    options: { force?: boolean } = {},
+  ): Promise<readonly Ordered<RetryOutcome>[]> {
+    const force = options.force === true;
+    return this.#each(which, ["failed"], (ids) => retryTasks(this.#database, ids, force));
+  }
+
+  async #each<O>(
+    which: string | readonly string[] | TaskQuery,
+    states: readonly TaskState[],
+    order: (ids: readonly TaskId[]) => Promise<Ordered<O>[]>,
+  ): Promise<Ordered<O>[]> {
+    const done: Ordered<O>[] = [];
+    for await (const ids of this.#idsOf(which, states)) done.push(...(await order(ids)));
+    return done;
+  }
+
+  async *#idsOf(which: string | readonly string[] | TaskQuery, states: readonly TaskState[]): AsyncGenerator<TaskId[]> {
+    if (typeof which === "string") return yield [toTaskId(which)];
+    if (isList(which)) {
+      const ids = which.map(toTaskId);
+      for (let from = 0; from < ids.length; from += ORDER_BATCH) yield ids.slice(from, from + ORDER_BATCH);
+      return;
+    }
+    const problems = new Problems();
+    const filter: TaskFilter = checkOptions(which, QUERY_SHAPE, { path: "", problems });
+    problems.throwIfAny("The choice of tasks");
+    for (const state of filter.state ? [filter.state] : states) {
+      let before: TaskId | undefined;
+      for (;;) {
+        const ids = await listTaskIds(this.#database, { ...filter, state }, { before, limit: ORDER_BATCH });
+        if (ids.length > 0) yield ids;
+        if (ids.length < ORDER_BATCH) break;
+        before = ids.at(-1);
+      }
+    }
+  }
+}
+
+/** `Array.isArray` does not see through `readonly`. */
+function isList(which: readonly string[] | TaskQuery): which is readonly string[] {
+  return Array.isArray(which);
+}
+
+function toTaskId(id: string): TaskId {
+  if (!isUuid(id)) throw new InvalidOptionsError(`Task id ${JSON.stringify(id)}`, ["a task's id is a UUID"]);
+  return id.toLowerCase() as TaskId;
+}

@@ -1,0 +1,114 @@
+/** Taking tasks, starting them, and giving them back. */
+import type { Store } from "../database/database.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+
+export interface ClaimedTask {
+  readonly claimId: ClaimId;
+  readonly taskId: TaskId;
+  readonly state: "claimed" | "running";
+  readonly name: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly attempt: number;
+  readonly failures: number;
+  readonly crashes: number;
+  /** Exact to the microsecond, hence text: it goes back to the database as part of a cursor. */
+  readonly runAt: string;
+  readonly createdAt: Date;
+  readonly laneId: number | null;
+  readonly input: unknown;
+  readonly metadata: unknown;
+}
+
+/** Where the last search of a lane ended. */
+export interface LaneCursor {
+  readonly laneId: number;
+  readonly runAt: string;
+  readonly taskId: TaskId;
+}
+
+export interface ClaimRequest {
+  readonly replicaId: ReplicaId;
+  readonly names: readonly string[];
+  readonly queues: readonly string[] | undefined;
+  readonly room: readonly (number | null)[] | undefined;
+  readonly run: number;
+  readonly prefetch: number;
+  readonly cursors: readonly LaneCursor[];
+}
+
+const COLUMNS = `claim_id as "claimId", task_id::text as "taskId", state, name, queue, priority, attempt, failures, crashes,
+  run_at::text as "runAt", created_at as "createdAt", lane_id as "laneId", input, metadata`;
+
+/** In the order of their claim ids, which is the order in which they should run. */
+export async function claimTasks(store: Store, request: ClaimRequest): Promise<ClaimedTask[]> {
+  return store.query<ClaimedTask>(
+    `select ${COLUMNS} from ${store.schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9) order by claim_id`,
+    [
+      request.replicaId,
+      request.names,
+      request.queues ?? null,
+      request.room ?? null,
+      request.run,
+      request.prefetch,
+      request.cursors.map((cursor) => cursor.laneId),
+      request.cursors.map((cursor) => cursor.runAt),
+      request.cursors.map((cursor) => cursor.taskId),
+    ],
+  );
+}
+
+/** This replica's claims that it does not know of, because the reply to their claim was lost. */
+export async function adoptClaims(
+  store: Store,
+  replicaId: ReplicaId,
+  known: readonly ClaimId[],
+): Promise<ClaimedTask[]> {
+  return store.query<ClaimedTask>(`select ${COLUMNS} from ${store.schema}.adopt_claims($1, $2) order by claim_id`, [
+    replicaId,
+    known,
+  ]);
+}
+
+/** The claims among these that are now running; the others are lost. */
+export async function startClaims(store: Store, claims: readonly ClaimId[]): Promise<ClaimId[]> {
+  const rows = await store.query<{ claimId: ClaimId }>(
+    `select start_claims as "claimId" from ${store.schema}.start_claims($1)`,
+    [claims],
+  );
+  return rows.map((row) => row.claimId);
+}
+
+export async function releaseClaims(store: Store, claims: readonly ClaimId[]): Promise<number> {
+  const rows = await store.query(`select from ${store.schema}.release_claims($1)`, [claims]);
+  return rows.length;
+}
+
+/** Every claim that this replica holds, and whether it should be given up. Notes that the replica was heard. */
+export async function readOwnClaims(
+  store: Store,
+  replicaId: ReplicaId,
+): Promise<{ claimId: ClaimId; isCancelled: boolean }[]> {
+  return store.query(
+    `with seen as (update ${store.schema}.replica set seen_at = now() where id = $1)
+     select claim_id as "claimId", cancel_requested_at is not null as "isCancelled" from ${store.schema}.running where replica_id = $1`,
+    [replicaId],
+  );
+}
+
+export async function readNextDueMs(
+  store: Store,
+  names: readonly string[],
+  queues: readonly string[] | undefined,
+): Promise<number | undefined> {
+  const [row] = await store.query<{ ms: string | null }>(`select ${store.schema}.next_due_ms($1, $2) as ms`, [
+    names,
+    queues ?? null,
+  ]);
+  return row?.ms == null ? undefined : Number(row.ms);
+}
+
+/** Asks to be told when one of these queues gets a task. */
+export async function armBells(store: Store, queues: readonly string[] | undefined): Promise<void> {
+  await store.query(`select ${store.schema}.arm_bells($1)`, [queues ?? ["*"]]);
+}

@@ -1,0 +1,56 @@
+/** Ending attempts: each write names the claim that gives it the right. */
+import type { Store } from "../database/database.ts";
+import type { ErrorRecord } from "../task/error-record.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { AttemptOutcome, EndedState } from "../task/states.ts";
+
+export interface Outcome {
+  readonly claim: ClaimId;
+  readonly task: TaskId;
+  readonly replica: ReplicaId;
+  /** The task's new state: ended, or pending for another attempt. */
+  readonly to: EndedState | "pending";
+  readonly outcome: AttemptOutcome;
+  readonly delayMs?: number;
+  readonly failures?: number;
+  /** The result as JSON text. */
+  readonly resultJson?: string;
+  readonly error?: ErrorRecord;
+  /** Was completed in the handler's own transaction if that committed; this outcome counts only if it did not. */
+  readonly confirm?: boolean;
+}
+
+export interface EndingReport {
+  readonly repeated: readonly ClaimId[];
+  readonly late: readonly ClaimId[];
+  /** Tasks were let go that sort before those claimed last. */
+  readonly hasUnparked: boolean;
+}
+
+export async function endClaims(store: Store, outcomes: readonly Outcome[]): Promise<EndingReport> {
+  const rows = await store.query<{ claim: ClaimId | null; verdict: "repeat" | "late" | "unparked" }>(
+    `select claim, verdict from ${store.schema}.end_claims($1::bigint[], $2::json)`,
+    [outcomes.map((outcome) => outcome.claim), `[${outcomes.map(outcomeJson).join(",")}]`],
+  );
+  const claimsWith = (verdict: string) =>
+    rows.filter((row) => row.verdict === verdict).map((row) => row.claim as ClaimId);
+  return {
+    repeated: claimsWith("repeat"),
+    late: claimsWith("late"),
+    hasUnparked: rows.some((row) => row.verdict === "unparked"),
+  };
+}
+
+/** Inside the user's transaction: fails at once where the claim is lost, and again at commit. With an outcome, ends the claim there. */
+export async function guardClaim(tx: Store, claim: ClaimId, outcome?: Outcome): Promise<void> {
+  await tx.query(`select ${tx.schema}.guard_claim($1::bigint, $2::json)`, [
+    claim,
+    outcome ? outcomeJson(outcome) : null,
+  ]);
+}
+
+/** The result goes in as the text it already is, not parsed and written once more. */
+function outcomeJson({ resultJson, ...rest }: Outcome): string {
+  const head = JSON.stringify(rest);
+  return resultJson === undefined ? head : `${head.slice(0, -1)},"result":${resultJson}}`;
+}

@@ -1,0 +1,78 @@
+/** Queues: their settings and how much is in them. */
+import type { Store } from "../database/database.ts";
+
+export interface QueueRow {
+  readonly name: string;
+  readonly isPaused: boolean;
+  readonly concurrency: number | null;
+  readonly rateLimit: number | null;
+  readonly ratePerMs: number | null;
+  readonly ready: number;
+  readonly delayed: number;
+  readonly parked: number;
+  readonly claimed: number;
+  readonly running: number;
+  /** How long the task that is due the longest has been waiting. */
+  readonly oldestDueMs: number | null;
+}
+
+export interface QueueSettings {
+  readonly isPaused?: boolean | undefined;
+  /** Null takes the limit away; undefined leaves it. */
+  readonly concurrency?: number | null | undefined;
+  readonly rate?: { readonly limit: number; readonly perMs: number } | null | undefined;
+}
+
+export async function listQueues(store: Store): Promise<QueueRow[]> {
+  return store.query<QueueRow>(
+    `select q.name, q.paused as "isPaused", q.concurrency, q.rate_limit as "rateLimit", q.rate_per_ms::float8 as "ratePerMs",
+            coalesce(r.due, 0)::int as ready, coalesce(r.later, 0)::int as delayed, coalesce(p.parked, 0)::int as parked,
+            coalesce(u.claimed, 0)::int as claimed, coalesce(u.running, 0)::int as running, r.oldest as "oldestDueMs"
+     from ${store.schema}.queue q
+     left join (select queue, count(*) filter (where run_at <= now()) as due, count(*) filter (where run_at > now()) as later,
+                       (extract(epoch from now() - min(run_at) filter (where run_at <= now())) * 1000)::float8 as oldest
+                from ${store.schema}.ready group by queue) r on r.queue = q.name
+     left join (select queue, count(*) as parked from ${store.schema}.parked group by queue) p on p.queue = q.name
+     left join (select queue, count(*) filter (where state = 'claimed') as claimed, count(*) filter (where state = 'running') as running
+                from ${store.schema}.running group by queue) u on u.queue = q.name
+     order by q.name`,
+  );
+}
+
+/** Creates the queue where it is new. A limit that is set now counts what is running already. */
+export async function changeQueue(store: Store, name: string, settings: QueueSettings): Promise<void> {
+  const { isPaused, concurrency, rate } = settings;
+  await store.query(
+    `with changed as (
+       insert into ${store.schema}.queue (name, paused, concurrency, rate_limit, rate_per_ms)
+       values ($1, coalesce($2, false), $4, $6, $7)
+       on conflict (name) do update set
+         paused = coalesce($2, queue.paused),
+         concurrency = case when $3 then $4 else queue.concurrency end,
+         rate_limit = case when $5 then $6 else queue.rate_limit end,
+         rate_per_ms = case when $5 then $7 else queue.rate_per_ms end,
+         changed_at = now()
+       returning name
+     )
+     update ${store.schema}.running u set limited = $4 is not null
+     from changed where $3 and u.queue = changed.name and u.limited is distinct from ($4 is not null)`,
+    [
+      name,
+      isPaused ?? null,
+      concurrency !== undefined,
+      concurrency ?? null,
+      rate !== undefined,
+      rate?.limit ?? null,
+      rate?.perMs ?? null,
+    ],
+  );
+  await store.query(`select ${store.schema}.ring(array[$1::text])`, [name]);
+}
+
+export async function countQueue(store: Store, name: string): Promise<number> {
+  const [row] = await store.query<{ count: number }>(
+    `select count(*)::int as count from ${store.schema}.queue where name = $1`,
+    [name],
+  );
+  return row?.count ?? 0;
+}

@@ -1,0 +1,171 @@
+/** Looking tasks up: one with its attempts, or a page of many, newest first. */
+import type { Store } from "../database/database.ts";
+import type { ErrorRecord } from "../task/error-record.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { AttemptOutcome, TaskState } from "../task/states.ts";
+
+export interface TaskSummary {
+  readonly id: TaskId;
+  readonly name: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly state: TaskState;
+  /** How many attempts have begun. */
+  readonly attempt: number;
+  readonly failures: number;
+  readonly createdAt: Date;
+  readonly runAt: Date;
+  readonly claimId: ClaimId | null;
+  readonly replicaId: ReplicaId | null;
+  readonly claimedAt: Date | null;
+  readonly startedAt: Date | null;
+  readonly endedAt: Date | null;
+  readonly isCancelling: boolean;
+  /** Waits until its exclusive key is free. */
+  readonly isParked: boolean;
+  /** Pending, and no replica that is online knows a task of this name. */
+  readonly isUnknown: boolean;
+  readonly error: ErrorRecord | null;
+}
+
+export interface TaskDetails extends TaskSummary {
+  readonly input: unknown;
+  readonly metadata: unknown;
+  readonly result: unknown;
+  readonly uniqueKey: string | null;
+  readonly exclusiveKey: string | null;
+  readonly expiresAt: Date | null;
+  readonly attempts: readonly AttemptRow[];
+  readonly late: readonly LateRow[];
+}
+
+export interface AttemptRow {
+  readonly claimId: ClaimId;
+  readonly attempt: number;
+  readonly replicaId: ReplicaId;
+  readonly claimedAt: Date;
+  readonly startedAt: Date | null;
+  readonly endedAt: Date | null;
+  readonly outcome: AttemptOutcome | "claimed" | "running";
+  readonly error: ErrorRecord | null;
+}
+
+/** An outcome that came after its claim was lost: refused, and kept here. */
+export interface LateRow {
+  readonly claimId: ClaimId;
+  readonly replicaId: ReplicaId;
+  readonly outcome: AttemptOutcome;
+  readonly error: ErrorRecord | null;
+  readonly arrivedAt: Date;
+}
+
+export interface TaskFilter {
+  readonly state?: TaskState | undefined;
+  readonly name?: string | undefined;
+  readonly queue?: string | undefined;
+  readonly replicaId?: string | undefined;
+  /** The code of the error it ended with. */
+  readonly errorCode?: string | undefined;
+  readonly createdAfter?: string | undefined;
+  readonly createdBefore?: string | undefined;
+  readonly ids?: readonly string[] | undefined;
+}
+
+const SUMMARY = (
+  schema: string,
+) => `t.id::text, t.name, t.queue, t.priority, t.state, t.attempt, t.failures, t.created_at as "createdAt",
+  t.run_at as "runAt", t.claim_id as "claimId", t.replica_id::text as "replicaId", t.claimed_at as "claimedAt", t.started_at as "startedAt",
+  t.ended_at as "endedAt", t.cancel_requested_at is not null as "isCancelling", t.is_parked as "isParked", t.error,
+  t.state = 'pending' and not exists (
+    select from ${schema}.replica x where x.status = 'online' and t.name = any (x.tasks)) as "isUnknown"`;
+
+/** Ids are time-ordered, so a page ends at an id and the next begins below it: no page shifts while tasks come in. */
+export async function listTasks(
+  store: Store,
+  filter: TaskFilter,
+  page: { before?: string | undefined; limit: number },
+): Promise<TaskSummary[]> {
+  const { where, values } = conditions(store.schema, filter, page.before);
+  return store.query<TaskSummary>(
+    `select ${SUMMARY(store.schema)} from ${store.schema}.tasks t ${where} order by t.id desc limit ${Math.trunc(page.limit)}`,
+    values,
+  );
+}
+
+export async function listTaskIds(
+  store: Store,
+  filter: TaskFilter,
+  page: { before?: string | undefined; limit: number },
+): Promise<TaskId[]> {
+  const { where, values } = conditions(store.schema, filter, page.before);
+  const rows = await store.query<{ id: TaskId }>(
+    `select t.id::text from ${store.schema}.tasks t ${where} order by t.id desc limit ${Math.trunc(page.limit)}`,
+    values,
+  );
+  return rows.map((row) => row.id);
+}
+
+export async function showTask(store: Store, id: TaskId): Promise<TaskDetails | undefined> {
+  const [task] = await store.query<Omit<TaskDetails, "attempts" | "late">>(
+    `select ${SUMMARY(store.schema)}, t.input, t.metadata, t.result, t.unique_key as "uniqueKey", t.exclusive_key as "exclusiveKey",
+            t.expires_at as "expiresAt"
+     from ${store.schema}.tasks t where t.id = $1`,
+    [id],
+  );
+  if (!task) return undefined;
+  const attempts = await store.query<AttemptRow>(
+    `select claim_id as "claimId", attempt, replica_id::text as "replicaId", claimed_at as "claimedAt", started_at as "startedAt",
+            ended_at as "endedAt", outcome, error
+     from ${store.schema}.attempts where task_id = $1 order by claim_id`,
+    [id],
+  );
+  const late = await store.query<LateRow>(
+    `select claim_id as "claimId", replica_id::text as "replicaId", outcome, error, arrived_at as "arrivedAt"
+     from ${store.schema}.late where task_id = $1 order by id`,
+    [id],
+  );
+  return { ...task, attempts, late };
+}
+
+export async function countByState(store: Store): Promise<Record<string, number>> {
+  const rows = await store.query<{ state: string; count: number }>(
+    `select 'pending' as state, (select count(*) from ${store.schema}.ready) + (select count(*) from ${store.schema}.parked) as count
+     union all select state, count(*) from ${store.schema}.running group by state
+     union all select state, count(*) from ${store.schema}.ended group by state`,
+  );
+  return Object.fromEntries(rows.map((row) => [row.state, Number(row.count)]));
+}
+
+/** Where a state is asked for, its own small table leads the search, not the record of everything. */
+const STATE_CONDITIONS: Record<TaskState, (schema: string) => string> = {
+  pending: (s) => `t.id in (select task_id from ${s}.ready union all select task_id from ${s}.parked)`,
+  claimed: (s) => `t.id in (select task_id from ${s}.running where state = 'claimed')`,
+  running: (s) => `t.id in (select task_id from ${s}.running where state = 'running')`,
+  completed: (s) => `t.id in (select task_id from ${s}.ended where state = 'completed')`,
+  failed: (s) => `t.id in (select task_id from ${s}.ended where state = 'failed')`,
+  cancelled: (s) => `t.id in (select task_id from ${s}.ended where state = 'cancelled')`,
+  expired: (s) => `t.id in (select task_id from ${s}.ended where state = 'expired')`,
+};
+
+function conditions(
+  schema: string,
+  filter: TaskFilter,
+  before: string | undefined,
+): { where: string; values: unknown[] } {
+  const parts: string[] = [];
+  const values: unknown[] = [];
+  const add = (condition: (parameter: string) => string, value: unknown) => {
+    values.push(value);
+    parts.push(condition(`$${values.length}`));
+  };
+  if (filter.state) parts.push(STATE_CONDITIONS[filter.state](schema));
+  if (filter.name) add((p) => `t.name = ${p}`, filter.name);
+  if (filter.queue) add((p) => `t.queue = ${p}`, filter.queue);
+  if (filter.replicaId) add((p) => `t.replica_id = ${p}::uuid`, filter.replicaId);
+  if (filter.errorCode) add((p) => `t.error ->> 'code' = ${p}`, filter.errorCode);
+  if (filter.createdAfter) add((p) => `t.created_at >= ${p}::timestamptz`, filter.createdAfter);
+  if (filter.createdBefore) add((p) => `t.created_at < ${p}::timestamptz`, filter.createdBefore);
+  if (filter.ids) add((p) => `t.id = any (${p}::uuid[])`, filter.ids);
+  if (before) add((p) => `t.id < ${p}::uuid`, before);
+  return { where: parts.length > 0 ? `where ${parts.join(" and ")}` : "", values };
+}

@@ -1,0 +1,45 @@
+/** What a handler is given besides its input. */
+import type { Duration } from "../config/duration.ts";
+import type { Logger } from "../log.ts";
+import type { ClaimId, TaskId } from "./ids.ts";
+
+/** Anything that runs SQL inside a transaction of the caller's: a `pg` client, or a thin adapter to another library's. */
+export interface Transaction {
+  query(text: string, values?: unknown[]): Promise<unknown>;
+}
+
+export interface TaskInfo {
+  readonly id: TaskId;
+  readonly name: string;
+  readonly queue: string;
+  readonly priority: number;
+  /** 1 for the first try. */
+  readonly attempt: number;
+  /** How many attempts have failed so far: what the retry policy counts. */
+  readonly failures: number;
+  readonly enqueuedAt: Date;
+  readonly metadata: unknown;
+}
+
+/** The right to run this task, and to write about it: void from the moment on in which someone else may have it. */
+export interface Claim<Output = unknown> {
+  /** The fencing token: every later claim, on any task, has a larger one. Hand it to other systems to fence them too. */
+  readonly id: ClaimId;
+  /** Makes this transaction fail unless the claim still holds when it commits. */
+  guard(tx: Transaction): Promise<void>;
+  /** Completes the task as part of this transaction: its effects and the completion commit together or not at all. */
+  completeIn(tx: Transaction, result: Output): Promise<void>;
+}
+
+export interface TaskContext<Output = unknown> {
+  /** Fires when the work should stop: cancelled, timed out, shutting down, or the claim was lost. `reason` says which. */
+  readonly signal: AbortSignal;
+  readonly task: TaskInfo;
+  readonly claim: Claim<Output>;
+  readonly log: Logger;
+  /** Ends this attempt here and now, uncharged, and runs the task again after the duration. Never returns. */
+  snooze(duration: Duration): never;
+}
+
+/** Runs around every handler; calls `next` to go on, and may look at, change or refuse what happens. */
+export type Middleware = (context: TaskContext, next: () => Promise<unknown>) => Promise<unknown>;

@@ -1,0 +1,129 @@
+/** Task definitions: what a task is called, what it takes, how it is run and what happens when that goes wrong. */
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import type { Duration } from "../config/duration.ts";
+import { Problems } from "../config/problems.ts";
+import type { TaskContext } from "./context.ts";
+import { checkSettings, type TaskSettings } from "./settings.ts";
+
+export interface RetryOptions {
+  /** How many attempts in all; 1 (the default) never retries. */
+  attempts?: number;
+  /** "exponential" (the default), "fixed", or the delays one by one; the last one repeats. */
+  backoff?: "exponential" | "fixed" | Duration[];
+  /** The first delay (default 1 s). */
+  delay?: Duration;
+  /** No delay is longer (default 1 h). */
+  maxDelay?: Duration;
+  /** The random share of each delay, 0 to 1 (default 0.2). */
+  jitter?: number;
+  /** Errors not worth retrying: error codes or names, or a function that says so. */
+  unless?: readonly string[] | ((error: unknown) => boolean);
+}
+
+export interface TaskOptions {
+  name: string;
+  queue?: string;
+  /** -100 (first) to 100 (last); 0 unless given. */
+  priority?: number;
+  retry?: RetryOptions;
+  /** A running attempt is aborted after this long. */
+  timeout?: Duration;
+  /** What becomes of the task when its worker dies while running it. "fail" is the default: code that ran may have had effects. */
+  onCrash?: "fail" | "retry" | "requeue";
+  /** Whether the handler goes on while its worker cannot reach the database. */
+  whenCutOff?: "abort" | "continue";
+}
+
+export interface BatchItem<Input> {
+  readonly input: Input;
+  readonly context: TaskContext;
+}
+
+declare const types: unique symbol;
+
+/** A definition, as `enqueue` and `work` take it. Input is what callers pass, Output what they get back. */
+export interface Task<Input = unknown, Output = unknown> {
+  readonly name: string;
+  readonly settings: TaskSettings;
+  readonly schema: StandardSchemaV1 | undefined;
+  readonly batchSize: number;
+  /** Runs a batch; a batch of one for tasks that were defined by `defineTask`. One outcome per item, in order. */
+  readonly runBatch: (items: readonly BatchItem<never>[]) => Promise<readonly unknown[]>;
+  readonly [types]?: { input: Input; output: Output };
+}
+
+/** For lists of tasks of any types. */
+export type AnyTask = Task<never, unknown>;
+export type InputOf<T> = T extends Task<infer Input, unknown> ? Input : never;
+export type OutputOf<T> = T extends Task<never, infer Output> ? Output : never;
+
+type In<S extends StandardSchemaV1> = StandardSchemaV1.InferInput<S>;
+type Parsed<S extends StandardSchemaV1> = StandardSchemaV1.InferOutput<S>;
+
+export function defineTask<S extends StandardSchemaV1, Output>(
+  options: TaskOptions & { input: S; run(input: Parsed<S>, context: TaskContext<Awaited<Output>>): Output },
+): Task<In<S>, Awaited<Output>>;
+export function defineTask<Output, Input = void>(
+  options: TaskOptions & { input?: undefined; run(input: Input, context: TaskContext<Awaited<Output>>): Output },
+): Task<Input, Awaited<Output>>;
+export function defineTask(
+  options: TaskOptions & {
+    input?: StandardSchemaV1 | undefined;
+    run(input: never, context: TaskContext<never>): unknown;
+  },
+): AnyTask {
+  const { input, run, ...rest } = options;
+  return build(rest, { schema: input, batchSize: 1, run }, async ([item]) => {
+    if (!item) return [];
+    // `Promise.resolve().then` so that a handler that throws at once is no different from one that rejects.
+    return [await Promise.resolve().then(() => run(item.input as never, item.context as TaskContext<never>))];
+  });
+}
+
+/**
+ * A task that takes several inputs at once: `run` gets up to `batchSize` items and returns one outcome for each, in the
+ * same order, where an Error fails that item alone. Throwing fails them all.
+ */
+export function defineBatchTask<S extends StandardSchemaV1, Output>(
+  options: TaskOptions & {
+    input: S;
+    batchSize: number;
+    run(items: readonly BatchItem<Parsed<S>>[]): Promise<readonly (Output | Error)[]>;
+  },
+): Task<In<S>, Output>;
+export function defineBatchTask<Output, Input = void>(
+  options: TaskOptions & {
+    input?: undefined;
+    batchSize: number;
+    run(items: readonly BatchItem<Input>[]): Promise<readonly (Output | Error)[]>;
+  },
+): Task<Input, Output>;
+export function defineBatchTask(
+  options: TaskOptions & {
+    input?: StandardSchemaV1 | undefined;
+    batchSize: number;
+    run(items: readonly BatchItem<never>[]): Promise<readonly unknown[]>;
+  },
+): AnyTask {
+  const { input, batchSize, run, ...rest } = options;
+  return build(rest, { schema: input, batchSize, run }, async (items) => run(items));
+}
+
+function build(
+  options: TaskOptions,
+  parts: { schema: StandardSchemaV1 | undefined; batchSize: number; run: unknown },
+  runBatch: AnyTask["runBatch"],
+): AnyTask {
+  const problems = new Problems();
+  const settings = checkSettings(options, problems);
+  const schema = parts.schema;
+  if (schema !== undefined && typeof schema?.["~standard"]?.validate !== "function") {
+    problems.add("input", "must be a Standard Schema, as zod, valibot and arktype make them");
+  }
+  if (typeof parts.run !== "function") problems.add("run", "must be a function");
+  if (!Number.isInteger(parts.batchSize) || parts.batchSize < 1 || parts.batchSize > 1_000) {
+    problems.add("batchSize", "must be a whole number from 1 to 1000");
+  }
+  problems.throwIfAny(`Task definition ${JSON.stringify(options?.name ?? "(without a name)")}`);
+  return Object.freeze({ name: settings.name, settings, schema, batchSize: parts.batchSize, runBatch });
+}

@@ -1,0 +1,59 @@
+/** What is kept of whatever a handler threw: always storable, however odd the thing was. */
+export interface ErrorRecord {
+  readonly code: string;
+  readonly name?: string;
+  readonly message: string;
+  readonly stack?: string;
+  readonly cause?: ErrorRecord;
+}
+
+const MAX_TEXT = 16_384;
+const MAX_CAUSES = 5;
+
+export function toErrorRecord(thrown: unknown, fallbackCode = "TASK_FAILED", depth = 0): ErrorRecord {
+  if (!isErrorLike(thrown)) return { code: fallbackCode, message: clip(`The handler threw ${showThrown(thrown)}.`) };
+  const code = readText(thrown, "code");
+  const name = readText(thrown, "name");
+  const stack = readText(thrown, "stack");
+  const cause = safely(() => (thrown as { cause?: unknown }).cause);
+  return {
+    code: clip(code ?? fallbackCode),
+    ...(name === undefined ? {} : { name: clip(name) }),
+    message: clip(readText(thrown, "message") || name || "an error without a message"),
+    ...(stack === undefined ? {} : { stack: clip(stack) }),
+    ...(cause == null || depth >= MAX_CAUSES ? {} : { cause: toErrorRecord(cause, fallbackCode, depth + 1) }),
+  };
+}
+
+function isErrorLike(thrown: unknown): thrown is object {
+  return (
+    thrown instanceof Error ||
+    (typeof thrown === "object" && thrown !== null && typeof readText(thrown, "message") === "string")
+  );
+}
+
+function readText(from: object, key: string): string | undefined {
+  const value = safely(() => (from as Record<string, unknown>)[key]);
+  return typeof value === "string" ? value : undefined;
+}
+
+function showThrown(thrown: unknown): string {
+  if (typeof thrown === "string") return JSON.stringify(thrown);
+  if (typeof thrown !== "object" || thrown === null) return String(thrown);
+  return safely(() => JSON.stringify(thrown)) ?? "an object that cannot be shown";
+}
+
+/** A getter or a proxy that throws must not take the worker down with it. */
+function safely<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Bounded, and without the zero character, which PostgreSQL cannot turn into text. */
+function clip(text: string): string {
+  const clean = text.replaceAll("\0", "\uFFFD");
+  return clean.length > MAX_TEXT ? `${clean.slice(0, MAX_TEXT)}… (${clean.length} characters)` : clean;
+}

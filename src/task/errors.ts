@@ -1,0 +1,121 @@
+/** One error per way in which a task or a call about it can go wrong. */
+import { EverbeatError } from "../errors.ts";
+import type { ErrorRecord } from "./error-record.ts";
+import type { ClaimId, TaskId } from "./ids.ts";
+import type { EndedState } from "./states.ts";
+
+export class ClaimLostError extends EverbeatError {
+  readonly code = "CLAIM_LOST";
+  constructor(
+    readonly claimId: ClaimId,
+    readonly taskId: TaskId,
+    options?: { cause?: unknown },
+  ) {
+    super(
+      `Claim ${claimId} on task ${taskId} no longer holds: the task was taken away, cancelled or ended by someone else. ` +
+        "Stop this work: nothing it writes will be accepted.",
+      options,
+    );
+  }
+}
+
+export class TaskCancelledError extends EverbeatError {
+  readonly code = "TASK_CANCELLED";
+  constructor(
+    readonly taskId: TaskId,
+    reason?: string,
+  ) {
+    super(`Task ${taskId} was cancelled${reason ? `: ${reason}` : ""}.`);
+  }
+}
+
+export class TaskTimedOutError extends EverbeatError {
+  readonly code = "TASK_TIMED_OUT";
+  constructor(
+    readonly taskId: TaskId,
+    readonly timeoutMs: number,
+  ) {
+    super(
+      `Task ${taskId} ran for longer than its timeout of ${timeoutMs} ms. Raise "timeout", or make the handler faster.`,
+    );
+  }
+}
+
+export class WorkerStoppingError extends EverbeatError {
+  readonly code = "WORKER_STOPPING";
+  constructor(readonly taskId: TaskId) {
+    super(`The worker is shutting down and task ${taskId} did not end within the grace; it will run again, uncharged.`);
+  }
+}
+
+export class InvalidInputError extends EverbeatError {
+  readonly code = "INVALID_INPUT";
+  constructor(
+    readonly task: string,
+    readonly problems: readonly string[],
+  ) {
+    super(
+      `The input of task "${task}" does not fit its schema:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`,
+    );
+  }
+}
+
+export class ResultNotStorableError extends EverbeatError {
+  readonly code = "RESULT_NOT_STORABLE";
+  constructor(task: string, problem: string) {
+    super(`The result of task "${task}" cannot be stored: ${problem}. Return plain JSON, or nothing.`);
+  }
+}
+
+export class CompletionNotCommittedError extends EverbeatError {
+  readonly code = "COMPLETION_NOT_COMMITTED";
+  constructor(readonly taskId: TaskId) {
+    super(
+      `Task ${taskId} was completed in a transaction of its own (completeIn) that did not commit, so it has not completed.`,
+    );
+  }
+}
+
+export class DuplicateTaskError extends EverbeatError {
+  readonly code = "DUPLICATE_TASK";
+  constructor(
+    readonly task: string,
+    readonly uniqueKey: string,
+    readonly holder: TaskId,
+  ) {
+    super(`Task "${task}" was not enqueued: its unique key "${uniqueKey}" is taken by task ${holder}.`);
+  }
+}
+
+export class TaskNotFoundError extends EverbeatError {
+  readonly code = "TASK_NOT_FOUND";
+  constructor(readonly taskId: string) {
+    super(
+      `There is no task ${taskId}: it was never enqueued, its transaction did not commit, or it was purged after its retention.`,
+    );
+  }
+}
+
+/** Somebody waited for a result, and the task ended without one. */
+export class TaskEndedError extends EverbeatError {
+  readonly code: string;
+  constructor(
+    readonly taskId: TaskId,
+    readonly state: Exclude<EndedState, "completed">,
+    readonly error: ErrorRecord,
+  ) {
+    super(`Task ${taskId} ${state === "failed" ? "failed" : `was ${state}`}: ${error.message}`);
+    this.code = error.code;
+  }
+}
+
+export class ResultTimeoutError extends EverbeatError {
+  readonly code = "RESULT_TIMEOUT";
+  constructor(
+    readonly taskId: TaskId,
+    readonly timeoutMs: number,
+    readonly state: string,
+  ) {
+    super(`Task ${taskId} has not ended within ${timeoutMs} ms; it is ${state}. It goes on: ask again, or cancel it.`);
+  }
+}

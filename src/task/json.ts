@@ -1,0 +1,71 @@
+/**
+ * JSON that loses nothing: what `JSON.stringify` would silently drop or change (NaN, functions, Map, holes, …) is a
+ * problem here, with the path to it, instead of a surprise in another process.
+ */
+export type JsonResult =
+  | { readonly ok: true; readonly text: string }
+  | { readonly ok: false; readonly problem: string };
+
+export const DEFAULT_JSON_LIMIT_BYTES = 1_048_576;
+
+export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_BYTES): JsonResult {
+  const lossy = findLossy(value, "", new Set());
+  if (lossy) return { ok: false, problem: `it is not JSON: ${lossy}` };
+  const text = JSON.stringify(value === undefined ? null : value) as string | undefined;
+  if (text === undefined) return { ok: false, problem: "it is not JSON: its toJSON() returns undefined" };
+  const bytes = Buffer.byteLength(text);
+  if (bytes > limitBytes) {
+    return {
+      ok: false,
+      problem: `it has ${bytes} bytes as JSON and at most ${limitBytes} are allowed; store it elsewhere and pass a reference`,
+    };
+  }
+  return { ok: true, text };
+}
+
+function findLossy(value: unknown, path: string, above: Set<object>): string | undefined {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return undefined;
+    case "undefined":
+      // A missing property reads back as undefined; an array entry would come back as null.
+      return path.endsWith("]") ? at(path, "undefined in a list") : undefined;
+    case "number":
+      return Number.isFinite(value) ? undefined : at(path, String(value));
+    case "object":
+      return value === null ? undefined : findLossyInObject(value, path, above);
+    default:
+      return at(path, `a ${typeof value}`);
+  }
+}
+
+function findLossyInObject(value: object, path: string, above: Set<object>): string | undefined {
+  if (above.has(value)) return at(path, "a reference back to an object that contains it");
+  if (typeof (value as { toJSON?: unknown }).toJSON === "function") return undefined;
+  above.add(value);
+  try {
+    if (Array.isArray(value)) {
+      for (let index = 0; index < value.length; index++) {
+        const lossy = findLossy(value[index], `${path}[${index}]`, above);
+        if (lossy) return lossy;
+      }
+      return undefined;
+    }
+    const prototype = Object.getPrototypeOf(value);
+    const isPlain = prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null;
+    if (!isPlain && Object.keys(value).length === 0)
+      return at(path, `a ${value.constructor.name}, which JSON cannot hold`);
+    for (const [key, entry] of Object.entries(value)) {
+      const lossy = findLossy(entry, path === "" ? key : `${path}.${key}`, above);
+      if (lossy) return lossy;
+    }
+    return undefined;
+  } finally {
+    above.delete(value);
+  }
+}
+
+function at(path: string, what: string): string {
+  return path === "" ? what : `${what} at ${path}`;
+}

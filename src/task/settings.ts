@@ -1,0 +1,115 @@
+/** A task's settings, checked once: what workers run by, and what the database keeps of the definition. */
+import {
+  anything,
+  type Check,
+  checkOptions,
+  describe,
+  isDuration,
+  isInteger,
+  isOneOf,
+  isOptions,
+  isText,
+} from "../config/checks.ts";
+import { durationMs } from "../config/duration.ts";
+import type { Problems } from "../config/problems.ts";
+import type { RetryOptions } from "./define-task.ts";
+import { DEFAULT_RETRY, type RetryPolicy } from "./retry.ts";
+
+export interface TaskSettings {
+  readonly name: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly retry: RetryPolicy;
+  readonly isWorthRetrying: (error: unknown) => boolean;
+  readonly timeoutMs: number | undefined;
+  readonly onCrash: "fail" | "retry" | "requeue";
+  readonly whenCutOff: "abort" | "continue";
+}
+
+const YEAR_MS = 365 * 86_400_000;
+export const PRIORITY_RANGE = { min: -100, max: 100 } as const;
+
+export const isName = isText({
+  max: 128,
+  pattern: /^[A-Za-z0-9][A-Za-z0-9._:/-]*$/,
+  hint: "1 to 128 letters, digits or . _ : / -, starting with a letter or a digit",
+});
+
+const isShare: Check<number> = (value, path, problems) => {
+  if (typeof value === "number" && value >= 0 && value <= 1) return value;
+  problems.add(path, `must be a number from 0 to 1, not ${describe(value)}`);
+  return undefined;
+};
+
+const isBackoff: Check<RetryPolicy["backoff"]> = (value, path, problems) => {
+  if (value === "fixed" || value === "exponential") return value;
+  const delays = Array.isArray(value) ? value.map(durationMs) : [];
+  if (delays.length > 0 && delays.every((delay) => delay !== undefined && delay >= 0)) return delays as number[];
+  problems.add(path, `must be "exponential", "fixed" or a list of durations, not ${describe(value)}`);
+  return undefined;
+};
+
+const SHAPE = {
+  name: isName,
+  queue: isName,
+  priority: isInteger(PRIORITY_RANGE),
+  retry: isOptions({
+    attempts: isInteger({ min: 1, max: 1_000 }),
+    backoff: isBackoff,
+    delay: isDuration({ minMs: 0, maxMs: YEAR_MS }),
+    maxDelay: isDuration({ minMs: 0, maxMs: YEAR_MS }),
+    jitter: isShare,
+    unless: anything,
+  }),
+  timeout: isDuration({ minMs: 1, maxMs: YEAR_MS }),
+  onCrash: isOneOf(["fail", "retry", "requeue"]),
+  whenCutOff: isOneOf(["abort", "continue"]),
+};
+
+export function checkSettings(options: unknown, problems: Problems): TaskSettings {
+  const given = checkOptions(options, SHAPE, { path: "", problems });
+  if (given.name === undefined && problems.isEmpty) problems.add("name", "is missing");
+  const onCrash = given.onCrash ?? "fail";
+  return Object.freeze({
+    name: given.name ?? "",
+    queue: given.queue ?? "default",
+    priority: given.priority ?? 0,
+    retry: Object.freeze({
+      attempts: given.retry?.attempts ?? DEFAULT_RETRY.attempts,
+      backoff: given.retry?.backoff ?? DEFAULT_RETRY.backoff,
+      delayMs: given.retry?.delay ?? DEFAULT_RETRY.delayMs,
+      maxDelayMs: given.retry?.maxDelay ?? DEFAULT_RETRY.maxDelayMs,
+      jitter: given.retry?.jitter ?? DEFAULT_RETRY.jitter,
+    }),
+    isWorthRetrying: worthRetrying(given.retry?.unless as RetryOptions["unless"], problems),
+    timeoutMs: given.timeout,
+    onCrash,
+    // Work that someone else may repeat must not go on unseen; work that nobody will repeat may.
+    whenCutOff: given.whenCutOff ?? (onCrash === "fail" ? "continue" : "abort"),
+  });
+}
+
+function worthRetrying(unless: RetryOptions["unless"], problems: Problems): (error: unknown) => boolean {
+  if (unless === undefined) return (error) => !saysNotRetryable(error);
+  if (typeof unless === "function") return (error) => !saysNotRetryable(error) && !unless(error);
+  if (!Array.isArray(unless) || unless.some((entry) => typeof entry !== "string")) {
+    problems.add("retry.unless", "must be a list of error codes or names, or a function");
+    return () => true;
+  }
+  const codes = new Set<unknown>(unless);
+  return (error) => {
+    const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
+    return !saysNotRetryable(error) && !codes.has(code) && !codes.has(name);
+  };
+}
+
+/** Any error can say of itself that another try is pointless. */
+function saysNotRetryable(error: unknown): boolean {
+  return typeof error === "object" && error !== null && (error as { retryable?: unknown }).retryable === false;
+}
+
+/** What the database keeps, for callers in SQL and for whoever recovers the task without having its code. */
+export function settingsRecord(settings: TaskSettings): Record<string, unknown> {
+  const { queue, priority, retry, timeoutMs, onCrash, whenCutOff } = settings;
+  return { queue, priority, retry, timeoutMs, onCrash, whenCutOff };
+}

@@ -1,0 +1,53 @@
+/** The claim as a handler sees it: its fencing token, usable in the handler's own transactions. */
+import { storeInTransaction } from "../database/transaction-store.ts";
+import { guardClaim } from "../sql/outcomes.ts";
+import type { Claim, Transaction } from "../task/context.ts";
+import { ClaimLostError, ResultNotStorableError } from "../task/errors.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import { toJson } from "../task/json.ts";
+
+export interface ClaimHandle extends Claim {
+  readonly completedInTransaction: boolean;
+}
+
+export interface ClaimHandleParts {
+  readonly claimId: ClaimId;
+  readonly taskId: TaskId;
+  readonly name: string;
+  readonly replicaId: ReplicaId;
+  readonly schema: string;
+  readonly resultLimitBytes: number;
+}
+
+export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
+  let completedInTransaction = false;
+
+  /** The database refuses a lost claim with a code of its own; at commit, the same code reaches the handler's commit. */
+  const refusals = (error: unknown): never => {
+    const isRefusal = (error as { code?: unknown } | null)?.code === "EB001";
+    throw isRefusal ? new ClaimLostError(parts.claimId, parts.taskId, { cause: error }) : error;
+  };
+
+  return {
+    id: parts.claimId,
+    get completedInTransaction() {
+      return completedInTransaction;
+    },
+    async guard(tx: Transaction) {
+      await guardClaim(storeInTransaction(tx, parts.schema), parts.claimId).catch(refusals);
+    },
+    async completeIn(tx: Transaction, result: unknown) {
+      const json = toJson(result, parts.resultLimitBytes);
+      if (!json.ok) throw new ResultNotStorableError(parts.name, json.problem);
+      await guardClaim(storeInTransaction(tx, parts.schema), parts.claimId, {
+        claim: parts.claimId,
+        task: parts.taskId,
+        replica: parts.replicaId,
+        to: "completed",
+        outcome: "completed",
+        resultJson: json.text,
+      }).catch(refusals);
+      completedInTransaction = true;
+    },
+  };
+}

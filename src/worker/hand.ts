@@ -1,0 +1,112 @@
+/**
+ * The tasks that a replica has in hand: claimed ahead, about to start, running, or with an outcome on its way.
+ * Knows which may start next; does nothing by itself.
+ */
+import type { ClaimedTask } from "../sql/claims.ts";
+import type { AnyTask } from "../task/define-task.ts";
+import type { ClaimId } from "../task/ids.ts";
+import type { Execution } from "./execution.ts";
+import type { Slots } from "./slots.ts";
+
+interface Prefetched {
+  readonly claimed: ClaimedTask;
+  readonly sinceMs: number;
+}
+
+/** Members of one batch, which share a slot. */
+export interface Group {
+  readonly task: AnyTask;
+  readonly members: readonly ClaimedTask[];
+}
+
+export class Hand {
+  readonly #tasks: ReadonlyMap<string, AnyTask>;
+  readonly #slots: Slots;
+  #prefetched: Prefetched[] = [];
+  readonly #starting = new Set<ClaimId>();
+  readonly #running = new Map<ClaimId, Execution>();
+  readonly #finishing = new Set<ClaimId>();
+
+  constructor(tasks: ReadonlyMap<string, AnyTask>, slots: Slots) {
+    this.#tasks = tasks;
+    this.#slots = slots;
+  }
+
+  get prefetched(): number {
+    return this.#prefetched.length;
+  }
+
+  get running(): ReadonlyMap<ClaimId, Execution> {
+    return this.#running;
+  }
+
+  get isEmpty(): boolean {
+    return this.#running.size + this.#starting.size + this.#prefetched.length === 0;
+  }
+
+  /** Every claim this replica knows it has. */
+  claims(): ClaimId[] {
+    return [
+      ...this.#prefetched.map(({ claimed }) => claimed.claimId),
+      ...this.#starting,
+      ...this.#running.keys(),
+      ...this.#finishing,
+    ];
+  }
+
+  addPrefetched(tasks: readonly ClaimedTask[], nowMs: number): void {
+    for (const claimed of tasks) this.#prefetched.push({ claimed, sinceMs: nowMs });
+  }
+
+  /** The claimed tasks for which there is a slot now, taken out in order, grouped where they run as one batch. */
+  takeStartable(): Group[] {
+    const groups: { task: AnyTask; members: ClaimedTask[] }[] = [];
+    const open = new Map<string, { task: AnyTask; members: ClaimedTask[] }>();
+    const left: Prefetched[] = [];
+    for (const entry of this.#prefetched) {
+      const { claimed } = entry;
+      const task = this.#tasks.get(claimed.name) as AnyTask;
+      const kind = `${claimed.name} ${claimed.queue}`;
+      const group = open.get(kind);
+      if (group && group.members.length < task.batchSize) group.members.push(claimed);
+      else if (this.#slots.freeIn(claimed.queue) > 0) {
+        this.#slots.take(claimed.queue);
+        const fresh = { task, members: [claimed] };
+        groups.push(fresh);
+        open.set(kind, fresh);
+      } else {
+        left.push(entry);
+        continue;
+      }
+      this.#starting.add(claimed.claimId);
+    }
+    this.#prefetched = left;
+    return groups;
+  }
+
+  /** Out of the hand again: all of those claimed ahead, or only those that have waited since before that time. */
+  takePrefetched(beforeMs: number = Number.POSITIVE_INFINITY): ClaimId[] {
+    const taken = this.#prefetched.filter(({ sinceMs }) => sinceMs < beforeMs);
+    this.#prefetched = this.#prefetched.filter(({ sinceMs }) => sinceMs >= beforeMs);
+    return taken.map(({ claimed }) => claimed.claimId);
+  }
+
+  dropStarting(claims: readonly ClaimId[]): void {
+    for (const claim of claims) this.#starting.delete(claim);
+  }
+
+  begin(execution: Execution): void {
+    this.#starting.delete(execution.claimed.claimId);
+    this.#running.set(execution.claimed.claimId, execution);
+  }
+
+  /** The handler is done with; the claim stays known until its outcome is written. */
+  finishing(claim: ClaimId): void {
+    this.#running.delete(claim);
+    this.#finishing.add(claim);
+  }
+
+  finished(claim: ClaimId): void {
+    this.#finishing.delete(claim);
+  }
+}

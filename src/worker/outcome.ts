@@ -1,0 +1,70 @@
+/** What an attempt's ending means for its task. Pure: the same ending always gives the same outcome. */
+import type { Outcome } from "../sql/outcomes.ts";
+import { toErrorRecord } from "../task/error-record.ts";
+import {
+  ClaimLostError,
+  CompletionNotCommittedError,
+  InvalidInputError,
+  ResultNotStorableError,
+  TaskCancelledError,
+  WorkerStoppingError,
+} from "../task/errors.ts";
+import { afterFailure } from "../task/retry.ts";
+import type { TaskSettings } from "../task/settings.ts";
+
+export type Ending =
+  | { readonly kind: "returned"; readonly resultJson: string }
+  | { readonly kind: "threw"; readonly error: unknown }
+  | { readonly kind: "snoozed"; readonly delayMs: number }
+  /** Ignored its signal past the grace; whatever it does from now on counts for nothing. */
+  | { readonly kind: "abandoned" };
+
+export interface EndedAttempt {
+  readonly ref: Pick<Outcome, "claim" | "task" | "replica">;
+  readonly failures: number;
+  readonly ending: Ending;
+  /** Why the handler was told to stop, if it was. */
+  readonly abortReason: unknown;
+  /** The handler has completed the task in a transaction of its own, which may or may not have committed. */
+  readonly completedInTransaction: boolean;
+}
+
+/** Undefined: the claim is lost, and there is nothing left to say about the task. */
+export function outcomeOf(attempt: EndedAttempt, settings: TaskSettings, random: number): Outcome | undefined {
+  const { ref, ending, abortReason } = attempt;
+  if (attempt.completedInTransaction) {
+    return { ...failure(attempt, new CompletionNotCommittedError(ref.task), settings, random), confirm: true };
+  }
+  if (ending.kind === "returned")
+    return { ...ref, to: "completed", outcome: "completed", resultJson: ending.resultJson };
+  if (ending.kind === "snoozed") return { ...ref, to: "pending", outcome: "snoozed", delayMs: ending.delayMs };
+  if (abortReason instanceof ClaimLostError) return undefined;
+  if (abortReason instanceof TaskCancelledError) {
+    return { ...ref, to: "cancelled", outcome: "cancelled", error: toErrorRecord(abortReason) };
+  }
+  if (abortReason instanceof WorkerStoppingError) {
+    return { ...ref, to: "pending", outcome: "aborted", error: toErrorRecord(abortReason) };
+  }
+  return failure(attempt, ending.kind === "threw" ? (abortReason ?? ending.error) : abortReason, settings, random);
+}
+
+function failure(attempt: EndedAttempt, error: unknown, settings: TaskSettings, random: number): Outcome {
+  const isWorthRetrying = !isPointless(error) && says(settings.isWorthRetrying, error);
+  const next = afterFailure({ failures: attempt.failures, isWorthRetrying, random }, settings.retry);
+  const base = { ...attempt.ref, outcome: "failed", failures: next.failures, error: toErrorRecord(error) } as const;
+  return next.kind === "fail" ? { ...base, to: "failed" } : { ...base, to: "pending", delayMs: next.delayMs };
+}
+
+/** The same input and the same code would fail in the same way again. */
+function isPointless(error: unknown): boolean {
+  return error instanceof InvalidInputError || error instanceof ResultNotStorableError;
+}
+
+/** The user's own judgement of an error; one that throws is no judgement. */
+function says(isWorthRetrying: (error: unknown) => boolean, error: unknown): boolean {
+  try {
+    return isWorthRetrying(error);
+  } catch {
+    return true;
+  }
+}

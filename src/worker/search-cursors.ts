@@ -1,0 +1,44 @@
+/**
+ * Where to begin searching each lane. Starting behind what was claimed last spares the search all the dead entries before
+ * it; a full look from the beginning finds what was committed late or sorts earlier. Full looks are rationed by their own
+ * cost, so that they take a twentieth of the time at the most, however long they have become.
+ */
+import type { ClaimedTask, LaneCursor } from "../sql/claims.ts";
+
+const LEAST_MS = 20;
+const SHARE = 20;
+
+export interface Search {
+  readonly cursors: readonly LaneCursor[];
+  readonly isFullLook: boolean;
+}
+
+export class SearchCursors {
+  readonly #cursors = new Map<number, LaneCursor>();
+  #nextFullLookMs = 0;
+  /** A search from the cursors cannot know what lies before them. */
+  #isFullLookWanted = false;
+
+  begin(nowMs: number): Search {
+    const isFullLook = this.#cursors.size === 0 || (this.#isFullLookWanted && nowMs >= this.#nextFullLookMs);
+    return { cursors: isFullLook ? [] : [...this.#cursors.values()], isFullLook };
+  }
+
+  end(search: Search, found: { asked: number; claimed: readonly ClaimedTask[]; tookMs: number; nowMs: number }): void {
+    if (search.isFullLook) this.#nextFullLookMs = found.nowMs + Math.max(LEAST_MS, SHARE * found.tookMs);
+    this.#isFullLookWanted = !search.isFullLook || found.claimed.length >= found.asked;
+    for (const { laneId, runAt, taskId } of found.claimed) {
+      if (laneId !== null) this.#cursors.set(laneId, { laneId, runAt, taskId });
+    }
+  }
+
+  /** How long until the next full look; undefined where none is wanted. */
+  msUntilFullLook(nowMs: number): number | undefined {
+    return this.#isFullLookWanted ? Math.max(0, this.#nextFullLookMs - nowMs) : undefined;
+  }
+
+  /** Something was put in that sorts before the cursors. */
+  forget(): void {
+    this.#cursors.clear();
+  }
+}

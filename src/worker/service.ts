@@ -1,0 +1,46 @@
+/** The one shape of everything that runs in the background: `runOnce` holds what is worth testing, the loop is shared. */
+import { delay } from "../database/backoff.ts";
+
+export interface Service {
+  start(): void;
+  /** Idempotent; resolves when the last run has ended. */
+  stop(): Promise<void>;
+  runOnce(): Promise<void>;
+  /** Runs soon, whatever the interval. Several calls before that are one run. */
+  trigger(): void;
+}
+
+export interface ServiceOptions {
+  readonly intervalMs: number;
+  readonly runOnce: () => Promise<void>;
+  /** A run that throws is reported, and the service goes on. */
+  readonly onError: (error: unknown) => void;
+}
+
+export function createService(options: ServiceOptions): Service {
+  const stopping = new AbortController();
+  let wake = new AbortController();
+  let loop: Promise<void> | undefined;
+
+  async function forever(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      await options.runOnce().catch(options.onError);
+      // Jittered, so that replicas that started together do not all come at once.
+      const pause = options.intervalMs * (0.75 + Math.random() * 0.5);
+      await delay(pause, AbortSignal.any([stopping.signal, wake.signal]));
+      if (wake.signal.aborted) wake = new AbortController();
+    }
+  }
+
+  return {
+    start() {
+      loop ??= forever();
+    },
+    async stop() {
+      stopping.abort();
+      await loop;
+    },
+    runOnce: options.runOnce,
+    trigger: () => wake.abort(),
+  };
+}

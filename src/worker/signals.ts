@@ -1,0 +1,23 @@
+/** Leaving on SIGTERM and SIGINT: gracefully at the first, at once at the second. */
+export interface SignalHandling {
+  close(): void;
+}
+
+export function leaveOnSignals(leave: { gracefully: () => Promise<void>; now: () => Promise<void> }): SignalHandling {
+  const signals = ["SIGTERM", "SIGINT"] as const;
+  let received = 0;
+  const onSignal = (signal: (typeof signals)[number]) => {
+    received++;
+    const left = received === 1 ? leave.gracefully() : leave.now();
+    void left.finally(() => {
+      close();
+      // With nobody else listening, the process ends as it would have without us: by the signal itself.
+      if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
+    });
+  };
+  const close = () => {
+    for (const signal of signals) process.off(signal, onSignal);
+  };
+  for (const signal of signals) process.on(signal, onSignal);
+  return { close };
+}

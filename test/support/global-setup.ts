@@ -1,0 +1,27 @@
+/** One real PostgreSQL for all test files; each file makes databases of its own in it. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestProject } from "vitest/node";
+import { joinEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    serverUrl: string;
+  }
+}
+
+export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
+  const given = process.env["EVERBEAT_TEST_DATABASE_URL"];
+  if (given) {
+    project.provide("serverUrl", given);
+    return undefined;
+  }
+  const folder = await mkdtemp(join(tmpdir(), "everbeat-test-"));
+  const server = await joinEmbeddedServer({ folder });
+  project.provide("serverUrl", server.url);
+  return async () => {
+    await server.close();
+    await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
+  };
+}
