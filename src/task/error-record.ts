@@ -20,7 +20,7 @@ export function toErrorRecord(thrown: unknown, fallbackCode = "TASK_FAILED", dep
     code: clip(code ?? fallbackCode),
     ...(name === undefined ? {} : { name: clip(name) }),
     message: clip(readText(thrown, "message") || name || "an error without a message"),
-    ...(stack === undefined ? {} : { stack: clip(stack) }),
+    ...(stack === undefined ? {} : { stack: clip(framesOf(stack)) }),
     ...(cause == null || depth >= MAX_CAUSES ? {} : { cause: toErrorRecord(cause, fallbackCode, depth + 1) }),
   };
 }
@@ -30,6 +30,12 @@ function isErrorLike(thrown: unknown): thrown is object {
     thrown instanceof Error ||
     (typeof thrown === "object" && thrown !== null && typeof readText(thrown, "message") === "string")
   );
+}
+
+/** The frames alone: the message stands beside them, and a long one would crowd them out. */
+function framesOf(stack: string): string {
+  const first = stack.search(/^ +at /m);
+  return first < 0 ? stack : stack.slice(first);
 }
 
 function readText(from: object, key: string): string | undefined {

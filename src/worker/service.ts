@@ -12,7 +12,8 @@ export interface Service {
 
 export interface ServiceOptions {
   readonly intervalMs: number;
-  readonly runOnce: () => Promise<void>;
+  /** The signal fires when the service stops: a long run ends early. */
+  readonly runOnce: (signal: AbortSignal) => Promise<void>;
   /** A run that throws is reported, and the service goes on. */
   readonly onError: (error: unknown) => void;
 }
@@ -24,7 +25,7 @@ export function createService(options: ServiceOptions): Service {
 
   async function forever(): Promise<void> {
     while (!stopping.signal.aborted) {
-      await options.runOnce().catch(options.onError);
+      await options.runOnce(stopping.signal).catch(options.onError);
       // Jittered, so that replicas that started together do not all come at once.
       const pause = options.intervalMs * (0.75 + Math.random() * 0.5);
       await delay(pause, AbortSignal.any([stopping.signal, wake.signal]));
@@ -40,7 +41,7 @@ export function createService(options: ServiceOptions): Service {
       stopping.abort();
       await loop;
     },
-    runOnce: options.runOnce,
+    runOnce: () => options.runOnce(stopping.signal),
     trigger: () => wake.abort(),
   };
 }

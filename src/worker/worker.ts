@@ -10,28 +10,28 @@ import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import type { Events, TaskRef } from "../events.ts";
 import type { Logger } from "../log.ts";
-import { type ClaimedTask, readOwnClaims, releaseClaims, startClaims } from "../sql/claims.ts";
-import { runUpkeep } from "../sql/upkeep.ts";
+import { type ClaimedTask, releaseClaims, startClaims } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
-import { ClaimLostError, TaskCancelledError, WorkerStoppingError } from "../task/errors.ts";
+import { ClaimLostError, WorkerStoppingError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import { createClaimWatch } from "./claim-watch.ts";
 import { Claimer, type Demand } from "./claimer.ts";
+import { demandOf, NO_DEMAND } from "./demand.ts";
 import { createExecution, type Execution, type ExecutionParts, runGroup } from "./execution.ts";
 import { Finisher } from "./finisher.ts";
 import { type Group, Hand } from "./hand.ts";
 import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
 import { type Ending, outcomeOf } from "./outcome.ts";
-import { averaged, prefetchSize } from "./prefetch.ts";
+import { averaged } from "./prefetch.ts";
 import type { Replica } from "./replica.ts";
-import { createService, type Service } from "./service.ts";
+import type { Service } from "./service.ts";
 import { Slots } from "./slots.ts";
 import { catchStrayRejections } from "./stray-rejections.ts";
+import { createUpkeep } from "./upkeep-service.ts";
 
 /** A task claimed ahead that has waited this long is given back: another worker may have a slot for it. */
 const GIVE_BACK_AFTER_MS = 2_000;
-const UPKEEP_EVERY_MS = 5_000;
-const UPKEEP_BATCH = 500;
 /** How long a stopping worker tries to write its last outcomes while the database is away. */
 const LAST_WRITES_MS = 10_000;
 
@@ -56,8 +56,8 @@ export class Worker {
   readonly #strays = catchStrayRejections();
   readonly #execution: ExecutionParts;
   readonly #largestBatch: number;
-  readonly #watching: Service;
-  readonly #upkeeping: Service;
+  readonly #watch: Service;
+  readonly #upkeep: Service;
   #averageMs: number | undefined;
   #isStarting = false;
   #stopped: Promise<void> | undefined;
@@ -99,16 +99,16 @@ export class Worker {
       onAdopted: (adopted) => this.#onAdopted(adopted),
     });
     const onError = (doing: string) => (error: unknown) => this.#outages.noticed(error, doing);
-    this.#watching = createService({
+    this.#watch = createClaimWatch({
+      database,
+      replicaId: replica.id,
+      hand: this.#hand,
       intervalMs: settings.pollMs,
-      runOnce: () => this.#watch(),
+      onLooked: () => this.#onLooked(),
+      onLost: ({ claimed }) => events.emit("claim.lost", { ...refOf(claimed), refusedOutcome: undefined }),
       onError: onError("watching claims"),
     });
-    this.#upkeeping = createService({
-      intervalMs: UPKEEP_EVERY_MS,
-      runOnce: () => this.#upkeep(),
-      onError: onError("doing upkeep"),
-    });
+    this.#upkeep = createUpkeep({ database, events, retention: settings.retention, onError: onError("doing upkeep") });
   }
 
   get replicaId(): ReplicaId {
@@ -121,10 +121,10 @@ export class Worker {
 
   start(): void {
     const { notices, events, tasks, settings } = this.#parts;
-    this.#unsubscribe = notices.on("changed", (replicaId) => replicaId === this.replicaId && this.#watching.trigger());
+    this.#unsubscribe = notices.on("changed", (replicaId) => replicaId === this.replicaId && this.#watch.trigger());
     this.#claimer.start();
-    this.#watching.start();
-    this.#upkeeping.start();
+    this.#watch.start();
+    this.#upkeep.start();
     events.emit("worker.started", {
       replicaId: this.replicaId,
       tasks: tasks.map((task) => task.name),
@@ -153,7 +153,7 @@ export class Worker {
     await Promise.race([this.#finisher.idle(), delay(LAST_WRITES_MS)]);
     this.#finisher.giveUp();
     this.#unsubscribe();
-    await Promise.all([this.#watching.stop(), this.#upkeeping.stop()]);
+    await Promise.all([this.#watch.stop(), this.#upkeep.stop()]);
     await replica.setStatus("offline").catch(() => {});
     this.#strays.close();
     events.emit("worker.stopped", { replicaId: this.replicaId });
@@ -161,29 +161,14 @@ export class Worker {
 
   #demand(): Demand {
     const { settings } = this.#parts;
-    const isFull = this.#finisher.held >= settings.maxHeldOutcomes;
-    if (isFull || this.#isStopping) return { run: 0, prefetch: 0, room: undefined };
-    // Members of a batch share a slot, so they are claimed ahead and started together.
-    const hasBatches = this.#largestBatch > 1;
-    const waiting = this.#hand.prefetched;
-    const run = hasBatches || waiting > 0 ? 0 : this.#slots.free;
-    const ahead =
-      settings.prefetch === "auto"
-        ? prefetchSize({ concurrency: settings.concurrency, averageMs: this.#averageMs })
-        : settings.prefetch;
-    const wanted = hasBatches
-      ? this.#slots.free * this.#largestBatch + ahead
-      : ahead + (waiting > 0 ? this.#slots.free : 0);
-    // In steps of half the stock, not one by one.
-    const prefetch = waiting * 2 > wanted ? 0 : wanted - waiting;
-    return { run, prefetch, room: this.#room(run + prefetch) };
-  }
-
-  #room(total: number): (number | null)[] | undefined {
-    const { queues, queueLimits } = this.#parts.settings;
-    return queues?.map((queue) =>
-      queueLimits.has(queue) ? Math.min(total, Math.max(0, this.#slots.freeIn(queue))) : null,
-    );
+    if (this.#isStopping || this.#finisher.held >= settings.maxHeldOutcomes) return NO_DEMAND;
+    return demandOf({
+      settings,
+      slots: this.#slots,
+      prefetched: this.#hand.prefetched,
+      averageMs: this.#averageMs,
+      largestBatch: this.#largestBatch,
+    });
   }
 
   get #isStopping(): boolean {
@@ -307,34 +292,9 @@ export class Worker {
     });
   }
 
-  /** Which claims still hold, and which should be given up: the worker's own look, also when nobody told it. */
-  async #watch(): Promise<void> {
-    const { database } = this.#parts;
-    await this.#release(this.#hand.takePrefetched(performance.now() - GIVE_BACK_AFTER_MS));
-    const before = [...this.#hand.running.values()];
-    const own = new Map((await readOwnClaims(database, this.replicaId)).map((row) => [row.claimId, row]));
+  #onLooked(): void {
     this.#outages.over("watching claims");
-    for (const execution of before) {
-      const { claimId, taskId } = execution.claimed;
-      const row = own.get(claimId);
-      // Ended in the meantime, by ourselves.
-      if (!this.#hand.running.has(claimId) || execution.signal.aborted) continue;
-      if (row?.isCancelled) execution.abort(new TaskCancelledError(taskId));
-      if (row || execution.claim.completedInTransaction) continue;
-      execution.abort(new ClaimLostError(claimId, taskId));
-      this.#parts.events.emit("claim.lost", { ...refOf(execution.claimed), refusedOutcome: undefined });
-    }
-  }
-
-  async #upkeep(): Promise<void> {
-    const { database, settings, events } = this.#parts;
-    for (;;) {
-      const report = await runUpkeep(database, settings.retention, UPKEEP_BATCH);
-      if (!report) return;
-      const { expired, unparked, cancelled, purged } = report;
-      if (expired + unparked + cancelled + purged > 0) events.emit("upkeep.done", report);
-      if (Math.max(expired, purged) < UPKEEP_BATCH || this.#isStopping) return;
-    }
+    void this.#release(this.#hand.takePrefetched(performance.now() - GIVE_BACK_AFTER_MS));
   }
 
   async #release(claims: readonly ClaimId[]): Promise<void> {

@@ -1,0 +1,39 @@
+/** Looks which claims still hold and which should be given up: the worker's own look, also when nobody told it. */
+import type { Database } from "../database/database.ts";
+import { readOwnClaims } from "../sql/claims.ts";
+import { ClaimLostError, TaskCancelledError } from "../task/errors.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import type { Execution } from "./execution.ts";
+import type { Hand } from "./hand.ts";
+import { createService, type Service } from "./service.ts";
+
+export function createClaimWatch(parts: {
+  database: Database;
+  replicaId: ReplicaId;
+  hand: Hand;
+  intervalMs: number;
+  onLooked: () => void;
+  onLost: (execution: Execution) => void;
+  onError: (error: unknown) => void;
+}): Service {
+  const { database, replicaId, hand, intervalMs, onLooked, onLost, onError } = parts;
+  return createService({
+    intervalMs,
+    onError,
+    async runOnce() {
+      const before = [...hand.running.values()];
+      const own = new Map((await readOwnClaims(database, replicaId)).map((row) => [row.claimId, row]));
+      onLooked();
+      for (const execution of before) {
+        const { claimId, taskId } = execution.claimed;
+        const row = own.get(claimId);
+        // Ended in the meantime, by ourselves, or told to stop already.
+        if (!hand.running.has(claimId) || execution.signal.aborted) continue;
+        if (row?.isCancelled) execution.abort(new TaskCancelledError(taskId));
+        if (row || execution.claim.completedInTransaction) continue;
+        execution.abort(new ClaimLostError(claimId, taskId));
+        onLost(execution);
+      }
+    },
+  });
+}

@@ -1,0 +1,30 @@
+/** Expires, unparks, forces overdue cancellations and purges; whichever replica comes first does it for all. */
+import type { Database } from "../database/database.ts";
+import type { Events } from "../events.ts";
+import { type Retention, runUpkeep } from "../sql/upkeep.ts";
+import { createService, type Service } from "./service.ts";
+
+const EVERY_MS = 5_000;
+const BATCH = 500;
+
+export function createUpkeep(parts: {
+  database: Database;
+  events: Events;
+  retention: Retention;
+  onError: (error: unknown) => void;
+}): Service {
+  const { database, events, retention, onError } = parts;
+  return createService({
+    intervalMs: EVERY_MS,
+    onError,
+    async runOnce(signal) {
+      while (!signal.aborted) {
+        const report = await runUpkeep(database, retention, BATCH);
+        if (!report) return;
+        const { expired, unparked, cancelled, purged } = report;
+        if (expired + unparked + cancelled + purged > 0) events.emit("upkeep.done", report);
+        if (Math.max(expired, purged) < BATCH) return;
+      }
+    },
+  });
+}

@@ -1,0 +1,48 @@
+import { describe, expect, test } from "vitest";
+import { quoteIdentifier } from "../../src/database/identifiers.ts";
+import { parseTargets, withoutPassword } from "../../src/database/targets.ts";
+import { isTransient } from "../../src/database/transient.ts";
+
+describe("database addresses", () => {
+  test("with several hosts become one address per host, and ask for the primary", () => {
+    expect(parseTargets("postgres://u:p%40@a:1,b:2/db?sslmode=require&target_session_attrs=read-write")).toEqual({
+      urls: ["postgres://u:p%40@a:1/db?sslmode=require", "postgres://u:p%40@b:2/db?sslmode=require"],
+      role: "primary",
+    });
+    expect(parseTargets("postgresql://a/db?target_session_attrs=any")).toEqual({
+      urls: ["postgresql://a/db"],
+      role: "any",
+    });
+    expect(parseTargets({ urls: ["postgres://a/x", "postgres://b/x"], role: "any" }).role).toBe("any");
+  });
+
+  test("that are none are refused without giving the password away", () => {
+    expect(() => parseTargets("mysql://u:secret@a/db")).toThrow(/must look like postgres:/);
+    expect(() => parseTargets("mysql://u:secret@a/db")).not.toThrow(/secret/);
+    expect(() => parseTargets({ urls: [] })).toThrow(/at least one address/);
+  });
+
+  test("are shown without their password", () => {
+    expect(withoutPassword("postgres://me:secret@host/db")).toBe("postgres://me:***@host/db");
+    expect(withoutPassword("postgres://host/db?user=me&password=secret")).toBe(
+      "postgres://host/db?user=me&password=***",
+    );
+  });
+});
+
+test("identifiers are quoted, quotes included", () => {
+  expect(quoteIdentifier('a"; drop table x; --')).toBe('"a""; drop table x; --"');
+});
+
+describe("errors that pass by themselves", () => {
+  test.each([["57P01"], ["57P03"], ["08006"], ["40P01"], ["ECONNREFUSED"], ["25006"]])("%s does", (code) => {
+    expect(isTransient(Object.assign(new Error("x"), { code }))).toBe(true);
+  });
+  test("a connection that ended under a query does", () => {
+    expect(isTransient(new Error("Connection terminated unexpectedly"))).toBe(true);
+  });
+  test.each([["23505"], ["42P01"], ["28P01"], ["EB001"], ["42501"]])("%s does not", (code) => {
+    expect(isTransient(Object.assign(new Error("x"), { code }))).toBe(false);
+  });
+  test("nothing at all does not", () => expect(isTransient(undefined)).toBe(false));
+});

@@ -1,0 +1,256 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { ClaimedTask } from "../../src/sql/claims.ts";
+import { type AnyTask, defineBatchTask, defineTask } from "../../src/task/define-task.ts";
+import { ClaimLostError, TaskCancelledError, TaskTimedOutError, WorkerStoppingError } from "../../src/task/errors.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
+import { demandOf } from "../../src/worker/demand.ts";
+import { Hand } from "../../src/worker/hand.ts";
+import { checkWork } from "../../src/worker/options.ts";
+import { type EndedAttempt, outcomeOf } from "../../src/worker/outcome.ts";
+import { prefetchSize } from "../../src/worker/prefetch.ts";
+import { SearchCursors } from "../../src/worker/search-cursors.ts";
+import { Slots } from "../../src/worker/slots.ts";
+
+const ref = { claim: "7" as ClaimId, task: "t" as TaskId, replica: "r" as ReplicaId };
+const once = defineTask({ name: "once", run: () => 1 }).settings;
+const thrice = defineTask({
+  name: "thrice",
+  retry: { attempts: 3, backoff: "fixed", delay: 100, jitter: 0 },
+  run: () => 1,
+}).settings;
+const ended = (attempt: Partial<EndedAttempt>): EndedAttempt => ({
+  ref,
+  failures: 0,
+  ending: { kind: "threw", error: new Error("boom") },
+  abortReason: undefined,
+  completedInTransaction: false,
+  ...attempt,
+});
+
+describe("the outcome of an attempt", () => {
+  test("that returned is completed, also when it was told to stop", () => {
+    const ending = { kind: "returned", resultJson: "1" } as const;
+    expect(outcomeOf(ended({ ending }), once, 0)).toMatchObject({ to: "completed", resultJson: "1" });
+    expect(outcomeOf(ended({ ending, abortReason: new TaskCancelledError(ref.task) }), once, 0)).toMatchObject({
+      to: "completed",
+    });
+  });
+
+  test("that threw is failed, or pending again while attempts are left", () => {
+    expect(outcomeOf(ended({}), once, 0)).toMatchObject({
+      to: "failed",
+      outcome: "failed",
+      failures: 1,
+      error: { message: "boom" },
+    });
+    expect(outcomeOf(ended({ failures: 1 }), thrice, 0)).toMatchObject({
+      to: "pending",
+      outcome: "failed",
+      failures: 2,
+      delayMs: 100,
+    });
+    expect(outcomeOf(ended({ failures: 2 }), thrice, 0)).toMatchObject({ to: "failed", failures: 3 });
+  });
+
+  test("that was snoozed costs nothing", () => {
+    const outcome = outcomeOf(ended({ ending: { kind: "snoozed", delayMs: 5_000 } }), once, 0);
+    expect(outcome).toEqual({ ...ref, to: "pending", outcome: "snoozed", delayMs: 5_000 });
+  });
+
+  test("that stopped because the worker does is pending again and costs nothing", () => {
+    const outcome = outcomeOf(ended({ abortReason: new WorkerStoppingError(ref.task) }), once, 0);
+    expect(outcome).toMatchObject({ to: "pending", outcome: "aborted" });
+    expect(outcome).not.toHaveProperty("failures");
+  });
+
+  test("that was cancelled is cancelled, whether it stopped or had to be abandoned", () => {
+    const abortReason = new TaskCancelledError(ref.task);
+    expect(outcomeOf(ended({ abortReason }), thrice, 0)).toMatchObject({ to: "cancelled" });
+    expect(outcomeOf(ended({ abortReason, ending: { kind: "abandoned" } }), thrice, 0)).toMatchObject({
+      to: "cancelled",
+    });
+  });
+
+  test("that timed out is a failure with that reason, whatever it threw on its way out", () => {
+    const abortReason = new TaskTimedOutError(ref.task, 50);
+    expect(outcomeOf(ended({ abortReason }), once, 0)).toMatchObject({
+      to: "failed",
+      error: { code: "TASK_TIMED_OUT" },
+    });
+    expect(outcomeOf(ended({ abortReason, ending: { kind: "abandoned" } }), thrice, 0)).toMatchObject({
+      to: "pending",
+      failures: 1,
+    });
+  });
+
+  test("of a lost claim is nobody's business any more", () => {
+    expect(outcomeOf(ended({ abortReason: new ClaimLostError(ref.claim, ref.task) }), once, 0)).toBeUndefined();
+  });
+
+  test("that was completed in its own transaction counts as failed only if that did not commit", () => {
+    const outcome = outcomeOf(
+      ended({ ending: { kind: "returned", resultJson: "1" }, completedInTransaction: true }),
+      once,
+      0,
+    );
+    expect(outcome).toMatchObject({ confirm: true, to: "failed", error: { code: "COMPLETION_NOT_COMMITTED" } });
+  });
+
+  test("survives a judgement that throws", () => {
+    const settings = defineTask({
+      name: "bad-judge",
+      retry: {
+        attempts: 2,
+        unless: () => {
+          throw new Error("judge is ill");
+        },
+      },
+      run: () => 1,
+    }).settings;
+    expect(outcomeOf(ended({}), settings, 0)).toMatchObject({ to: "pending" });
+  });
+});
+
+describe("prefetch", () => {
+  test("claims nothing ahead of long tasks, and much ahead of short ones", () => {
+    expect(prefetchSize({ concurrency: 10, averageMs: undefined })).toBe(0);
+    expect(prefetchSize({ concurrency: 10, averageMs: 60 })).toBe(0);
+    expect(prefetchSize({ concurrency: 10, averageMs: 10 })).toBe(100);
+    expect(prefetchSize({ concurrency: 100, averageMs: 0.01 })).toBe(1_000);
+  });
+});
+
+describe("the demand for tasks", () => {
+  const task = defineTask({ name: "t", run: () => 1 });
+  const settings = checkWork([task], { concurrency: 10, queues: { a: {}, b: { concurrency: 2 } } });
+
+  test("is never more than free slots and the stock ahead, and respects each queue's limit", () => {
+    fc.assert(
+      fc.property(
+        fc.nat(12),
+        fc.nat(1_000),
+        fc.option(fc.double({ min: 0, max: 100, noNaN: true }), { nil: undefined }),
+        fc.integer({ min: 1, max: 5 }),
+        (used, prefetched, averageMs, largestBatch) => {
+          const slots = new Slots(10, settings.queueLimits);
+          for (let taken = 0; taken < used; taken++) slots.take("a");
+          const demand = demandOf({ settings, slots, prefetched, averageMs, largestBatch });
+          const ahead = prefetchSize({ concurrency: 10, averageMs });
+          expect(demand.run).toBeGreaterThanOrEqual(0);
+          expect(demand.prefetch).toBeGreaterThanOrEqual(0);
+          expect(demand.run).toBeLessThanOrEqual(Math.max(0, 10 - used));
+          expect(prefetched + demand.prefetch).toBeLessThanOrEqual(
+            Math.max(prefetched, ahead + Math.max(0, 10 - used) * largestBatch),
+          );
+          expect(demand.room?.[1] ?? 0).toBeLessThanOrEqual(2);
+        },
+      ),
+    );
+  });
+
+  test("a free slot is asked for at once where nothing waits", () => {
+    expect(
+      demandOf({ settings, slots: new Slots(10, new Map()), prefetched: 0, averageMs: undefined, largestBatch: 1 }),
+    ).toMatchObject({ run: 10, prefetch: 0 });
+  });
+});
+
+describe("the hand", () => {
+  const single = defineTask({ name: "single", run: () => 1 });
+  const batch = defineBatchTask({ name: "batch", batchSize: 3, run: async (items) => items.map(() => 1) });
+  const claimed = (claimId: number, name = "single", queue = "default") =>
+    ({ claimId: String(claimId), name, queue }) as unknown as ClaimedTask;
+  const handWith = (total: number, limits = new Map<string, number>()) => {
+    const slots = new Slots(total, limits);
+    return { slots, hand: new Hand(new Map<string, AnyTask>([single, batch].map((task) => [task.name, task])), slots) };
+  };
+
+  test("starts in order, as many as there are slots", () => {
+    const { hand, slots } = handWith(2);
+    hand.addPrefetched([claimed(1), claimed(2), claimed(3)], 0);
+    expect(hand.takeStartable().map((group) => group.members[0]?.claimId)).toEqual(["1", "2"]);
+    expect(hand.takeStartable()).toEqual([]);
+    slots.give("default");
+    expect(hand.takeStartable().map((group) => group.members[0]?.claimId)).toEqual(["3"]);
+    expect(hand.claims()).toEqual(["1", "2", "3"]);
+  });
+
+  test("passes over a queue that is full to one that is not", () => {
+    const { hand } = handWith(5, new Map([["a", 1]]));
+    hand.addPrefetched([claimed(1, "single", "a"), claimed(2, "single", "a"), claimed(3, "single", "b")], 0);
+    expect(hand.takeStartable().map((group) => group.members[0]?.claimId)).toEqual(["1", "3"]);
+  });
+
+  test("lets the members of a batch share a slot, up to its size", () => {
+    const { hand, slots } = handWith(2);
+    hand.addPrefetched(
+      [1, 2, 3, 4, 5].map((id) => claimed(id, "batch")),
+      0,
+    );
+    expect(hand.takeStartable().map((group) => group.members.length)).toEqual([3, 2]);
+    expect(slots.free).toBe(0);
+  });
+
+  test("gives back what has waited too long, and only that", () => {
+    const { hand } = handWith(0);
+    hand.addPrefetched([claimed(1)], 100);
+    hand.addPrefetched([claimed(2)], 200);
+    expect(hand.takePrefetched(150)).toEqual(["1"]);
+    expect(hand.takePrefetched()).toEqual(["2"]);
+    expect(hand.isEmpty).toBe(true);
+  });
+});
+
+describe("search cursors", () => {
+  const task = { laneId: 1, runAt: "now", taskId: "t" } as unknown as ClaimedTask;
+  const found = (claimed: ClaimedTask[], nowMs: number, tookMs = 1) => ({ asked: 2, claimed, tookMs, nowMs });
+
+  test("begin with a full look, then go on from where the last search ended", () => {
+    const cursors = new SearchCursors();
+    const first = cursors.begin(0);
+    expect(first.isFullLook).toBe(true);
+    cursors.end(first, found([task, task], 0));
+    expect(cursors.begin(1)).toMatchObject({ isFullLook: false, cursors: [{ laneId: 1 }] });
+  });
+
+  test("ration full looks by what they cost", () => {
+    const cursors = new SearchCursors();
+    cursors.end(cursors.begin(0), found([task, task], 0, 100));
+    cursors.end(cursors.begin(1), found([task], 1));
+    expect(cursors.begin(1_999).isFullLook).toBe(false);
+    expect(cursors.begin(2_000).isFullLook).toBe(true);
+  });
+
+  test("want no further full look after one that found everything", () => {
+    const cursors = new SearchCursors();
+    cursors.end(cursors.begin(0), found([task], 0));
+    expect(cursors.msUntilFullLook(0)).toBeUndefined();
+    cursors.end(cursors.begin(5), found([], 5));
+    expect(cursors.msUntilFullLook(5)).toBe(15);
+    expect(cursors.begin(20).isFullLook).toBe(true);
+  });
+
+  test("are forgotten when something was put in before them", () => {
+    const cursors = new SearchCursors();
+    cursors.end(cursors.begin(0), found([task, task], 0));
+    cursors.forget();
+    expect(cursors.begin(1).isFullLook).toBe(true);
+  });
+});
+
+describe("the worker's options", () => {
+  const task = defineTask({ name: "t", run: () => 1 });
+  test("are refused together, with the nearest key", () => {
+    const check = () =>
+      checkWork([task, task, {} as AnyTask], { concurency: 5, queues: [], prefetch: -1, middleware: [1] } as never);
+    expect(check).toThrow(/did you mean "concurrency"\?/);
+    expect(check).toThrow(/queues: must name at least one queue/);
+    expect(check).toThrow(/prefetch/);
+    expect(check).toThrow(/tasks\[1\]: there are two tasks named "t"/);
+    expect(check).toThrow(/tasks\[2\]: must be made by defineTask/);
+    expect(check).toThrow(/middleware: must be a list of functions/);
+  });
+
+  test("need at least one task", () => expect(() => checkWork([], {})).toThrow(/at least one task/));
+});
