@@ -30,7 +30,7 @@ create table task (
   rate_key        text,
   rate_limit      integer,
   rate_per_ms     bigint,
-  input           json,          -- JSON null is stored as SQL null, as in results
+  input           json not null,
   metadata        json
 );
 

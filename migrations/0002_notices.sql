@@ -8,12 +8,20 @@ as $$ select pg_notify(current_schema(), p_word || ' ' || p_object) $$;
 -- Wakes the workers of these queues, but only where one has said that it is idle, and only once until the
 -- next says so: a million single enqueues send a handful of notifications. Whoever finds the bell locked
 -- leaves it: the one who holds it is about to ring it. The bell `*` is that of workers who serve every queue.
+--
+-- No wake-up is missed: whoever looks at the bells holds a shared lock from then until its commit, and whoever arms
+-- one waits for them all. So either the worker that has armed it finds what they put in, or they found it armed.
+-- Nobody waits in order to ring: while one is being armed, they notify without looking.
 create function ring(p_queues text[]) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
 declare
   v_queue text;
 begin
+  if not pg_try_advisory_xact_lock_shared(gate_lock_id('service', 'bells')) then
+    perform announce(p_queues);
+    return;
+  end if;
   for v_queue in
     select queue from bell where queue = any (p_queues || '*'::text) and armed for update skip locked
   loop
@@ -29,8 +37,10 @@ language sql set search_path from current
 as $$ select notify_all('ready', q) from unnest(p_queues) q $$;
 
 create function arm_bells(p_queues text[]) returns void
-language sql set search_path from current
+language plpgsql set search_path from current
 as $$
+begin
+  perform pg_advisory_xact_lock(gate_lock_id('service', 'bells'));
   insert into bell (queue, armed) select distinct q, true from unnest(p_queues) q order by 1
-  on conflict (queue) do update set armed = true where not bell.armed
-$$;
+  on conflict (queue) do update set armed = true where not bell.armed;
+end $$;

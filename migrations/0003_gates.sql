@@ -87,35 +87,76 @@ begin
   return v_admitted;
 end $$;
 
+-- How many more may run under this key, by the limit of the task that is first in line.
+create function exclusive_room(p_key text) returns integer
+language sql set search_path from current
+as $$
+  select t.exclusive_limit - (select count(*) from running where exclusive_key = p_key)
+  from parked p join task t on t.id = p.task_id
+  where p.exclusive_key = p_key order by p.priority, p.run_at, p.task_id limit 1
+$$;
+
+-- From parked to ready, unless somebody else is at the row. The key's lock is held by the caller.
+create function let_go(p_rows tid[]) returns integer
+language plpgsql set search_path from current
+as $$
+declare
+  v_freed  integer;
+  v_queues text[];
+begin
+  with gone as (
+    delete from parked where ctid = any (array(select ctid from parked where ctid = any (p_rows) for update skip locked))
+    returning *
+  ), put as (
+    insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
+    select task_id, queue, priority, run_at, name, attempt, failures, crashes, true, expires_at from gone
+    returning queue
+  )
+  select array_agg(distinct queue), count(*) into v_queues, v_freed from put;
+  perform ring(v_queues);
+  return v_freed;
+end $$;
+
 -- Lets as many parked tasks go as these keys have room for. Returns how many.
 create function unpark(p_keys text[]) returns integer
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
 declare
-  v_key    text;
-  v_room   integer;
-  v_freed  integer := 0;
-  v_queues text[];
+  v_key   text;
+  v_room  integer;
+  v_freed integer := 0;
 begin
   for v_key in select distinct k from unnest(p_keys) k where k is not null order by k loop
     perform pg_advisory_xact_lock(gate_lock_id('exclusive', v_key));
-    select t.exclusive_limit - (select count(*) from running where exclusive_key = v_key)
-    into v_room
-    from parked p join task t on t.id = p.task_id
-    where p.exclusive_key = v_key order by p.priority, p.run_at, p.task_id limit 1;
+    v_room := exclusive_room(v_key);
     continue when coalesce(v_room, 0) <= 0;
-    with gone as (
-      delete from parked where ctid = any (array(
-        select ctid from parked where exclusive_key = v_key
-        order by priority, run_at, task_id limit v_room for update skip locked))
-      returning *
-    ), put as (
-      insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
-      select task_id, queue, priority, run_at, name, attempt, failures, crashes, true, expires_at from gone
-      returning queue
-    )
-    select array_agg(distinct queue), v_freed + count(*) into v_queues, v_freed from put;
-    perform ring(v_queues);
+    v_freed := v_freed + let_go(array(
+      select ctid from parked where exclusive_key = v_key
+      order by priority, run_at, task_id limit v_room for update skip locked));
+  end loop;
+  return v_freed;
+end $$;
+
+-- A task that was let go may never be claimed: its queue is paused, or nobody works there or knows the task. So that
+-- those behind it do not wait for ever, the first of every kind is let go where a key is free; all but one park again.
+create function unpark_every_kind(p_batch integer) returns integer
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+as $$
+declare
+  v_key   text;
+  v_room  integer;
+  v_freed integer := 0;
+begin
+  for v_key in select exclusive_key from (select distinct exclusive_key from parked) k order by random() limit p_batch loop
+    -- Never waits: whoever has the key's lock is letting tasks go right now.
+    continue when not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_key));
+    v_room := exclusive_room(v_key);
+    continue when coalesce(v_room, 0) <= 0;
+    v_freed := v_freed + let_go(array(
+      select row_id from (
+        select ctid as row_id, row_number() over (partition by queue, name order by priority, run_at, task_id) as place
+        from parked where exclusive_key = v_key) p
+      where place <= v_room));
   end loop;
   return v_freed;
 end $$;

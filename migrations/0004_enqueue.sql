@@ -1,7 +1,8 @@
 -- Enqueueing. `p_tasks` is an array of
 --   { id, name, queue, priority, runAt | delayMs, expiresAt | expiresInMs, exclusiveKey, exclusiveLimit,
 --     rateKey, rateLimit, ratePerMs, uniqueKey, uniqueOver, uniqueForMs, onDuplicate, input, metadata }
--- checked by the caller: the TypeScript client, or enqueue() below.
+-- checked by the caller: the TypeScript client, or enqueue() below. input and metadata are JSON within text: so they
+-- are stored to the letter, also with escapes such as \u0000 that a value taken out of JSON could not have.
 
 create function task_state(p_task uuid) returns text
 language sql stable set search_path from current
@@ -28,13 +29,13 @@ begin
     from json_to_recordset(p_tasks) as x (
       id uuid, name text, queue text, priority smallint, "runAt" timestamptz, "delayMs" bigint, "expiresAt" timestamptz,
       "expiresInMs" bigint, "uniqueKey" text, "exclusiveKey" text, "exclusiveLimit" smallint, "rateKey" text,
-      "rateLimit" integer, "ratePerMs" bigint, input json, metadata json)
+      "rateLimit" integer, "ratePerMs" bigint, input text, metadata text)
   ), put as (
     -- The same id again is the same task again: a call that was repeated because its reply was lost.
     insert into task (id, name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
                       rate_key, rate_limit, rate_per_ms, input, metadata)
     select coalesce(p_id, id), name, queue, priority, run_at, expires_at, "uniqueKey", "exclusiveKey", "exclusiveLimit",
-           "rateKey", "rateLimit", "ratePerMs", input, metadata
+           "rateKey", "rateLimit", "ratePerMs", input::json, metadata::json
     from asked
     on conflict (id) do nothing
     returning id, queue, priority, run_at, name, expires_at, exclusive_key, rate_key
@@ -251,8 +252,8 @@ begin
     'rateKey', p_options #> '{rateLimit,key}',
     'rateLimit', p_options #> '{rateLimit,limit}',
     'ratePerMs', duration_ms(p_options #> '{rateLimit,per}'),
-    'input', p_input,
-    'metadata', p_options -> 'metadata');
+    'input', coalesce(p_input::text, 'null'),
+    'metadata', (p_options -> 'metadata')::text);
   for v_given in select e.task_id from enqueue_tasks(json_build_array(v_body), p_options ? 'uniqueKey', true, false) e loop
     return v_given.task_id;
   end loop;

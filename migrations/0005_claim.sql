@@ -34,6 +34,12 @@ declare
   v_total   integer := p_run + p_prefetch;
   v_rounds  integer;
 begin
+  -- Held until commit: two claims cannot both see the last free place. All at once and in order, because the lanes are
+  -- searched in an order that is drawn, and two claims that lock two queues each way round would wait for each other.
+  perform from queue
+  where (concurrency is not null or rate_limit is not null) and not paused and (p_queues is null or name = any (p_queues))
+  order by name for update;
+
   for v_lane in
     select l.id, l.queue, l.priority, q.concurrency, q.rate_limit, q.rate_per_ms,
            coalesce(p_cursor_run_at[array_position(p_cursor_lane, l.id)], '-infinity') as after_run_at,
@@ -53,8 +59,6 @@ begin
         v_want := least(v_want, p_room[v_slot]);
       end if;
       if v_lane.concurrency is not null then
-        -- Held until commit: two claims cannot both see the last free place.
-        perform from queue where name = v_lane.queue for update;
         v_want := least(v_want, v_lane.concurrency - (select count(*) from running r where r.queue = v_lane.queue and r.limited));
       end if;
       exit when v_want <= 0;
@@ -117,18 +121,20 @@ as $$
 $$;
 
 -- From claimed to running. Durable before any of the task's code runs: that is what makes a claim that was
--- never started safe to give back. Returns the claims that still hold.
+-- never started safe to give back. Returns the claims that still hold, those included that an earlier call has started
+-- and whose reply was lost: only their owner calls this, and it runs none of their code before it has a reply.
 create function start_claims(p_claims bigint[]) returns setof bigint
-language sql set search_path from current
+language sql set search_path from current set enable_seqscan = off set enable_bitmapscan = off
 as $$
-  update running set state = 'running', started_at = now()
-  where claim_id = any (p_claims) and state = 'claimed'
+  update running set state = 'running', started_at = coalesce(started_at, now())
+  where claim_id = any (p_claims)
   returning claim_id
 $$;
 
 -- From claimed back to ready, to the place it had: none of its code ran, so nothing was spent.
 create function release_claims(p_claims bigint[]) returns setof bigint
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
   v_released bigint[];
@@ -150,7 +156,8 @@ begin
   return query select unnest(v_released);
 end $$;
 
--- For a worker that found nothing: how long until a task of its kind is due, in milliseconds; null where none waits.
+-- For a worker that found nothing: how long until a task of its kind is due, or until its queue's rate allows another;
+-- in milliseconds, null where none waits.
 create function next_due_ms(p_names text[], p_queues text[]) returns bigint
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off
@@ -161,12 +168,18 @@ declare
   v_next timestamptz;
 begin
   for v_lane in
-    select l.queue, l.priority from lane l join queue q on q.name = l.queue
+    select l.queue, l.priority, q.rate_limit, q.rate_per_ms from lane l join queue q on q.name = l.queue
     where not q.paused and (p_queues is null or l.queue = any (p_queues))
   loop
     select r.run_at into v_due from ready r
-    where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at > now() and r.name = any (p_names)
+    where r.queue = v_lane.queue and r.priority = v_lane.priority and r.name = any (p_names)
+      and r.run_at > case when v_lane.rate_limit is null then now() else '-infinity' end
     order by r.run_at, r.task_id limit 1;
+    if v_due <= now() then
+      -- Budget comes back one step at a time (see take_rate).
+      select spent_until + make_interval(secs => v_lane.rate_per_ms / 1000.0 / v_lane.rate_limit - v_lane.rate_per_ms / 1000.0)
+      into v_due from rate where key = 'queue/' || v_lane.queue;
+    end if;
     v_next := least(v_next, v_due);
   end loop;
   return ceil(extract(epoch from v_next - clock_timestamp()) * 1000);

@@ -2,7 +2,8 @@
 
 -- Tasks that were never claimed, or are not claimed now: cancelled or expired where they wait. Returns those it ended.
 create function end_pending(p_tasks uuid[], p_state text, p_error json) returns setof uuid
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off
 as $$
 begin
   return query
@@ -32,14 +33,17 @@ end $$;
 
 -- Ends attempts, each only while its claim holds. `p_outcomes` is an array of
 --   { claim, task, to, outcome, delayMs, failures, crashes, replica, confirm, result, error }
--- where `to` is the task's new state: an ended one, or `pending` for another attempt after delayMs.
+-- where `to` is the task's new state: an ended one, or `pending` for another attempt after delayMs, and result and
+-- error are JSON within text (see enqueue).
 -- Returns only what was not done as asked:
 --   repeat    this very outcome was written before and the reply was lost
 --   late      the claim had been lost; the outcome is kept as late
 --   unparked  (no claim) a task that waited for an exclusive key was let go: look from the beginning again
+-- Everybody locks claims in the order of their ids, and exclusive keys after claims: that way nobody waits in a circle.
+-- Here the order is that of the index, hence no other kind of scan.
 create function end_claims(p_claims bigint[], p_outcomes json) returns table (claim bigint, verdict text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_nestloop = off set enable_mergejoin = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 declare
   v_ended  integer;
@@ -48,17 +52,17 @@ declare
 begin
   with o as materialized (
     select * from json_to_recordset(p_outcomes) as x (
-      claim bigint, "to" text, outcome text, "delayMs" bigint, failures smallint, crashes smallint, result json, error json)
+      claim bigint, "to" text, outcome text, "delayMs" bigint, failures smallint, crashes smallint, result text, error text)
   ), gone as (
     delete from running where claim_id = any (p_claims) returning *
   ), finals as (
     insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error)
     select g.task_id, o."to", g.claim_id, g.replica_id, g.attempt, coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes),
-           g.claimed_at, g.started_at, now(), o.result, o.error
+           g.claimed_at, g.started_at, now(), o.result::json, o.error::json
     from gone g join o on o.claim = g.claim_id where o."to" <> 'pending'
   ), again as (
     insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
-    select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, o.result, o.error
+    select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, o.result::json, o.error::json
     from gone g join o on o.claim = g.claim_id where o."to" = 'pending'
   ), back as (
     insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
@@ -91,7 +95,7 @@ language sql set search_path from current
 as $$
   with o as materialized (
     select x.* from json_to_recordset(p_outcomes) as x (
-      claim bigint, task uuid, replica uuid, "to" text, outcome text, confirm boolean, result json, error json)
+      claim bigint, task uuid, replica uuid, "to" text, outcome text, confirm boolean, result text, error text)
     -- What the caller's own transaction has just ended has this transaction's time and is not a repeat.
     where not exists (select from ended e where e.task_id = x.task and e.claim_id = x.claim and e.xmin = pg_current_xact_id()::xid)
       and not exists (select from attempt a where a.claim_id = x.claim and a.xmin = pg_current_xact_id()::xid)
@@ -99,16 +103,16 @@ as $$
     select o.*, exists (
         select from ended e
         where e.task_id = o.task and e.claim_id = o.claim
-          and (e.state = o."to" and e.result::text is not distinct from o.result::text and e.error::text is not distinct from o.error::text
+          and (e.state = o."to" and e.result::text is not distinct from o.result and e.error::text is not distinct from o.error
                or o.confirm and e.state = 'completed')
       ) or exists (
         select from attempt a
-        where a.claim_id = o.claim and a.outcome = o.outcome and a.error::text is not distinct from o.error::text
+        where a.claim_id = o.claim and a.outcome = o.outcome and a.error::text is not distinct from o.error
       ) as is_repeat
     from o
   ), kept as (
     insert into late (claim_id, task_id, replica_id, outcome, result, error)
-    select j.claim, j.task, j.replica, j.outcome, j.result, j.error from judged j where not j.is_repeat
+    select j.claim, j.task, j.replica, j.outcome, j.result::json, j.error::json from judged j where not j.is_repeat
   )
   select j.claim, case when j.is_repeat then 'repeat' else 'late' end from judged j
 $$;
@@ -162,7 +166,7 @@ begin
     where claim_id = any (p_claims) and state = p_state order by claim_id for update
   )
   select array_agg(claim_id), array_agg(task_id),
-         json_agg(json_build_object('claim', claim_id, 'task', task_id, 'replica', replica_id, 'to', p_to, 'outcome', p_outcome, 'error', p_error))
+         json_agg(json_build_object('claim', claim_id, 'task', task_id, 'replica', replica_id, 'to', p_to, 'outcome', p_outcome, 'error', p_error::text))
   into v_claims, v_tasks, v_outcomes from held;
   if v_claims is not null then
     perform end_claims(v_claims, v_outcomes);

@@ -124,7 +124,7 @@ export function toNewTask(parts: NewTaskParts, problems: Problems): NewTask {
 
   const { settings } = parts.task;
   const id = (given.id as TaskId | undefined) ?? parts.nextId();
-  const head = JSON.stringify({
+  const json = JSON.stringify({
     id,
     name: parts.task.name,
     queue: given.queue ?? settings.queue,
@@ -142,14 +142,16 @@ export function toNewTask(parts: NewTaskParts, problems: Problems): NewTask {
     rateKey: given.rateLimit?.key,
     rateLimit: given.rateLimit?.limit,
     ratePerMs: given.rateLimit?.per,
+    // JSON within text: stored to the letter.
+    input: input.ok ? input.text : undefined,
+    metadata: metadata?.ok ? metadata.text : undefined,
   });
-  const tail = metadata?.ok ? `,"metadata":${metadata.text}` : "";
   return {
     id,
     name: parts.task.name,
     uniqueKey: given.uniqueKey,
     tx: given.tx,
-    json: `${head.slice(0, -1)},"input":${input.ok ? input.text : "null"}${tail}}`,
+    json,
   };
 }
 

@@ -49,8 +49,7 @@ export async function guardClaim(tx: Store, claim: ClaimId, outcome?: Outcome): 
   ]);
 }
 
-/** The result goes in as the text it already is, not parsed and written once more. */
-function outcomeJson({ resultJson, ...rest }: Outcome): string {
-  const head = JSON.stringify(rest);
-  return resultJson === undefined ? head : `${head.slice(0, -1)},"result":${resultJson}}`;
+/** Result and error go in as JSON within text, so that they are stored to the letter. */
+function outcomeJson({ resultJson, error, ...rest }: Outcome): string {
+  return JSON.stringify({ ...rest, result: resultJson, error: error && JSON.stringify(error) });
 }

@@ -58,8 +58,10 @@ function safely<T>(read: () => T): T | undefined {
   }
 }
 
-/** Bounded, and without the zero character, which PostgreSQL cannot turn into text. */
+/** Bounded, and without what PostgreSQL cannot turn into text: the zero character and halves of surrogate pairs. */
 function clip(text: string): string {
-  const clean = text.replaceAll("\0", "\uFFFD");
-  return clean.length > MAX_TEXT ? `${clean.slice(0, MAX_TEXT)}… (${clean.length} characters)` : clean;
+  const bounded = text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}… (${text.length} characters)` : text;
+  return bounded.replaceAll("\0", "\uFFFD").replace(LONE_SURROGATE, "\uFFFD");
 }
+
+const LONE_SURROGATE = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;

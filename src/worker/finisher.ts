@@ -4,8 +4,10 @@
  */
 import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
+import { isTransient } from "../database/transient.ts";
 import { Batcher } from "../queue/batcher.ts";
 import { endClaims, type Outcome } from "../sql/outcomes.ts";
+import { toErrorRecord } from "../task/error-record.ts";
 import type { Outages } from "./outages.ts";
 
 /** done: written now. repeat: had been written, the reply was lost. late: refused, the claim is lost. given up: see `giveUp`. */
@@ -48,17 +50,38 @@ export class Finisher {
     const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
     while (!this.#givingUp.signal.aborted) {
       try {
-        const report = await endClaims(this.#database, outcomes);
-        this.#outages.over("writing outcomes");
-        if (report.hasUnparked) this.#onUnparked();
-        const repeated = new Set(report.repeated);
-        const late = new Set(report.late);
-        return outcomes.map(({ claim }) => (late.has(claim) ? "late" : repeated.has(claim) ? "repeat" : "done"));
+        return await this.#writeOnce(outcomes);
       } catch (error) {
-        this.#outages.noticed(error, "writing outcomes");
+        const middle = Math.ceil(outcomes.length / 2);
+        if (isTransient(error)) this.#outages.noticed(error, "writing outcomes");
+        // One that the database will not take must not hold up the others, nor its own task.
+        else if (middle < outcomes.length)
+          return [...(await this.#write(outcomes.slice(0, middle))), ...(await this.#write(outcomes.slice(middle)))];
+        else outcomes = outcomes.map((outcome) => notStorable(outcome, error));
         await backoff.pause(this.#givingUp.signal);
       }
     }
     return outcomes.map(() => "given-up");
   }
+
+  async #writeOnce(outcomes: readonly Outcome[]): Promise<FinishVerdict[]> {
+    const report = await endClaims(this.#database, outcomes);
+    this.#outages.over("writing outcomes");
+    if (report.hasUnparked) this.#onUnparked();
+    const repeated = new Set(report.repeated);
+    const late = new Set(report.late);
+    return outcomes.map(({ claim }) => (late.has(claim) ? "late" : repeated.has(claim) ? "repeat" : "done"));
+  }
+}
+
+function notStorable({ claim, task, replica }: Outcome, error: unknown): Outcome {
+  const why = toErrorRecord(error).message;
+  return {
+    claim,
+    task,
+    replica,
+    to: "failed",
+    outcome: "failed",
+    error: { code: "OUTCOME_NOT_STORABLE", message: `The database refused the outcome: ${why}` },
+  };
 }

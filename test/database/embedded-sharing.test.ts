@@ -26,6 +26,7 @@ test.concurrent("ten processes that join a fresh folder at once share one server
   expect(joined.filter(({ adopted }) => !adopted)).toHaveLength(1);
   const log = await readFile(join(project.folder, "postgres.log"), "utf8");
   expect(log.match(/ready to accept connections/g)).toHaveLength(1);
+  expect(log).not.toMatch(/ERROR|FATAL/);
   expect((await readdir(project.folder)).sort()).toEqual(["data", "postgres.log"]);
   await until("one keeper", async () => (await keepersOf(project.folder)).length === 1);
 });

@@ -79,6 +79,8 @@ asRoot.concurrent(
 
     const again = await project.client({ checkout });
     expect(await again.join()).toMatchObject({ dataFolder: first.dataFolder, adopted: false });
+    await again.close();
+    await untilStopped(first);
     await rm(join(project.folder, "data"));
     // A deleted folder means a new database here as everywhere, not the old one back from where nobody looks.
     const afresh = await (await project.client({ checkout })).join();

@@ -55,12 +55,13 @@ export async function temporaryProject(
   onTestFinished(async () => {
     for (const child of processes) child.kill("SIGKILL");
     await stopEmbeddedServer(folder).catch(() => {});
+    // It must read that the stop was on purpose before the folder goes, or it starts the server once more.
+    await until("the keeper to leave", async () => (await keepersOf(folder)).length === 0);
     // By names that only this function and systemProjectFolder make, never by where a link happens to point: a test may
     // have pointed it anywhere, and this runs as root.
     const name = basename(root);
     const elsewhere = (await readdir(SYSTEM_PROJECTS).catch(() => [])).filter((entry) => entry.startsWith(`${name}-`));
     for (const left of [root, ...elsewhere.map((entry) => join(SYSTEM_PROJECTS, entry))]) {
-      // The keeper may be writing its last line.
       await rm(left, { recursive: true, force: true, maxRetries: 10 });
     }
   });

@@ -3,6 +3,7 @@
 //   presence   shared by every joined process, held for as long as it is joined
 //              exclusive for the keeper while it stops the server: whoever joins then waits, is cut off, starts anew
 //   keeper     exclusive for the one keeper
+//   database   exclusive for whoever creates the database of the first start
 //
 // A lock goes with its session, so nothing is left behind by a process that is killed.
 import type { Client } from "pg";
@@ -11,6 +12,7 @@ export const KEEPER_NAME = "everbeat keeper";
 const LOCK_SPACE = 1163285061; // "EVBE"
 const PRESENCE = 1;
 const KEEPER = 2;
+const DATABASE = 3;
 
 export async function lockPresence(client: Client): Promise<void> {
   await client.query("select pg_advisory_lock_shared($1, $2)", [LOCK_SPACE, PRESENCE]);
@@ -61,13 +63,13 @@ export async function identifyServer(client: Client): Promise<{ dataFolder: stri
   return row;
 }
 
-/** Safe to run at once: of several creators PostgreSQL lets one through. */
+/** One at a time: PostgreSQL would let one of several creators through, and fill the log with the others' errors. */
 export async function ensureDatabase(client: Client): Promise<void> {
   const known = "select exists (select from pg_database where datname = 'everbeat') as answer";
   if (await ask(client, known, [])) return;
-  await client.query("create database everbeat").catch(async (error: unknown) => {
-    if (!(await ask(client, known, []))) throw error;
-  });
+  await client.query("select pg_advisory_lock($1, $2)", [LOCK_SPACE, DATABASE]);
+  if (!(await ask(client, known, []))) await client.query("create database everbeat");
+  await client.query("select pg_advisory_unlock($1, $2)", [LOCK_SPACE, DATABASE]);
 }
 
 async function ask(client: Client, text: string, values: unknown[]): Promise<boolean> {

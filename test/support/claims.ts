@@ -1,0 +1,30 @@
+/** Claims and ends tasks through the engine's own statements, without a worker: for tests that need to hold the moment. */
+import type { Database } from "../../src/database/database.ts";
+import { type ClaimedTask, type ClaimRequest, claimTasks } from "../../src/sql/claims.ts";
+import { type EndingReport, endClaims, type Outcome } from "../../src/sql/outcomes.ts";
+import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
+
+export function handClaimer(database: Database, names: readonly string[]) {
+  const replicaId = newReplicaId();
+  return {
+    replicaId,
+    claim: (request: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> =>
+      claimTasks(database, {
+        replicaId,
+        names,
+        queues: undefined,
+        room: undefined,
+        run: 100,
+        prefetch: 0,
+        cursors: [],
+        ...request,
+      }),
+    complete: (task: ClaimedTask, result = "null"): Promise<EndingReport> =>
+      endClaims(database, [completed(task, replicaId, result)]),
+    end: (outcomes: readonly Outcome[]): Promise<EndingReport> => endClaims(database, outcomes),
+  };
+}
+
+export function completed(task: ClaimedTask, replica: ReplicaId, resultJson = "null"): Outcome {
+  return { claim: task.claimId, task: task.taskId, replica, to: "completed", outcome: "completed", resultJson };
+}
