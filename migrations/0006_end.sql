@@ -31,10 +31,18 @@ begin
   end if;
 end $$;
 
+-- What a task ends with that should have run again, had it not been asked to stop: its attempt's own error is the cause.
+create function cancelled_instead(p_error text) returns text
+language sql immutable
+as $$
+  select json_strip_nulls(json_build_object('code', 'TASK_CANCELLED', 'message', 'Cancelled by request.', 'cause', p_error::json))::text
+$$;
+
 -- Ends attempts, each only while its claim holds. `p_outcomes` is an array of
 --   { claim, task, to, outcome, delayMs, failures, crashes, replica, confirm, result, error }
 -- where `to` is the task's new state: an ended one, or `pending` for another attempt after delayMs, and result and
--- error are JSON within text (see enqueue).
+-- error are JSON within text (see enqueue). A task whose cancellation was asked for is cancelled instead of pending,
+-- unless somebody takes it away to run it again.
 -- Returns only what was not done as asked:
 --   repeat    this very outcome was written before and the reply was lost
 --   late      the claim had been lost; the outcome is kept as late
@@ -57,23 +65,29 @@ begin
     delete from running where claim_id = any (p_claims) returning *
   ), finals as (
     insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error)
-    select g.task_id, o."to", g.claim_id, g.replica_id, g.attempt, coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes),
-           g.claimed_at, g.started_at, now(), o.result::json, o.error::json
-    from gone g join o on o.claim = g.claim_id where o."to" <> 'pending'
+    select g.task_id, case o."to" when 'pending' then 'cancelled' else o."to" end, g.claim_id, g.replica_id, g.attempt,
+           coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.claimed_at, g.started_at, now(), o.result::json,
+           case o."to" when 'pending' then cancelled_instead(o.error) else o.error end::json
+    from gone g join o on o.claim = g.claim_id
+    where o."to" <> 'pending' or g.cancel_requested_at is not null and o.outcome <> 'taken'
   ), again as (
     insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
     select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, o.result::json, o.error::json
-    from gone g join o on o.claim = g.claim_id where o."to" = 'pending'
+    from gone g join o on o.claim = g.claim_id
+    where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
   ), back as (
     insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
     select g.task_id, g.queue, g.priority, now() + make_interval(secs => coalesce(o."delayMs", 0) / 1000.0), g.name,
            g.attempt + 1, coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.gated, g.expires_at
-    from gone g join o on o.claim = g.claim_id where o."to" = 'pending'
+    from gone g join o on o.claim = g.claim_id
+    where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
     returning queue, run_at
   )
   select (select count(*) from gone),
          (select array_agg(exclusive_key) from gone where exclusive_key is not null),
-         (select array_agg(distinct queue) from back where run_at <= now() + interval '10 seconds')
+         -- A place in a queue with a limit may be what an idle worker elsewhere is waiting for.
+         (select array_agg(queue) from (
+            select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q)
   into v_ended, v_keys, v_queues;
 
   perform tell_waiters();
@@ -104,6 +118,7 @@ as $$
         select from ended e
         where e.task_id = o.task and e.claim_id = o.claim
           and (e.state = o."to" and e.result::text is not distinct from o.result and e.error::text is not distinct from o.error
+               or o."to" = 'pending' and e.state = 'cancelled' and e.error::text = cancelled_instead(o.error)
                or o.confirm and e.state = 'completed')
       ) or exists (
         select from attempt a
@@ -152,8 +167,8 @@ begin
   insert into commit_check (claim_id, outcome) values (p_claim, p_outcome);
 end $$;
 
--- Ends these claims all in the same way, whoever holds them, where they are (still) in p_state. Returns their tasks.
-create function end_alike(p_claims bigint[], p_state text, p_to text, p_outcome text, p_error json) returns setof uuid
+-- Ends these claims all in the same way, whoever holds them, where they are (still) in p_states. Returns their tasks.
+create function end_alike(p_claims bigint[], p_states text[], p_to text, p_outcome text, p_error json) returns setof uuid
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
 declare
@@ -163,7 +178,7 @@ declare
 begin
   with held as materialized (
     select claim_id, task_id, replica_id from running
-    where claim_id = any (p_claims) and state = p_state order by claim_id for update
+    where claim_id = any (p_claims) and state = any (p_states) order by claim_id for update
   )
   select array_agg(claim_id), array_agg(task_id),
          json_agg(json_build_object('claim', claim_id, 'task', task_id, 'replica', replica_id, 'to', p_to, 'outcome', p_outcome, 'error', p_error::text))

@@ -14,15 +14,16 @@ language plpgsql set search_path from current set plan_cache_mode = force_generi
 as $$
 #variable_conflict use_column
 declare
-  v_error json := json_build_object('code', 'TASK_CANCELLED', 'message', coalesce(p_reason, 'Cancelled by request.'));
-  v_left  uuid[] := without(p_tasks, '{}');
-  v_done  uuid[];
+  v_error  json := json_build_object('code', 'TASK_CANCELLED', 'message', coalesce(p_reason, 'Cancelled by request.'));
+  v_left   uuid[] := without(p_tasks, '{}');
+  v_done   uuid[];
+  v_claims bigint[];
 begin
   for round in 1 .. 20 loop
-    v_done := array(select * from end_pending(v_left, 'cancelled', v_error))
-      || array(select * from end_alike(
-           array(select claim_id from running where task_id = any (v_left) and state = 'claimed'),
-           'claimed', 'cancelled', 'cancelled', v_error));
+    v_done := array(select * from end_pending(v_left, 'cancelled', v_error));
+    -- All claims at once and in their order, like everybody (see end_claims).
+    v_claims := array(select claim_id from running where task_id = any (v_left) order by claim_id for update);
+    v_done := v_done || array(select * from end_alike(v_claims, '{claimed}', 'cancelled', 'cancelled', v_error));
     return query select unnest(v_done), 'cancelled';
     v_left := without(v_left, v_done);
 
@@ -30,7 +31,7 @@ begin
       update running
       set cancel_requested_at = coalesce(cancel_requested_at, now()),
           cancel_force_at = coalesce(cancel_force_at, now() + make_interval(secs => p_grace_ms / 1000.0))
-      where task_id = any (v_left) and state = 'running'
+      where claim_id = any (v_claims) and state = 'running'
       returning task_id, replica_id
     ), sent as (
       select notify_all('changed', replica_id::text) from (select distinct replica_id from told) r
@@ -64,6 +65,7 @@ declare
   v_error  json := json_build_object('code', 'CLAIM_TAKEN', 'message', 'Taken away by hand, to be run again.');
   v_left   uuid[] := without(p_tasks, '{}');
   v_done   uuid[];
+  v_claims bigint[];
   v_queues text[];
 begin
   for round in 1 .. 20 loop
@@ -94,15 +96,10 @@ begin
     v_left := without(v_left, v_done);
 
     if p_force then
-      with held as materialized (
-        select claim_id, state, replica_id from running where task_id = any (v_left)
-      ), told as (
-        select notify_all('changed', replica_id::text) from (select distinct replica_id from held) r
-      )
-      select array_agg(t) into v_done
-      from (select count(*) from told) sent,
-           lateral (select end_alike(array(select claim_id from held), s, 'pending', 'taken', v_error) as t
-                    from unnest(array['running', 'claimed']) s) x;
+      v_claims := array(select claim_id from running where task_id = any (v_left) order by claim_id for update);
+      perform notify_all('changed', r.replica_id::text)
+      from (select distinct replica_id from running where claim_id = any (v_claims)) r;
+      v_done := array(select * from end_alike(v_claims, '{claimed,running}', 'pending', 'taken', v_error));
       return query select unnest(v_done), 'taken';
     else
       v_done := array(select task_id from running where task_id = any (v_left));

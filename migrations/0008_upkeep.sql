@@ -17,7 +17,7 @@ as $$
   select count(*)::integer from end_alike(
     array(select claim_id from running where cancel_force_at < now() - make_interval(secs => p_margin_ms / 1000.0)
           order by cancel_force_at limit p_batch),
-    'running', 'cancelled', 'cancelled',
+    '{running}', 'cancelled', 'cancelled',
     json_build_object('code', 'TASK_CANCELLED', 'message', 'Cancelled by request; its worker did not confirm it within the grace.'))
 $$;
 
@@ -37,7 +37,7 @@ begin
     v_gone := v_gone || array(select task_id from ended where task_id <= v_last order by task_id limit p_batch - cardinality(v_gone));
   end if;
   v_gone := array(select task_id from ended where task_id = any (v_gone) for update skip locked);
-  delete from unique_hold where task_id = any (v_gone);
+  delete from unique_hold where ctid = any (array(select ctid from unique_hold where task_id = any (v_gone) for update skip locked));
   delete from late where task_id = any (v_gone);
   delete from attempt where task_id = any (v_gone);
   delete from ended where task_id = any (v_gone);
@@ -53,10 +53,10 @@ begin
   if not pg_try_advisory_xact_lock(gate_lock_id('service', 'upkeep')) then
     return;
   end if;
-  expired := expire_pending(p_batch);
-  -- Parked behind a task that was let go in a queue where nobody works: let another go.
-  unparked := unpark(array(select exclusive_key from (select distinct exclusive_key from parked) k order by random() limit p_batch));
+  -- First the only one that waits for locks; those after it pass over what is locked, so nobody waits in a circle.
   cancelled := force_cancels(5000, p_batch);
+  expired := expire_pending(p_batch);
+  unparked := unpark_every_kind(p_batch);
   purged := purge_ended(p_max_age_ms, p_max_count, p_batch);
   delete from waiter where since < now() - interval '1 day';
   return next;

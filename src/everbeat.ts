@@ -16,7 +16,7 @@ import { QueueOrders } from "./queue/queue-orders.ts";
 import { waitForResult } from "./queue/results.ts";
 import { TaskOrders } from "./queue/task-orders.ts";
 import { listReplicas, type ReplicaRow } from "./sql/replicas.ts";
-import type { AnyTask, Task } from "./task/define-task.ts";
+import type { Task } from "./task/define-task.ts";
 import { toErrorRecord } from "./task/error-record.ts";
 import { isUuid, type TaskId } from "./task/ids.ts";
 import { checkWork, type WorkOptions } from "./worker/options.ts";
@@ -85,21 +85,21 @@ export class Everbeat implements AsyncDisposable {
 
   async enqueue<Input, Output>(
     task: Task<Input, Output>,
-    input: Input,
+    input: NoInfer<Input>,
     options?: EnqueueOptions,
   ): Promise<TaskHandle<Output>> {
-    return (await this.#enqueuer.enqueue({ task: task as unknown as AnyTask, input, options })) as TaskHandle<Output>;
+    return (await this.#enqueuer.enqueue({ task: task, input, options })) as TaskHandle<Output>;
   }
 
   /** All or nothing. The ids come back in the order of the inputs. */
   async enqueueMany<Input, Output>(
     task: Task<Input, Output>,
-    inputs: readonly Input[],
+    inputs: readonly NoInfer<Input>[],
     { options, tx }: ManyOptions<Input> = {},
   ): Promise<TaskHandle<Output>[]> {
     if (!Array.isArray(inputs)) throw new InvalidOptionsError("enqueueMany", ["inputs must be a list"]);
     const requests = inputs.map((input: Input, index) => ({
-      task: task as unknown as AnyTask,
+      task: task,
       input,
       options: typeof options === "function" ? options(input, index) : options,
     }));

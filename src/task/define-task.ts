@@ -49,7 +49,7 @@ export interface Task<Input = unknown, Output = unknown> {
   readonly batchSize: number;
   /** Runs a batch; a batch of one for tasks that were defined by `defineTask`. One outcome per item, in order. */
   readonly runBatch: (items: readonly BatchItem<never>[]) => Promise<readonly unknown[]>;
-  readonly [types]?: { input: Input; output: Output };
+  readonly [types]?: { takes: (input: Input) => void; returns: Output };
 }
 
 /** For lists of tasks of any types. */

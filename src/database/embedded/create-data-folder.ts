@@ -6,7 +6,7 @@ import { explainFileError, explainInitialisation } from "./explain-failure.ts";
 import { runProgram } from "./run-program.ts";
 import type { ServerAccount } from "./server-account.ts";
 import type { ServerBinaries } from "./server-binaries.ts";
-import { PASSWORD_FILE, serverFiles } from "./server-files.ts";
+import { PASSWORD_FILE, SERVER_ROLE, serverFiles } from "./server-files.ts";
 import { systemProjectFolder } from "./system-folder.ts";
 
 const HALF_MADE = "making-";
@@ -115,7 +115,7 @@ async function initialise(
 ): Promise<void> {
   const settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"];
   const args = [
-    ...["-D", workshop.data, "-U", "everbeat", `--pwfile=${workshop.password}`, "--auth=scram-sha-256"],
+    ...["-D", workshop.data, "-U", SERVER_ROLE, `--pwfile=${workshop.password}`, "--auth=scram-sha-256"],
     ...["--locale=C", "--encoding=UTF8", ...settings.flatMap((setting) => ["-c", setting])],
   ];
   const { exitCode, output } = await runProgram(binaries.initdb, args, account);

@@ -12,13 +12,13 @@ import { dirname, resolve } from "node:path";
 import { explainFileError } from "./explain-failure.ts";
 import { lingerFrom } from "./keeper-process.ts";
 import { becomePresent } from "./presence.ts";
-import { serverFiles } from "./server-files.ts";
+import { SERVER_ROLE, serverFiles } from "./server-files.ts";
 
 export { describeEmbeddedServer, type EmbeddedServerDescription } from "./describe-server.ts";
 export { stopEmbeddedServer } from "./stop-server.ts";
 
 export interface EmbeddedServer {
-  /** postgres://everbeat:PASSWORD@127.0.0.1:PORT/everbeat */
+  /** postgres://postgres:PASSWORD@127.0.0.1:PORT/everbeat */
   readonly url: string;
   readonly version: string;
   readonly dataFolder: string;
@@ -53,7 +53,7 @@ export async function joinEmbeddedServer(options: JoinOptions): Promise<Embedded
   return {
     get url() {
       const { password, port } = presence.reached;
-      return `postgres://everbeat:${password}@127.0.0.1:${port}/everbeat`;
+      return `postgres://${SERVER_ROLE}:${password}@127.0.0.1:${port}/everbeat`;
     },
     version,
     dataFolder,

@@ -1,7 +1,7 @@
 // One try to connect to the server of a data folder, and what came of it.
 import { Client, DatabaseError } from "pg";
 import { identifyServer } from "./coordination-sql.ts";
-import { readPassword, readPostmasterFile } from "./server-files.ts";
+import { readPassword, readPostmasterFile, SERVER_ROLE } from "./server-files.ts";
 
 export type Attempt =
   | { readonly kind: "connected"; readonly connection: ServerConnection }
@@ -28,7 +28,7 @@ export async function tryToConnect(dataFolder: string, applicationName: string):
   if (port === undefined) return { kind: "absent", obstacle: "the server is not running" };
   const password = await readPassword(dataFolder);
   const client = new Client({
-    ...{ host: "127.0.0.1", port, user: "everbeat", password, database: "postgres", ssl: false },
+    ...{ host: "127.0.0.1", port, user: SERVER_ROLE, password, database: "postgres", ssl: false },
     ...{
       application_name: applicationName,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,

@@ -15,6 +15,9 @@ export const serverFiles = (folder: string) => ({
 
 export const PASSWORD_FILE = "everbeat-password";
 
+/** Not named like the schema: "$user" stands first in the search path, and a user's own tables would end up among ours. */
+export const SERVER_ROLE = "postgres";
+
 /** The database's real place, or undefined while there is none. PostgreSQL reports the same path. */
 export async function realDataFolder(folder: string): Promise<string | undefined> {
   const { data } = serverFiles(folder);

@@ -1,0 +1,91 @@
+/** The claim's plan must not depend on statistics: here they are as wrong as they get, and the work per claim is counted. */
+import pg from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
+import { handClaimer } from "../support/claims.ts";
+import { openTestEverbeat } from "../support/database.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+const noop = defineTask({ name: "noop", run: (_input: unknown) => null });
+const PENDING = 50_000;
+const ENDED = 200_000;
+
+/** Pages touched by the statement, in cache or not, as the server counts them for this session. */
+async function pagesTouched(client: pg.Client, text: string, values: unknown[]): Promise<number> {
+  const before = await counted(client);
+  await client.query(text, values);
+  return (await counted(client)) - before;
+}
+async function counted(client: pg.Client): Promise<number> {
+  await client.query("select pg_stat_force_next_flush()");
+  const { rows } = await client.query(
+    "select sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read, 0) + coalesce(idx_blks_hit, 0))::int as pages from pg_statio_user_tables where schemaname = 'everbeat'",
+  );
+  return rows[0].pages as number;
+}
+const CLAIM =
+  "select count(*) from everbeat.claim_tasks(gen_random_uuid(), '{noop}', $1, $2, 100, 0, '{}', '{}', '{}')";
+
+describe("with statistics that say that ready is empty, and a large record", () => {
+  const client = new pg.Client(database.url);
+  beforeAll(async () => {
+    await client.connect();
+    await everbeat.enqueue(noop, 1);
+    const [task] = await handClaimer(everbeat.database, ["noop"]).claim();
+    await handClaimer(everbeat.database, ["noop"]).complete(task as never);
+    await client.query("vacuum analyze everbeat.ready");
+    await client.query("vacuum analyze everbeat.running");
+    await client.query("alter table everbeat.ready set (autovacuum_enabled = off)");
+    await client.query(
+      `insert into everbeat.task (id, name, queue, priority, run_at, input) select gen_random_uuid(), 'noop', 'default', 0, now(), '1' from generate_series(1, $1)`,
+      [PENDING + ENDED],
+    );
+    await client.query(
+      `insert into everbeat.ready (task_id, queue, priority, run_at, name) select id, queue, priority, run_at, name from everbeat.task where id not in (select task_id from everbeat.ended) limit ${PENDING}`,
+    );
+    await client.query(
+      `insert into everbeat.ended (task_id, state, attempt, failures, crashes, ended_at)
+       select id, 'completed', 1, 0, 0, now() from everbeat.task t where not exists (select from everbeat.ready r where r.task_id = t.id) on conflict do nothing`,
+    );
+  }, 120_000);
+  afterAll(() => client.end());
+
+  test("a claim of a hundred touches hundreds of pages, not the whole table", async () => {
+    // Again and again, so that the cached plan has gone generic.
+    for (let round = 0; round < 8; round++) expect(await pagesTouched(client, CLAIM, [null, null])).toBeLessThan(4_000);
+  });
+
+  test("neither do a finish, a start and a cancellation", async () => {
+    const { rows } = await client.query(
+      "select claim_id::text as claim, task_id as task, replica_id as replica from everbeat.running limit 100",
+    );
+    const outcomes = rows.map((row) => ({ ...row, claim: Number(row.claim), to: "completed", outcome: "completed" }));
+    const claims = rows.map((row) => row.claim);
+    for (let round = 0; round < 8; round++) {
+      expect(
+        await pagesTouched(client, "select * from everbeat.end_claims($1::bigint[], $2::json)", [
+          claims.slice(round * 10, round * 10 + 10),
+          JSON.stringify(outcomes.slice(round * 10, round * 10 + 10)),
+        ]),
+      ).toBeLessThan(1_000);
+    }
+    expect(await pagesTouched(client, "select * from everbeat.start_claims($1::bigint[])", [claims])).toBeLessThan(
+      2_000,
+    );
+    const { rows: pending } = await client.query("select task_id from everbeat.ready limit 10");
+    expect(
+      await pagesTouched(client, "select * from everbeat.cancel_tasks($1::uuid[], 0, null)", [
+        pending.map((row) => row.task_id),
+      ]),
+    ).toBeLessThan(2_000);
+  });
+
+  test("a hundred thousand tasks that are not due are not walked over", async () => {
+    await client.query(
+      `insert into everbeat.ready (task_id, queue, priority, run_at, name) select gen_random_uuid(), 'later', 0, now() + interval '1 hour', 'noop' from generate_series(1, 20000)`,
+    );
+    await client.query("insert into everbeat.queue (name) values ('later') on conflict do nothing");
+    await client.query("insert into everbeat.lane (queue, priority) values ('later', 0) on conflict do nothing");
+    expect(await pagesTouched(client, CLAIM, ["{later}", "{NULL}"])).toBeLessThan(200);
+  });
+});
