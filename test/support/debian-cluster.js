@@ -1,0 +1,118 @@
+// A PostgreSQL server of Debian's package in a temporary folder: for tests on another major version, and with a standby,
+// which the embedded binaries have no tools for. Plain JavaScript, since a script uses it before anything is compiled.
+import { execFileSync } from "node:child_process";
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** The folder with Debian's server programs; installs the package where it is missing (as root). */
+export function debianBinaries() {
+  const root = "/usr/lib/postgresql";
+  const found = () =>
+    existsSync(root) ? readdirSync(root).filter((version) => existsSync(join(root, version, "bin", "initdb"))) : [];
+  if (found().length === 0) {
+    const apt = (...args) =>
+      execFileSync("apt-get", args, {
+        stdio: ["ignore", "ignore", "inherit"],
+        env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
+      });
+    apt("update");
+    apt("install", "-y", "--no-install-recommends", "postgresql");
+  }
+  const [version] = found();
+  if (!version) throw new Error("Debian's package postgresql could not be installed");
+  return join(root, version, "bin");
+}
+
+/** PostgreSQL does not run as root; Debian's package brings a user for it. */
+function serverUser() {
+  if (process.getuid?.() !== 0) return {};
+  const [uid, gid] = ["-u", "-g"].map((flag) => Number(execFileSync("id", [flag, "postgres"], { encoding: "utf8" })));
+  return { uid, gid };
+}
+
+export async function createCluster(options = {}) {
+  const bin = debianBinaries();
+  const user = serverUser();
+  const folder = mkdtempSync(join(tmpdir(), "everbeat-cluster-"));
+  if (user.uid !== undefined) chownSync(folder, user.uid, user.gid);
+  const run = (program, ...args) => execFileSync(join(bin, program), args, { ...user, stdio: "ignore", cwd: folder });
+  const port = await freePort();
+  const cluster = clusterIn({ bin, folder, port, run });
+  run("initdb", "-D", cluster.data, "-U", "postgres", "--auth=trust", "--locale=C", "--encoding=UTF8");
+  cluster.start(options.settings ?? []);
+  return cluster;
+}
+
+function clusterIn({ bin, folder, port, run }) {
+  const data = join(folder, `data-${port}`);
+  return {
+    bin,
+    data,
+    port,
+    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+    start(settings = []) {
+      const flags = [
+        "fsync=off",
+        "listen_addresses=127.0.0.1",
+        "unix_socket_directories=",
+        "max_connections=200",
+        ...settings,
+      ];
+      run(
+        "pg_ctl",
+        "-D",
+        data,
+        "-w",
+        "-l",
+        join(folder, `log-${port}`),
+        "-o",
+        `-p ${port} ${flags.map((flag) => `-c ${flag}`).join(" ")}`,
+        "start",
+      );
+    },
+    stop(mode = "fast") {
+      run("pg_ctl", "-D", data, "-w", "-m", mode, "stop");
+    },
+    promote() {
+      run("pg_ctl", "-D", data, "-w", "promote");
+    },
+    /** A standby that follows this server from now on. */
+    async standby() {
+      const other = clusterIn({ bin, folder, port: await freePort(), run });
+      mkdirSync(other.data, { mode: 0o700 });
+      const { uid, gid } = serverUser();
+      if (uid !== undefined) chownSync(other.data, uid, gid);
+      run(
+        "pg_basebackup",
+        "-h",
+        "127.0.0.1",
+        "-p",
+        String(port),
+        "-U",
+        "postgres",
+        "-D",
+        other.data,
+        "-R",
+        "-c",
+        "fast",
+      );
+      other.start([`primary_conninfo=host=127.0.0.1\\ port=${port}\\ user=postgres\\ application_name=standby`]);
+      return other;
+    },
+    remove() {
+      rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
+    },
+  };
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.listen(0, "127.0.0.1", () => {
+      const { port } = probe.address();
+      probe.close(() => resolve(port));
+    });
+  });
+}
