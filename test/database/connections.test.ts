@@ -1,0 +1,84 @@
+import { createServer } from "node:net";
+import pg from "pg";
+import { afterAll, describe, expect, test } from "vitest";
+import { Everbeat } from "../../src/everbeat.ts";
+import { defineTask } from "../../src/task/define-task.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+
+const database = await createTestDatabase();
+afterAll(() => database.drop());
+const add = defineTask({ name: "add", run: (n: number) => n + 1 });
+
+describe("a pool of the caller's", () => {
+  test("is used and not closed, whatever parsers the application has set for its own types", async () => {
+    const upsideDown = { getTypeParser: () => (text: string) => `parsed ${text}` };
+    const pool = new pg.Pool({ connectionString: database.url, max: 3, types: upsideDown as never });
+    const everbeat = await Everbeat.open({ database: pool, log: "silent" });
+    const worker = await everbeat.work([add], { handleSignals: false });
+    const id = await everbeat.enqueue(add, 1, { metadata: { a: 1 } });
+    expect(await everbeat.result(id)).toBe(2);
+    expect(await everbeat.tasks.show(id)).toMatchObject({
+      state: "completed",
+      attempt: 1,
+      metadata: { a: 1 },
+      startedAt: expect.any(Date),
+    });
+    await worker.stop();
+    await everbeat.close();
+    expect((await pool.query("select 1 as one")).rows).toEqual([{ one: "parsed 1" }]);
+    await pool.end();
+  });
+});
+
+describe("a database that cannot be had", () => {
+  test("is reported with its address, without its password, and with what to do", async () => {
+    const closed = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => closed.once("listening", resolve));
+    const { port } = closed.address() as { port: number };
+    await new Promise((resolve) => closed.close(resolve));
+    const opening = Everbeat.open({ database: `postgres://me:secret@127.0.0.1:${port}/db`, log: "silent" });
+    await expect(opening).rejects.toMatchObject({
+      code: "DATABASE_UNAVAILABLE",
+      message: expect.stringContaining(`me:***@127.0.0.1:${port}`),
+    });
+    await expect(opening).rejects.toThrow(/everbeat doctor/);
+    await expect(opening).rejects.not.toThrow(/secret/);
+  });
+
+  test("because of a wrong password says that it is that", async () => {
+    const address = new URL(database.url);
+    address.username = "nobody_in_particular";
+    await expect(Everbeat.open({ database: address.href, log: "silent" })).rejects.toThrow(/nobody_in_particular/);
+  });
+});
+
+describe("notices", () => {
+  test("come back after their connection was cut", async () => {
+    await using everbeat = await Everbeat.open({ database: database.url, log: "silent" });
+    await everbeat.work([add], { handleSignals: false, pollInterval: "60s" });
+    expect(await everbeat.result(await everbeat.enqueue(add, 1))).toBe(2);
+    await database.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query ilike 'listen %'",
+    );
+    await eventually(
+      async () =>
+        (
+          await database.query(
+            "select from pg_stat_activity where datname = current_database() and query ilike 'listen %'",
+          )
+        ).length === 1,
+    );
+    expect(await everbeat.result(await everbeat.enqueue(add, 2), { timeout: "10s" })).toBe(3);
+  });
+
+  test("are not needed: without them workers and waiters look by themselves", async () => {
+    await using everbeat = await Everbeat.open({ database: database.url, log: "silent" });
+    // As behind a pooler: the driver's key of the backend is not the backend's own.
+    const dedicated = everbeat.database.dedicated.bind(everbeat.database);
+    Object.assign(everbeat.database, { dedicated: async () => Object.assign(await dedicated(), { processID: -1 }) });
+    await everbeat.work([add], { handleSignals: false, pollInterval: 50 });
+    expect(await everbeat.result(await everbeat.enqueue(add, 2), { timeout: "10s" })).toBe(3);
+    expect(await database.query("select from everbeat.bell where armed")).toEqual([]);
+  });
+});
