@@ -47,7 +47,7 @@ export interface EnqueueOptions {
   exclusiveKey?: string;
   /** How many at once with the same exclusive key (default 1). */
   exclusiveLimit?: number;
-  /** At most `limit` starts per `per` of tasks with the same key, in any queue. */
+  /** A budget of `limit` starts for tasks with this key, in any queue, earned back evenly over `per`. */
   rateLimit?: { key: string; limit: number; per: Duration };
   /** Kept with the task and shown; not seen by the handler's schema. */
   metadata?: unknown;

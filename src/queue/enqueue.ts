@@ -2,6 +2,7 @@
 import { Problems } from "../config/problems.ts";
 import { createBackoff } from "../database/backoff.ts";
 import type { Database, Store } from "../database/database.ts";
+import { databaseError } from "../database/database-error.ts";
 import { storeInTransaction } from "../database/transaction-store.ts";
 import { isTransient } from "../database/transient.ts";
 import { enqueueTasks } from "../sql/enqueue.ts";
@@ -137,8 +138,8 @@ async function patiently<T>(work: () => Promise<T>): Promise<T> {
 }
 
 function asDuplicate(error: unknown): unknown {
-  const { code, detail } = (error ?? {}) as { code?: unknown; detail?: unknown };
-  if (code !== "EB002" || typeof detail !== "string") return error;
-  const { name, uniqueKey, holder } = JSON.parse(detail) as { name: string; uniqueKey: string; holder: TaskId };
+  const refusal = databaseError(error);
+  if (refusal?.code !== "EB002" || refusal.detail === undefined) return error;
+  const { name, uniqueKey, holder } = JSON.parse(refusal.detail) as { name: string; uniqueKey: string; holder: TaskId };
   return new DuplicateTaskError(name, uniqueKey, holder);
 }

@@ -53,9 +53,11 @@ export async function changeQueue(store: Store, name: string, settings: QueueSet
          rate_per_ms = case when $5 then $7 else queue.rate_per_ms end,
          changed_at = now()
        returning name
+     ), affected as materialized (
+       select claim_id from ${store.schema}.running where $3 and queue = $1 and limited is distinct from ($4 is not null)
+       order by claim_id for update
      )
-     update ${store.schema}.running u set limited = $4 is not null
-     from changed where $3 and u.queue = changed.name and u.limited is distinct from ($4 is not null)`,
+     update ${store.schema}.running u set limited = $4 is not null from affected where u.claim_id = affected.claim_id`,
     [
       name,
       isPaused ?? null,

@@ -22,20 +22,23 @@ export interface TaskInfo {
 }
 
 /** The right to run this task, and to write about it: void from the moment on in which someone else may have it. */
-export interface Claim<Output = unknown> {
+export interface Claim {
   /** The fencing token: every later claim, on any task, has a larger one. Hand it to other systems to fence them too. */
   readonly id: ClaimId;
   /** Makes this transaction fail unless the claim still holds when it commits. */
   guard(tx: Transaction): Promise<void>;
-  /** Completes the task as part of this transaction: its effects and the completion commit together or not at all. */
-  completeIn(tx: Transaction, result: Output): Promise<void>;
+  /**
+   * Completes the task as part of this transaction: its effects and the completion commit together or not at all.
+   * Returns the result, for the handler to return.
+   */
+  completeIn<Result>(tx: Transaction, result: Result): Promise<Result>;
 }
 
-export interface TaskContext<Output = unknown> {
+export interface TaskContext {
   /** Fires when the work should stop: cancelled, timed out, shutting down, or the claim was lost. `reason` says which. */
   readonly signal: AbortSignal;
   readonly task: TaskInfo;
-  readonly claim: Claim<Output>;
+  readonly claim: Claim;
   readonly log: Logger;
   /** Ends this attempt here and now, uncharged, and runs the task again after the duration. Never returns. */
   snooze(duration: Duration): never;

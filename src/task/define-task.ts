@@ -61,22 +61,22 @@ type In<S extends StandardSchemaV1> = StandardSchemaV1.InferInput<S>;
 type Parsed<S extends StandardSchemaV1> = StandardSchemaV1.InferOutput<S>;
 
 export function defineTask<S extends StandardSchemaV1, Output>(
-  options: TaskOptions & { input: S; run(input: Parsed<S>, context: TaskContext<Awaited<Output>>): Output },
+  options: TaskOptions & { input: S; run(input: Parsed<S>, context: TaskContext): Output },
 ): Task<In<S>, Awaited<Output>>;
 export function defineTask<Output, Input = void>(
-  options: TaskOptions & { input?: undefined; run(input: Input, context: TaskContext<Awaited<Output>>): Output },
+  options: TaskOptions & { input?: undefined; run(input: Input, context: TaskContext): Output },
 ): Task<Input, Awaited<Output>>;
 export function defineTask(
   options: TaskOptions & {
     input?: StandardSchemaV1 | undefined;
-    run(input: never, context: TaskContext<never>): unknown;
+    run(input: never, context: TaskContext): unknown;
   },
 ): AnyTask {
   const { input, run, ...rest } = options;
   return build(rest, { schema: input, batchSize: 1, run }, async ([item]) => {
     if (!item) return [];
     // `Promise.resolve().then` so that a handler that throws at once is no different from one that rejects.
-    return [await Promise.resolve().then(() => run(item.input as never, item.context as TaskContext<never>))];
+    return [await Promise.resolve().then(() => run(item.input as never, item.context as TaskContext))];
   });
 }
 

@@ -1,4 +1,5 @@
 /** The claim as a handler sees it: its fencing token, usable in the handler's own transactions. */
+import { databaseError } from "../database/database-error.ts";
 import { storeInTransaction } from "../database/transaction-store.ts";
 import { guardClaim } from "../sql/outcomes.ts";
 import type { Claim, Transaction } from "../task/context.ts";
@@ -24,7 +25,7 @@ export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
 
   /** The database refuses a lost claim with a code of its own; at commit, the same code reaches the handler's commit. */
   const refusals = (error: unknown): never => {
-    const isRefusal = (error as { code?: unknown } | null)?.code === "EB001";
+    const isRefusal = databaseError(error)?.code === "EB001";
     throw isRefusal ? new ClaimLostError(parts.claimId, parts.taskId, { cause: error }) : error;
   };
 
@@ -36,7 +37,7 @@ export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
     async guard(tx: Transaction) {
       await guardClaim(storeInTransaction(tx, parts.schema), parts.claimId).catch(refusals);
     },
-    async completeIn(tx: Transaction, result: unknown) {
+    async completeIn<Result>(tx: Transaction, result: Result) {
       const json = toJson(result, parts.resultLimitBytes);
       if (!json.ok) throw new ResultNotStorableError(parts.name, json.problem);
       await guardClaim(storeInTransaction(tx, parts.schema), parts.claimId, {
@@ -48,6 +49,7 @@ export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
         resultJson: json.text,
       }).catch(refusals);
       completedInTransaction = true;
+      return result;
     },
   };
 }

@@ -13,16 +13,20 @@ export function createClaimWatch(parts: {
   hand: Hand;
   intervalMs: number;
   onLooked: () => void;
+  /** A claim is ours without our knowing. Perhaps its reply is on its way, perhaps it was lost. */
+  onUnknown: () => void;
   onLost: (execution: Execution) => void;
   onError: (error: unknown) => void;
 }): Service {
-  const { database, replicaId, hand, intervalMs, onLooked, onLost, onError } = parts;
+  const { database, replicaId, hand, intervalMs, onLooked, onUnknown, onLost, onError } = parts;
   return createService({
     intervalMs,
     onError,
     async runOnce() {
       const before = [...hand.running.values()];
       const own = new Map((await readOwnClaims(database, replicaId)).map((row) => [row.claimId, row]));
+      const known = new Set(hand.claims());
+      if ([...own.keys()].some((claimId) => !known.has(claimId))) onUnknown();
       onLooked();
       for (const execution of before) {
         const { claimId, taskId } = execution.claimed;

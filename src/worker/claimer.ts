@@ -46,14 +46,9 @@ export class Claimer {
     const { notices, queues } = this.#parts;
     this.#unsubscribe = [
       notices.on("ready", (queue) => {
-        if (queue !== "*" && queues && !queues.includes(queue)) return;
-        this.#isArmed = false;
-        this.wake();
+        if (queue === "*" || !queues || queues.includes(queue)) this.#wakeUnarmed();
       }),
-      notices.onReconnect(() => {
-        this.#isArmed = false;
-        this.wake();
-      }),
+      notices.onReconnect(() => this.#wakeUnarmed()),
     ];
     this.#loop ??= this.#forever();
   }
@@ -81,6 +76,12 @@ export class Claimer {
     this.wake();
   }
 
+  #wakeUnarmed(): void {
+    this.#isArmed = false;
+    this.#cursors.wantFullLook();
+    this.wake();
+  }
+
   async #forever(): Promise<void> {
     const backoff = createBackoff({ firstMs: 100, maxMs: 5_000 });
     while (!this.#stopping.signal.aborted) {
@@ -93,6 +94,7 @@ export class Claimer {
         // The claim may have been committed and only its reply lost: look for tasks that are ours without our knowing.
         this.#mayOwnUnknown = true;
         this.#isArmed = false;
+        this.#cursors.wantFullLook();
         this.#parts.outages.noticed(error, "claiming tasks");
         await backoff.pause(this.#stopping.signal);
       }
@@ -113,8 +115,10 @@ export class Claimer {
   async #becomeIdle(): Promise<number> {
     const { database, names, queues, pollMs, notices } = this.#parts;
     if (notices.isListening && !this.#isArmed) {
-      await armBells(database, queues);
+      // Before the reply: the bell may ring, and unset this again, before the reply to its arming is here.
       this.#isArmed = true;
+      await armBells(database, queues);
+      this.#cursors.wantFullLook();
     }
     const dueMs = await readNextDueMs(database, names, queues);
     const demand = this.#parts.demand();
@@ -145,5 +149,6 @@ export class Claimer {
     // Jittered upwards only, so that a task that is due is not looked for a moment too early.
     await delay(ms * (1 + Math.random() * 0.1), AbortSignal.any([this.#stopping.signal, this.#wake.signal]));
     if (this.#wake.signal.aborted) this.#wake = new AbortController();
+    else this.#cursors.wantFullLook();
   }
 }

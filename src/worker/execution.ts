@@ -2,6 +2,7 @@
  * Running handlers. A group is one task's batch (of one, for ordinary tasks); each member has its own context, signal,
  * timeout and ending, and nothing a handler does, throws or forgets reaches beyond its own group.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { durationMs } from "../config/duration.ts";
 import { InvalidOptionsError } from "../config/problems.ts";
 import { delay } from "../database/backoff.ts";
@@ -37,10 +38,14 @@ export interface Execution {
   readonly signal: AbortSignal;
   /** Tells the handler to stop, and why. Only the first reason counts. */
   abort(reason: unknown): void;
+  /** Waits no longer for the handler, which was told to stop. */
+  abandon(): void;
+  readonly abandoned: AbortSignal;
 }
 
 export function createExecution(task: AnyTask, claimed: ClaimedTask, parts: ExecutionParts): Execution {
   const controller = new AbortController();
+  const abandonment = new AbortController();
   return {
     claimed,
     task,
@@ -55,6 +60,8 @@ export function createExecution(task: AnyTask, claimed: ClaimedTask, parts: Exec
     startedAtMs: performance.now(),
     signal: controller.signal,
     abort: (reason) => controller.abort(reason),
+    abandon: () => abandonment.abort(),
+    abandoned: abandonment.signal,
   };
 }
 
@@ -72,12 +79,18 @@ export async function runGroup(
   await Promise.all(endings);
 }
 
+interface Arrival {
+  readonly input: unknown;
+  /** Runs something inside what the middleware has set up: the handler is to see its AsyncLocalStorage. */
+  readonly inside: <T>(work: () => T) => T;
+}
+
 /** A member on its way to the handler: through its input's schema and the middleware, then waiting to be served. */
 interface Seat {
   readonly execution: Execution;
   readonly context: TaskContext;
   /** The parsed input once it has arrived at the handler; undefined if it never will. */
-  readonly arrived: Promise<{ input: unknown } | undefined>;
+  readonly arrived: Promise<Arrival | undefined>;
   readonly served: PromiseWithResolvers;
   /** What came of it all, through the middleware again. */
   readonly outcome: Promise<unknown>;
@@ -86,7 +99,7 @@ interface Seat {
 
 function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
   const context = createContext(execution, parts);
-  const arrival = withResolvers<{ input: unknown } | undefined>();
+  const arrival = withResolvers<Arrival | undefined>();
   const served = withResolvers<unknown>();
   const stray = withResolvers<never>();
   served.promise.catch(() => {});
@@ -96,7 +109,7 @@ function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
   const innermost = async () => {
     const parsed = await parseInput(task, claimed.input);
     if (!parsed.ok) throw new InvalidInputError(task.name, parsed.problems);
-    arrival.resolve({ input: parsed.value });
+    arrival.resolve({ input: parsed.value, inside: AsyncLocalStorage.snapshot() });
     return served.promise;
   };
   const onion = parts.middleware.reduceRight<() => Promise<unknown>>(
@@ -131,7 +144,10 @@ async function serve(task: AnyTask, seats: readonly Seat[], parts: ExecutionPart
     const onStray = (reason: unknown) => {
       for (const seat of present) seat.onStray(reason);
     };
-    const outcomes = await parts.strays.scope(onStray, () => task.runBatch(items));
+    // A batch belongs to no single member, so only a task that runs alone is inside its middleware.
+    const inside = task.batchSize === 1 ? arrivals[0]?.inside : undefined;
+    const run = () => parts.strays.scope(onStray, () => task.runBatch(items));
+    const outcomes = await (inside ? inside(run) : run());
     if (!Array.isArray(outcomes) || outcomes.length !== present.length) {
       throw new TypeError(
         `Task "${task.name}" must return one outcome for each of its ${present.length} items, in a list.`,
@@ -156,15 +172,17 @@ async function endingOf(seat: Seat, parts: ExecutionParts): Promise<Ending> {
           () => execution.abort(new TaskTimedOutError(execution.claimed.taskId, timeoutMs)),
           Math.min(timeoutMs, MAX_TIMER_MS),
         );
+  const over = new AbortController();
   try {
     const settled = seat.outcome.then(
       (value) => returned(execution, value, parts.resultLimitBytes),
       (error: unknown): Ending =>
         error instanceof Snooze ? { kind: "snoozed", delayMs: error.delayMs } : { kind: "threw", error },
     );
-    return await Promise.race([settled, abandonment(execution.signal, parts.abortGraceMs)]);
+    return await Promise.race([settled, abandonment(execution, parts.abortGraceMs, over.signal)]);
   } finally {
     clearTimeout(timer);
+    over.abort();
   }
 }
 
@@ -176,12 +194,13 @@ function returned(execution: Execution, value: unknown, limitBytes: number): End
   return { kind: "threw", error: new ResultNotStorableError(execution.task.name, json.problem) };
 }
 
-/** Settles only after the signal has fired and the grace has passed. */
-function abandonment(signal: AbortSignal, graceMs: number): Promise<Ending> {
+/** Settles only after the signal has fired and the grace has passed; nothing of it is left once it is `over`. */
+function abandonment({ signal, abandoned }: Execution, graceMs: number, over: AbortSignal): Promise<Ending> {
   return new Promise((resolve) => {
-    const onAbort = () => void delay(graceMs).then(() => resolve({ kind: "abandoned" }));
+    const onAbort = () =>
+      void delay(graceMs, AbortSignal.any([abandoned, over])).then(() => resolve({ kind: "abandoned" }));
     if (signal.aborted) onAbort();
-    else signal.addEventListener("abort", onAbort, { once: true });
+    else signal.addEventListener("abort", onAbort, { once: true, signal: over });
   });
 }
 

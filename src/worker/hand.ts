@@ -26,6 +26,7 @@ export class Hand {
   readonly #starting = new Set<ClaimId>();
   readonly #running = new Map<ClaimId, Execution>();
   readonly #finishing = new Set<ClaimId>();
+  readonly #releasing = new Set<ClaimId>();
 
   constructor(tasks: ReadonlyMap<string, AnyTask>, slots: Slots) {
     this.#tasks = tasks;
@@ -51,6 +52,7 @@ export class Hand {
       ...this.#starting,
       ...this.#running.keys(),
       ...this.#finishing,
+      ...this.#releasing,
     ];
   }
 
@@ -84,11 +86,16 @@ export class Hand {
     return groups;
   }
 
-  /** Out of the hand again: all of those claimed ahead, or only those that have waited since before that time. */
+  /** To be given back: all of those claimed ahead, or only those that have waited since before that time. */
   takePrefetched(beforeMs: number = Number.POSITIVE_INFINITY): ClaimId[] {
     const taken = this.#prefetched.filter(({ sinceMs }) => sinceMs < beforeMs);
     this.#prefetched = this.#prefetched.filter(({ sinceMs }) => sinceMs >= beforeMs);
+    for (const { claimed } of taken) this.#releasing.add(claimed.claimId);
     return taken.map(({ claimed }) => claimed.claimId);
+  }
+
+  released(claims: readonly ClaimId[]): void {
+    for (const claim of claims) this.#releasing.delete(claim);
   }
 
   dropStarting(claims: readonly ClaimId[]): void {

@@ -16,20 +16,27 @@ export interface Search {
 export class SearchCursors {
   readonly #cursors = new Map<number, LaneCursor>();
   #nextFullLookMs = 0;
-  /** A search from the cursors cannot know what lies before them. */
   #isFullLookWanted = false;
 
   begin(nowMs: number): Search {
     const isFullLook = this.#cursors.size === 0 || (this.#isFullLookWanted && nowMs >= this.#nextFullLookMs);
+    // Cleared at the beginning: what is put in while the search is under way may need another.
+    if (isFullLook) this.#isFullLookWanted = false;
     return { cursors: isFullLook ? [] : [...this.#cursors.values()], isFullLook };
   }
 
   end(search: Search, found: { asked: number; claimed: readonly ClaimedTask[]; tookMs: number; nowMs: number }): void {
     if (search.isFullLook) this.#nextFullLookMs = found.nowMs + Math.max(LEAST_MS, SHARE * found.tookMs);
-    this.#isFullLookWanted = !search.isFullLook || found.claimed.length >= found.asked;
+    // While tasks flow there may be some before the cursors. A search that finds nothing is no reason to look again.
+    if (search.isFullLook ? found.claimed.length >= found.asked : found.claimed.length > 0) this.wantFullLook();
     for (const { laneId, runAt, taskId } of found.claimed) {
       if (laneId !== null) this.#cursors.set(laneId, { laneId, runAt, taskId });
     }
+  }
+
+  /** There may be something before the cursors. */
+  wantFullLook(): void {
+    this.#isFullLookWanted = true;
   }
 
   /** How long until the next full look; undefined where none is wanted. */

@@ -1,4 +1,9 @@
 /** Leaving on SIGTERM and SIGINT: gracefully at the first, at once at the second. */
+import { delay } from "../database/backoff.ts";
+
+/** How long "at once" may take, should even that be held up by a database that does not answer. */
+const AT_ONCE_MS = 3_000;
+
 export interface SignalHandling {
   close(): void;
 }
@@ -8,7 +13,7 @@ export function leaveOnSignals(leave: { gracefully: () => Promise<void>; now: ()
   let received = 0;
   const onSignal = (signal: (typeof signals)[number]) => {
     received++;
-    const left = received === 1 ? leave.gracefully() : leave.now();
+    const left = received === 1 ? leave.gracefully() : Promise.race([leave.now(), delay(AT_ONCE_MS)]);
     void left.finally(() => {
       close();
       // With nobody else listening, the process ends as it would have without us: by the signal itself.

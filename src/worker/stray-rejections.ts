@@ -1,11 +1,12 @@
 /**
- * A promise that a handler started and nobody awaits may reject: that must fail the handler's own task, and neither
- * end the process nor be blamed on another task. Each handler runs in a scope that such a rejection can be traced to.
+ * A promise that a handler started and nobody awaits may reject, and a timer or an emitter that it set up may throw: that
+ * must fail the handler's own task, and neither end the process nor be blamed on another task. Each handler runs in a
+ * scope that such an error can be traced to.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 
 export interface StrayRejections {
-  /** Runs the work; a stray rejection that comes from it goes to `onStray`. */
+  /** Runs the work; a stray error that comes from it goes to `onStray`. */
   scope<T>(onStray: (reason: unknown) => void, work: () => T): T;
   close(): void;
 }
@@ -16,15 +17,27 @@ export function catchStrayRejections(): StrayRejections {
     const onStray = scopes.getStore();
     if (onStray) return onStray(reason);
     // Not from a handler. Having a listener must not change what the application would have seen without ours.
-    if (process.listenerCount("unhandledRejection") === 1) {
+    if (process.listenerCount("unhandledRejection") === 1) leaveUncaught(reason);
+  };
+  const onException = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => {
+    const onStray = origin === "uncaughtException" ? scopes.getStore() : undefined;
+    if (onStray) return onStray(error);
+    if (process.listenerCount("uncaughtException") === 1) leaveUncaught(error);
+  };
+  const close = () => {
+    process.off("unhandledRejection", onRejection);
+    process.off("uncaughtException", onException);
+  };
+  /** Ends the process as it would have ended without us. */
+  const leaveUncaught = (error: unknown) => {
+    close();
+    scopes.exit(() =>
       setImmediate(() => {
-        throw reason;
-      });
-    }
+        throw error;
+      }),
+    );
   };
   process.on("unhandledRejection", onRejection);
-  return {
-    scope: (onStray, work) => scopes.run(onStray, work),
-    close: () => void process.off("unhandledRejection", onRejection),
-  };
+  process.on("uncaughtException", onException);
+  return { scope: (onStray, work) => scopes.run(onStray, work), close };
 }

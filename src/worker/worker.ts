@@ -5,7 +5,6 @@
  *      ▲                  ▲                  │ signal
  *      └──── free slot ───┴────── watch ─────┘  (cancelled? claim lost?)
  */
-import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import type { Events, TaskRef } from "../events.ts";
@@ -19,6 +18,7 @@ import { Claimer, type Demand } from "./claimer.ts";
 import { demandOf, NO_DEMAND } from "./demand.ts";
 import { createExecution, type Execution, type ExecutionParts, runGroup } from "./execution.ts";
 import { Finisher } from "./finisher.ts";
+import { giveBackUnknown } from "./give-back.ts";
 import { type Group, Hand } from "./hand.ts";
 import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
@@ -29,11 +29,14 @@ import type { Service } from "./service.ts";
 import { Slots } from "./slots.ts";
 import { catchStrayRejections } from "./stray-rejections.ts";
 import { createUpkeep } from "./upkeep-service.ts";
+import { atMost, Changes } from "./waiting.ts";
 
 /** A task claimed ahead that has waited this long is given back: another worker may have a slot for it. */
 const GIVE_BACK_AFTER_MS = 2_000;
 /** How long a stopping worker tries to write its last outcomes while the database is away. */
 const LAST_WRITES_MS = 10_000;
+/** The same, and how long handlers may take to stop, once somebody has said "now". */
+const AT_ONCE_MS = 1_000;
 
 export interface WorkerParts {
   readonly database: Database;
@@ -58,10 +61,11 @@ export class Worker {
   readonly #largestBatch: number;
   readonly #watch: Service;
   readonly #upkeep: Service;
+  readonly #changes = new Changes();
   #averageMs: number | undefined;
   #isStarting = false;
+  #isInHurry = false;
   #stopped: Promise<void> | undefined;
-  #onChange: (() => void)[] = [];
   #unsubscribe: () => void = () => {};
 
   constructor(parts: WorkerParts) {
@@ -105,6 +109,7 @@ export class Worker {
       hand: this.#hand,
       intervalMs: settings.pollMs,
       onLooked: () => this.#onLooked(),
+      onUnknown: () => this.#claimer.lookForOwn(),
       onLost: ({ claimed }) => events.emit("claim.lost", { ...refOf(claimed), refusedOutcome: undefined }),
       onError: onError("watching claims"),
     });
@@ -134,10 +139,12 @@ export class Worker {
 
   /**
    * Stops claiming, gives back what has not started, lets what runs end within the grace, then aborts it.
-   * `now`: no grace; running tasks are aborted at once. Idempotent; every call waits for the end.
+   * `now`: no grace; running tasks are aborted, and those that do not stop at once are left to themselves.
+   * Idempotent; every call waits for the end.
    */
   stop(options: { now?: boolean } = {}): Promise<void> {
-    if (options.now) this.#abortRunning();
+    this.#isInHurry ||= options.now === true;
+    if (this.#isInHurry) this.#abortRunning();
     this.#stopped ??= this.#stopOnce(options.now ? 0 : this.#parts.settings.shutdownGraceMs);
     return this.#stopped;
   }
@@ -145,18 +152,29 @@ export class Worker {
   async #stopOnce(graceMs: number): Promise<void> {
     const { events, replica, settings } = this.#parts;
     events.emit("worker.stopping", { replicaId: this.replicaId, running: this.running });
-    await Promise.all([this.#claimer.stop(), replica.setStatus("draining").catch(() => {})]);
+    await this.#patiently(Promise.all([this.#claimer.stop(), replica.setStatus("draining").catch(() => {})]));
     await this.#release(this.#hand.takePrefetched());
-    await this.#untilEmpty(graceMs);
+    await this.#changes.until(() => this.#hand.isEmpty, graceMs);
     this.#abortRunning();
-    await this.#untilEmpty(settings.abortGraceMs + 1_000);
-    await Promise.race([this.#finisher.idle(), delay(LAST_WRITES_MS)]);
+    await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);
+    await this.#patiently(this.#finisher.idle());
     this.#finisher.giveUp();
     this.#unsubscribe();
-    await Promise.all([this.#watch.stop(), this.#upkeep.stop()]);
-    await replica.setStatus("offline").catch(() => {});
+    await this.#patiently(Promise.all([this.#watch.stop(), this.#upkeep.stop()]));
+    await this.#patiently(this.#leave());
     this.#strays.close();
     events.emit("worker.stopped", { replicaId: this.replicaId });
+  }
+
+  async #leave(): Promise<void> {
+    const { database, replica } = this.#parts;
+    await giveBackUnknown(database, replica.id, this.#hand.claims()).catch(() => {});
+    await replica.setStatus("offline").catch(() => {});
+  }
+
+  /** What a stopping worker has to do with the database, which may be away: waited for, but not for ever. */
+  #patiently(work: Promise<unknown>): Promise<void> {
+    return atMost(this.#isInHurry ? AT_ONCE_MS : LAST_WRITES_MS, work);
   }
 
   #demand(): Demand {
@@ -199,7 +217,9 @@ export class Worker {
     if (this.#isStarting || this.#isStopping) return;
     this.#isStarting = true;
     try {
-      for (let groups = this.#hand.takeStartable(); groups.length > 0; groups = this.#hand.takeStartable()) {
+      while (!this.#isStopping) {
+        const groups = this.#hand.takeStartable();
+        if (groups.length === 0) return;
         await this.#startGroups(groups);
       }
     } finally {
@@ -227,6 +247,7 @@ export class Worker {
       if (members.length > 0) this.#run({ task: group.task, members });
       else this.#slots.give(group.members[0]?.queue ?? "");
     }
+    this.#changes.announce();
   }
 
   #run({ task, members }: Group): void {
@@ -238,7 +259,7 @@ export class Worker {
     void runGroup(executions, this.#execution, (execution, ending) => this.#onEnding(execution, ending)).then(() => {
       this.#slots.give(members[0]?.queue ?? "");
       this.#averageMs = averaged(this.#averageMs, performance.now() - (executions[0]?.startedAtMs ?? 0));
-      this.#changed();
+      this.#changes.announce();
       void this.#startPrefetched();
       this.#claimer.wake();
     });
@@ -273,12 +294,13 @@ export class Worker {
     }
     const durationMs = performance.now() - execution.startedAtMs;
     void this.#finisher.finish(outcome).then((verdict) => {
+      // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.
+      if (verdict === "given-up") return;
       this.#hand.finished(claimed.claimId);
       if (verdict === "late") {
         execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));
         return events.emit("claim.lost", { ...ref, refusedOutcome: outcome.outcome });
       }
-      if (verdict === "given-up") return;
       const isConfirmed = verdict === "repeat" && outcome.confirm === true;
       if (verdict === "repeat" && !isConfirmed) events.emit("outcome.repeated", ref);
       events.emit("task.ended", {
@@ -299,27 +321,21 @@ export class Worker {
 
   async #release(claims: readonly ClaimId[]): Promise<void> {
     if (claims.length === 0) return;
-    await releaseClaims(this.#parts.database, claims).catch((error: unknown) =>
-      this.#outages.noticed(error, "giving tasks back"),
-    );
+    await releaseClaims(this.#parts.database, claims).catch((error: unknown) => {
+      // Not known whether they were given back. Forgotten here, found again if they are still ours.
+      this.#outages.noticed(error, "giving tasks back");
+      this.#claimer.lookForOwn();
+    });
+    this.#hand.released(claims);
   }
 
   #abortRunning(): void {
-    for (const { claimed, abort } of this.#hand.running.values()) abort(new WorkerStoppingError(claimed.taskId));
-  }
-
-  /** Resolves when nothing runs any more, or after the time. */
-  async #untilEmpty(ms: number): Promise<void> {
-    const until = performance.now() + ms;
-    while (!this.#hand.isEmpty && performance.now() < until) {
-      const changed = new AbortController();
-      this.#onChange.push(() => changed.abort());
-      await delay(until - performance.now(), changed.signal);
-    }
-  }
-
-  #changed(): void {
-    for (const notify of this.#onChange.splice(0)) notify();
+    const running = [...this.#hand.running.values()];
+    for (const { claimed, abort } of running) abort(new WorkerStoppingError(claimed.taskId));
+    if (!this.#isInHurry) return;
+    setTimeout(() => {
+      for (const execution of running) execution.abandon();
+    }, AT_ONCE_MS).unref();
   }
 
   #taskNamed(name: string): AnyTask {

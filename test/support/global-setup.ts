@@ -1,5 +1,5 @@
 /** One real PostgreSQL for all test files; each file makes databases of its own in it. */
-import { mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
@@ -18,7 +18,9 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
     return undefined;
   }
   const folder = await mkdtemp(join(tmpdir(), "everbeat-test-"));
-  const server = await joinEmbeddedServer({ folder });
+  // Open to the server's user, so that the data is in there, and goes with it.
+  await chmod(folder, 0o755);
+  const server = await joinEmbeddedServer({ folder: join(folder, ".everbeat") });
   project.provide("serverUrl", server.url);
   return async () => {
     await server.close();

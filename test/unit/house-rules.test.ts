@@ -26,7 +26,7 @@ const MAY_USE: Record<string, readonly string[]> = {
   worker: [...FOUNDATION, "task", "events", "sql", "database", "queue"],
   everbeat: [...FOUNDATION, "task", "events", "log-events", "sql", "database", "queue", "worker"],
   testing: [...FOUNDATION, "task", "events", "sql", "database", "queue", "worker", "everbeat"],
-  cli: [...FOUNDATION, "task", "events", "sql", "database", "queue", "worker", "everbeat"],
+  cli: [...FOUNDATION, "task", "events", "sql", "database", "queue", "worker", "everbeat", "index"],
   index: [...FOUNDATION, "task", "events", "sql", "database", "queue", "worker", "everbeat"],
 };
 

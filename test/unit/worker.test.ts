@@ -227,6 +227,8 @@ describe("search cursors", () => {
     cursors.end(cursors.begin(0), found([task], 0));
     expect(cursors.msUntilFullLook(0)).toBeUndefined();
     cursors.end(cursors.begin(5), found([], 5));
+    expect(cursors.msUntilFullLook(5)).toBeUndefined();
+    cursors.wantFullLook();
     expect(cursors.msUntilFullLook(5)).toBe(15);
     expect(cursors.begin(20).isFullLook).toBe(true);
   });

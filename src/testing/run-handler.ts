@@ -1,0 +1,104 @@
+/** Runs a task's handler by itself, without a database: through its schema and a worker's own way of running it. */
+import type { Transaction } from "../task/context.ts";
+import type { Task } from "../task/define-task.ts";
+import { newReplicaId } from "../task/ids.ts";
+import { DEFAULT_JSON_LIMIT_BYTES } from "../task/json.ts";
+import { type Execution, runGroup } from "../worker/execution.ts";
+import { type Ending, outcomeOf } from "../worker/outcome.ts";
+import { catchStrayRejections } from "../worker/stray-rejections.ts";
+import type { RecordedCompletion } from "./fake-claim.ts";
+import { createFakeExecution, type FakeExecution } from "./fake-execution.ts";
+import { checkHandler, type HandlerOptions } from "./handler-options.ts";
+import { type LogLine, recordingLogger } from "./recording-logger.ts";
+
+/** How the handler ended, and what it did on the way. */
+export type HandlerRun<Output> = {
+  readonly logs: readonly LogLine[];
+  /** The transactions that the handler guarded by its claim. */
+  readonly guarded: readonly Transaction[];
+  /** Where the handler completed the task in a transaction of its own, and with what. */
+  readonly completions: readonly RecordedCompletion<Output>[];
+} & (
+  | Ended<"returned", { readonly result: Output }>
+  /** `willRunAgain`: a worker would run the task once more, going by its retry policy. */
+  | Ended<"threw", { readonly error: unknown; readonly willRunAgain: boolean }>
+  | Ended<"snoozed", { readonly delayMs: number }>
+  /** The handler ignored its signal until the grace was over. */
+  | Ended<"abandoned", unknown>
+);
+
+/** What belongs to the other outcomes is undefined here, so that a test can look at `run.result` without narrowing first. */
+type Ended<Outcome, Own> = { readonly outcome: Outcome } & Own & {
+    readonly [K in Exclude<"result" | "error" | "willRunAgain" | "delayMs", keyof Own>]?: undefined;
+  };
+
+export async function runHandler<Input, Output>(
+  task: Task<Input, Output>,
+  input: Input,
+  options?: HandlerOptions,
+): Promise<HandlerRun<Output>> {
+  const [run] = await runBatchHandler(task, [input], options);
+  return run as HandlerRun<Output>;
+}
+
+/** One call of a batch task's handler with these inputs, however many; one run for each, in the same order. */
+export async function runBatchHandler<Input, Output>(
+  task: Task<Input, Output>,
+  inputs: readonly Input[],
+  options?: HandlerOptions,
+): Promise<readonly HandlerRun<Output>[]> {
+  const settings = checkHandler(task.name, inputs, options);
+  const log = recordingLogger();
+  const strays = catchStrayRejections();
+  const parts = {
+    schema: "",
+    replicaId: newReplicaId(),
+    log,
+    middleware: settings.middleware ?? [],
+    resultLimitBytes: DEFAULT_JSON_LIMIT_BYTES,
+    abortGraceMs: settings.abortGrace ?? 1_000,
+    strays,
+  };
+  const group = inputs.map((input, index) => createFakeExecution(task, { input, index, settings }, parts));
+  const endings = new Map<Execution, Ending>();
+  try {
+    await runGroup(group, parts, (execution, ending) => endings.set(execution, ending));
+  } finally {
+    strays.close();
+  }
+  return group.map((execution) => toRun<Output>(execution, endings.get(execution), log.lines));
+}
+
+function toRun<Output>(
+  execution: FakeExecution,
+  ending: Ending | undefined,
+  lines: readonly LogLine[],
+): HandlerRun<Output> {
+  const { claim, claimed } = execution;
+  const record = {
+    logs: lines.filter((line) => line.fields["taskId"] === claimed.taskId),
+    guarded: claim.guarded,
+    completions: claim.completions as readonly RecordedCompletion<Output>[],
+  };
+  switch (ending?.kind) {
+    case "returned":
+      return { outcome: "returned", result: JSON.parse(ending.resultJson) as Output, ...record };
+    case "snoozed":
+      return { outcome: "snoozed", delayMs: ending.delayMs, ...record };
+    case "threw":
+      return { outcome: "threw", error: ending.error, willRunAgain: willRunAgain(execution, ending), ...record };
+    default:
+      return { outcome: "abandoned", ...record };
+  }
+}
+
+function willRunAgain({ claimed, claim, signal, task }: FakeExecution, ending: Ending): boolean {
+  const attempt = {
+    ref: { claim: claimed.claimId, task: claimed.taskId, replica: newReplicaId() },
+    failures: claimed.failures,
+    ending,
+    abortReason: signal.aborted ? (signal.reason as unknown) : undefined,
+    completedInTransaction: claim.completedInTransaction,
+  };
+  return outcomeOf(attempt, task.settings, 0)?.to === "pending";
+}

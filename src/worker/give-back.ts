@@ -1,0 +1,37 @@
+/** What a leaving replica still holds without knowing: claims whose reply was lost and that were not looked for since. */
+import type { Database } from "../database/database.ts";
+import { adoptClaims, releaseClaims } from "../sql/claims.ts";
+import { endClaims } from "../sql/outcomes.ts";
+import { toErrorRecord } from "../task/error-record.ts";
+import { WorkerStoppingError } from "../task/errors.ts";
+import type { ClaimId, ReplicaId } from "../task/ids.ts";
+
+/** None of their code has run, whatever their state, so that others may have them at once and nothing is charged. */
+export async function giveBackUnknown(
+  database: Database,
+  replicaId: ReplicaId,
+  known: readonly ClaimId[],
+): Promise<void> {
+  const unknown = await adoptClaims(database, replicaId, known);
+  const claimed = unknown.filter((task) => task.state === "claimed");
+  const running = unknown.filter((task) => task.state === "running");
+  if (claimed.length > 0) {
+    await releaseClaims(
+      database,
+      claimed.map((task) => task.claimId),
+    );
+  }
+  if (running.length > 0) {
+    await endClaims(
+      database,
+      running.map(({ claimId, taskId }) => ({
+        claim: claimId,
+        task: taskId,
+        replica: replicaId,
+        to: "pending",
+        outcome: "aborted",
+        error: toErrorRecord(new WorkerStoppingError(taskId)),
+      })),
+    );
+  }
+}
