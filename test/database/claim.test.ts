@@ -124,7 +124,8 @@ describe("a claim", () => {
     await everbeat.enqueueMany(noop, ["a", "b"], { options: { queue } });
     const [a, b] = (await claim(0, 2)).map((task) => task.claimId);
     expect(await startClaims(everbeat.database, [a as never])).toEqual([a]);
-    expect(await startClaims(everbeat.database, [a as never])).toEqual([]);
+    // Said again because the reply was lost: it is the same start.
+    expect(await startClaims(everbeat.database, [a as never])).toEqual([a]);
     expect(await releaseClaims(everbeat.database, [a as never, b as never])).toBe(1);
     expect(await startClaims(everbeat.database, [b as never])).toEqual([]);
   });
