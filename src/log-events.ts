@@ -10,7 +10,7 @@ const LINES: { [N in EventName]: Line<N> } = {
     level: "info",
     message: (e) => `worker started with ${e.tasks.length} tasks, concurrency ${e.concurrency}`,
   },
-  "worker.stopping": { level: "info", message: (e) => `worker stopping, ${e.running} tasks still running` },
+  "worker.stopping": { level: "info", message: (e) => `worker stopping, tasks still running: ${e.running}` },
   "worker.stopped": { level: "info", message: () => "worker stopped" },
   "task.started": { level: "debug", message: (e) => `${e.name} started` },
   "task.ended": {

@@ -46,7 +46,7 @@ export function ownConnections(targets: Targets, options: { max: number }): Conn
         drop(client);
       } catch (error) {
         cause = error;
-        failures.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+        failures.push(`${name}: ${reasonOf(error)}`);
       }
     }
     throw new DatabaseUnavailableError(failures, { cause });
@@ -55,7 +55,7 @@ export function ownConnections(targets: Targets, options: { max: number }): Conn
   return {
     acquire: () =>
       firstFitting(
-        (index) => (pools[index] as pg.Pool).connect(),
+        (index) => acquireFrom(pools[index] as pg.Pool),
         (client) => client.release(true),
       ),
     dedicated: () =>
@@ -72,10 +72,29 @@ export function ownConnections(targets: Targets, options: { max: number }): Conn
 /** The caller's own pool: used, never closed. LISTEN gets a connection of its own with the same settings. */
 export function callersConnections(pool: pg.Pool): Connections {
   return {
-    acquire: () => pool.connect(),
+    acquire: () => acquireFrom(pool),
     dedicated: () => connectDedicated(pool.options),
     async close() {},
   };
+}
+
+/**
+ * With a listener from the very first moment: a connection that is ended as soon as it is made reports that together with
+ * being ready, before a promise of it could have been awaited, and unheard that would end the process.
+ */
+function acquireFrom(pool: pg.Pool): Promise<pg.PoolClient> {
+  return new Promise((resolve, reject) => {
+    pool.connect((error, client, release) => {
+      if (!client) return reject(error);
+      const ignore = () => {};
+      client.on("error", ignore);
+      client.release = (reason) => {
+        client.off("error", ignore);
+        release(reason);
+      };
+      resolve(client);
+    });
+  });
 }
 
 async function connectDedicated(config: pg.ClientConfig): Promise<pg.Client> {
@@ -95,4 +114,14 @@ async function isPrimary(client: pg.ClientBase): Promise<boolean> {
 function quiet(pool: pg.Pool): pg.Pool {
   pool.on("error", () => {});
   return pool;
+}
+
+/** A name with several addresses fails with several errors in one that says nothing itself. */
+function reasonOf(error: unknown): string {
+  const { message, errors, code } = error as Partial<AggregateError & { code: string }>;
+  if (message) return message;
+  return (
+    (errors ?? []).map((one: unknown) => (one instanceof Error ? one.message : String(one))).join(", ") ||
+    String(code ?? error)
+  );
 }

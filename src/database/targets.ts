@@ -41,5 +41,5 @@ function expandHosts(url: string, problems: Problems): string[] {
 
 /** For messages: an address never takes its password with it. */
 export function withoutPassword(url: string): string {
-  return url.replace(/(:\/\/[^:/@]*):[^@]*@/, "$1:***@").replace(/([?&]password=)[^&]*/, "$1***");
+  return url.replace(/(:\/\/[^:/@]*):[^/?#]*@/, "$1:***@").replace(/([?&]password=)[^&]*/, "$1***");
 }

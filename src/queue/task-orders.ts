@@ -99,7 +99,9 @@ export class TaskOrders {
     options: { force?: boolean } = {},
   ): Promise<readonly Ordered<RetryOutcome>[]> {
     const force = options.force === true;
-    return this.#each(which, ["failed"], (ids) => retryTasks(this.#database, ids, force));
+    return this.#each(which, force ? ["failed", "claimed", "running"] : ["failed"], (ids) =>
+      retryTasks(this.#database, ids, force),
+    );
   }
 
   async #each<O>(

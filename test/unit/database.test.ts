@@ -24,6 +24,7 @@ describe("database addresses", () => {
 
   test("are shown without their password", () => {
     expect(withoutPassword("postgres://me:secret@host/db")).toBe("postgres://me:***@host/db");
+    expect(withoutPassword("postgres://me:p@ss:w@host:5432/db")).toBe("postgres://me:***@host:5432/db");
     expect(withoutPassword("postgres://host/db?user=me&password=secret")).toBe(
       "postgres://host/db?user=me&password=***",
     );

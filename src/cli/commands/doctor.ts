@@ -1,0 +1,53 @@
+/** `everbeat doctor`: what is wrong, and what to do about it. */
+import type { Command } from "commander";
+import { addCommand, type Call, type Cli } from "../command.ts";
+import { examine } from "../doctor/examine.ts";
+import type { Finding } from "../doctor/finding.ts";
+import { EXIT, type ExitCode } from "../exit-codes.ts";
+import type { Screen } from "../screen.ts";
+
+export function addDoctor(cli: Cli, program: Command): void {
+  addCommand(cli, program, {
+    usage: "doctor",
+    description: "check the database, its version, permissions, pooler and clock",
+    group: "Set up:",
+    examples: ["everbeat doctor", "everbeat doctor --database postgres://app@db.example.com/app --json"],
+    run: runDoctor,
+  });
+}
+
+async function runDoctor({ options, screen }: Call): Promise<ExitCode> {
+  const findings = await examine(options, (doing) => screen.progress.show(doing));
+  screen.progress.clear();
+  const isWell = findings.every((finding) => finding.mark !== "wrong");
+  screen.answer({ isWell, findings }, () => describe(findings, screen));
+  return isWell ? EXIT.ok : EXIT.failed;
+}
+
+const MARKS = {
+  good: { sign: "✓", colour: "green" },
+  warning: { sign: "!", colour: "yellow" },
+  wrong: { sign: "✗", colour: "red" },
+  skipped: { sign: "–", colour: "dim" },
+} as const;
+
+function describe(findings: readonly Finding[], { colours }: Screen): string {
+  const width = Math.max(...findings.map((finding) => finding.check.length));
+  const indent = " ".repeat(width + 4);
+  const lines = findings.flatMap(({ check, mark, found, advice }) => {
+    const { sign, colour } = MARKS[mark];
+    const head = `${colours[colour](sign)} ${colours.bold(check.padEnd(width))}  ${found.replaceAll("\n", `\n${indent}`)}`;
+    return advice === undefined
+      ? [head]
+      : [head, `${indent}${colours.cyan("→")} ${advice.replaceAll("\n", `\n${indent}  `)}`];
+  });
+  return [...lines, "", summary(findings)].join("\n");
+}
+
+function summary(findings: readonly Finding[]): string {
+  const count = (mark: Finding["mark"]) => findings.filter((finding) => finding.mark === mark).length;
+  const [wrong, warnings] = [count("wrong"), count("warning")];
+  const notes = warnings === 0 ? "" : `, ${warnings} ${warnings === 1 ? "thing" : "things"} to know`;
+  if (wrong === 0) return `All is well${notes}.`;
+  return `${wrong} ${wrong === 1 ? "thing is" : "things are"} wrong${notes}.`;
+}

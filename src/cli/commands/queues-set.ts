@@ -1,0 +1,60 @@
+/** `everbeat queues set`: limits of a queue, which hold for all replicas together. */
+import { type Command, InvalidArgumentError } from "commander";
+import { durationMs } from "../../config/duration.ts";
+import type { QueueOptions } from "../../queue/queue-orders.ts";
+import { wholeNumber } from "../arguments.ts";
+import { changeQueue } from "../change-queue.ts";
+import { addCommand, type Call, type Cli } from "../command.ts";
+import { UsageError } from "../errors.ts";
+
+/** "none" stays a word until the end: the parser takes null for an option without a value. */
+interface SetOptions {
+  readonly concurrency?: number | "none";
+  readonly rate?: Rate | "none";
+}
+
+type Rate = NonNullable<QueueOptions["rate"]>;
+
+export function addQueuesSet(cli: Cli, parent: Command): void {
+  addCommand<SetOptions>(cli, parent, {
+    usage: "set <name>",
+    description: "limit a queue, over all replicas together",
+    examples: [
+      "everbeat queues set mail --concurrency 5",
+      "everbeat queues set mail --rate 100/1s",
+      "everbeat queues set mail --concurrency none --rate none",
+    ],
+    configure(command) {
+      command
+        .option("--concurrency <number>", 'how many run at once, or "none" for any number', concurrency)
+        .option("--rate <starts/duration>", 'how many start per time, as in 100/1s, or "none"', rate);
+    },
+    run: setQueue,
+  });
+}
+
+async function setQueue(call: Call<SetOptions>): Promise<undefined> {
+  const { concurrency: atOnce, rate: perTime } = call.options;
+  if (atOnce === undefined && perTime === undefined)
+    throw new UsageError("Nothing is set. Give --concurrency, --rate or both.");
+  return changeQueue(call, (queues, name) =>
+    queues.set(name, {
+      ...(atOnce === undefined ? {} : { concurrency: atOnce === "none" ? null : atOnce }),
+      ...(perTime === undefined ? {} : { rate: perTime === "none" ? null : perTime }),
+    }),
+  );
+}
+
+function concurrency(text: string): number | "none" {
+  return text === "none" ? text : wholeNumber({ min: 0, max: 1_000_000 })(text);
+}
+
+function rate(text: string): Rate | "none" {
+  if (text === "none") return text;
+  const [limit = "", per = "", ...rest] = text.split("/");
+  // "100/s" and "100/1s" are the same.
+  const perMs = durationMs(/^\d/.test(per) ? per : `1${per}`);
+  if (perMs === undefined || rest.length > 0)
+    throw new InvalidArgumentError('It must be a number of starts per time, as in "100/1s" or "10/m", or "none".');
+  return { limit: wholeNumber({ min: 1, max: 1_000_000 })(limit), per: perMs };
+}

@@ -1,0 +1,48 @@
+/** `everbeat queues`: the queues, how full they are, and their settings. */
+import type { Command } from "commander";
+import { nearestKey } from "../../config/nearest-key.ts";
+import { addCommand, type Call, type Cli } from "../command.ts";
+import { UsageError } from "../errors.ts";
+import { withEverbeat } from "../open-for-command.ts";
+import { queueTable } from "../queue-table.ts";
+import { addQueuesPause } from "./queues-pause.ts";
+import { addQueuesResume } from "./queues-resume.ts";
+import { addQueuesSet } from "./queues-set.ts";
+
+export function addQueues(cli: Cli, program: Command): void {
+  const queues: Command = addCommand(cli, program, {
+    usage: "queues",
+    description: "list the queues; pause, resume or limit one",
+    group: "Look and act:",
+    examples: [
+      "everbeat queues",
+      "everbeat queues pause mail",
+      "everbeat queues set mail --concurrency 5 --rate 100/1s",
+    ],
+    // A word that is no command of the group comes to us, who know the commands to suggest.
+    configure: (command) => command.allowExcessArguments().helpCommand(false),
+    run: (call) => listQueues(call, queues),
+  });
+  for (const add of [addQueuesPause, addQueuesResume, addQueuesSet]) add(cli, queues);
+}
+
+async function listQueues(call: Call, group: Command): Promise<undefined> {
+  const [word] = call.words;
+  if (word !== undefined) throw unknownCommand(word, group);
+  await withEverbeat(call, async (everbeat) => {
+    const queues = await everbeat.queues.list();
+    call.screen.answer({ queues }, () =>
+      queues.length === 0
+        ? "There are no queues yet: the first task that is enqueued into one makes it."
+        : queueTable(queues, call.screen),
+    );
+  });
+  return undefined;
+}
+
+function unknownCommand(word: string, group: Command): UsageError {
+  const known = group.commands.map((command) => command.name());
+  const nearest = nearestKey(word, known);
+  const hint = nearest ? `Did you mean ${nearest}?` : `Known are ${known.join(", ")}.`;
+  return new UsageError(`Unknown command 'queues ${word}'. ${hint}`);
+}

@@ -1,0 +1,92 @@
+/** `everbeat status`: the fleet at a glance. */
+import type { Command } from "commander";
+import { readClock } from "../../sql/clock.ts";
+import type { QueueRow } from "../../sql/queues.ts";
+import type { ReplicaRow } from "../../sql/replicas.ts";
+import { TASK_STATES, type TaskState } from "../../task/states.ts";
+import { VERSION } from "../../version.ts";
+import { addCommand, type Call, type Cli } from "../command.ts";
+import { addressOf, withEverbeat } from "../open-for-command.ts";
+import { queueTable } from "../queue-table.ts";
+import { replicaTable } from "../replica-table.ts";
+import type { Screen } from "../screen.ts";
+import { inColourOf, marked } from "../states.ts";
+
+interface StatusOptions {
+  readonly all?: boolean;
+}
+
+interface Status {
+  readonly version: string;
+  readonly database: string;
+  readonly schema: string;
+  readonly now: Date;
+  readonly counts: Readonly<Record<TaskState, number>>;
+  readonly queues: readonly QueueRow[];
+  readonly replicas: readonly ReplicaRow[];
+  readonly replicasLeftOut: number;
+}
+
+export function addStatus(cli: Cli, program: Command): void {
+  addCommand<StatusOptions>(cli, program, {
+    usage: "status",
+    description: "the fleet at a glance: tasks, queues, replicas",
+    group: "Look and act:",
+    examples: ["everbeat status", "everbeat status --json | jq .counts"],
+    configure: (command) => command.option("--all", "also replicas that have left and hold nothing"),
+    run: showStatus,
+  });
+}
+
+async function showStatus(call: Call<StatusOptions>): Promise<undefined> {
+  const { options, screen } = call;
+  await withEverbeat(call, async (everbeat) => {
+    const replicas = await everbeat.replicas();
+    const shown = options.all ? replicas : replicas.filter(isOfInterest);
+    const status: Status = {
+      version: VERSION,
+      database: addressOf(options),
+      schema: everbeat.database.schemaName,
+      now: await readClock(everbeat.database),
+      counts: await everbeat.tasks.counts(),
+      queues: await everbeat.queues.list(),
+      replicas: shown,
+      replicasLeftOut: replicas.length - shown.length,
+    };
+    screen.answer(status, () => describeStatus(status, screen));
+  });
+  return undefined;
+}
+
+function isOfInterest({ status, claimed, running }: ReplicaRow): boolean {
+  return (status !== "offline" && status !== "dead") || claimed + running > 0;
+}
+
+function describeStatus(status: Status, screen: Screen): string {
+  const { colours } = screen;
+  const head = `${colours.bold(`Everbeat ${status.version}`)} ${colours.dim(`${status.database}, schema ${status.schema}`)}`;
+  return [head, taskCounts(status, screen), queues(status, screen), replicas(status, screen)].join("\n\n");
+}
+
+function taskCounts({ counts }: Status, { colours }: Screen): string {
+  const parts = TASK_STATES.map((state) => {
+    const text = marked(state, `${counts[state]} ${state}`);
+    return counts[state] === 0 ? colours.dim(text) : inColourOf(state, text, colours);
+  });
+  return `${colours.bold("Tasks")}\n  ${parts.join("   ")}`;
+}
+
+function queues({ queues: rows }: Status, screen: Screen): string {
+  const body = rows.length === 0 ? "  none yet" : queueTable(rows, screen, 2);
+  return `${screen.colours.bold("Queues")}\n${body}`;
+}
+
+function replicas(status: Status, screen: Screen): string {
+  const { colours } = screen;
+  const rows = status.replicas;
+  const body =
+    rows.length === 0 ? "  none is here. Start one: everbeat start tasks.ts" : replicaTable(rows, status.now, screen);
+  const left = status.replicasLeftOut;
+  const rest = left === 0 ? [] : [colours.dim(`  and ${left} that left before (--all shows them)`)];
+  return [colours.bold("Replicas"), body, ...rest].join("\n");
+}

@@ -1,0 +1,78 @@
+/** `everbeat tasks list`: a page of tasks, newest first. */
+import type { Command } from "commander";
+import { readClock } from "../../sql/clock.ts";
+import type { TaskSummary } from "../../sql/tasks.ts";
+import { wholeNumber } from "../arguments.ts";
+import { addCommand, type Call, type Cli } from "../command.ts";
+import { withEverbeat } from "../open-for-command.ts";
+import { inColourOf, marked } from "../states.ts";
+import { type Column, table } from "../table.ts";
+import { addTaskFilters, hasFilters, type TaskFilters, toTaskQuery } from "../task-filters.ts";
+import { remarkOn } from "../task-remarks.ts";
+import { fromNow } from "../times.ts";
+
+interface ListOptions extends TaskFilters {
+  readonly limit: number;
+  readonly before?: string;
+}
+
+export function addTasksList(cli: Cli, parent: Command): void {
+  addCommand<ListOptions>(cli, parent, {
+    usage: "list",
+    description: "list tasks, newest first",
+    examples: [
+      "everbeat tasks list",
+      "everbeat tasks list --state failed --since 1h",
+      "everbeat tasks list --queue mail --limit 200 --json",
+      "everbeat tasks list --before 0198c6f0-5a5e-7c3e-9d55-0b7f3c1f2a11",
+    ],
+    configure(command) {
+      addTaskFilters(command);
+      command
+        .option("--limit <number>", "how many at most, 1 to 1000", wholeNumber({ min: 1, max: 1_000 }), 50)
+        .option("--before <id>", "the next page: tasks older than this one");
+    },
+    run: listTasks,
+  });
+}
+
+async function listTasks(call: Call<ListOptions>): Promise<undefined> {
+  const { options, screen } = call;
+  await withEverbeat(call, async (everbeat) => {
+    const { limit, before } = options;
+    const query = await toTaskQuery(options, everbeat);
+    const page = await everbeat.tasks.list({ ...query, limit, ...(before === undefined ? {} : { before }) });
+    const now = await readClock(everbeat.database);
+    screen.answer({ tasks: page.tasks, next: page.next ?? null }, () =>
+      page.tasks.length === 0 ? nothing(options) : [taskTable(page.tasks, now, screen), ...more(page.next)].join("\n"),
+    );
+  });
+  return undefined;
+}
+
+export function taskTable(tasks: readonly TaskSummary[], now: Date, screen: Call["screen"]): string {
+  const { colours, width } = screen;
+  const columns: Column<TaskSummary>[] = [
+    { title: "ID", value: (task) => task.id },
+    { title: "TASK", value: (task) => task.name, style: (text) => colours.bold(text) },
+    { title: "QUEUE", value: (task) => task.queue },
+    {
+      title: "STATE",
+      value: (task) => marked(task.state),
+      style: (text, task) => inColourOf(task.state, text, colours),
+    },
+    { title: "ATTEMPT", value: (task) => String(task.attempt), align: "right" },
+    { title: "ENQUEUED", value: (task) => fromNow(task.createdAt, now) },
+    { title: "REMARK", value: (task) => remarkOn(task, now), style: (text) => colours.dim(text), isOptional: true },
+  ];
+  return table(tasks, columns, { colours, width });
+}
+
+function more(next: string | undefined): string[] {
+  return next === undefined ? [] : ["", `There may be more: add --before ${next}`];
+}
+
+function nothing(options: ListOptions): string {
+  if (hasFilters(options) || options.before !== undefined) return "No task fits these filters.";
+  return `There are no tasks yet. Put one in: everbeat enqueue NAME '{"some": "input"}'`;
+}

@@ -1,0 +1,90 @@
+/** Scene: SIGSTOP in the middle of a task, which somebody else then ends. The sleeper's late finish is refused. */
+import type { TaskDetails } from "../../sql/tasks.ts";
+import type { TaskId } from "../../task/ids.ts";
+import { DemoFailedError } from "../errors.ts";
+import type { Scene, Stage } from "./stage.ts";
+import type { WorkerProcess } from "./worker-process.ts";
+
+const WORK_MS = 700;
+/** What it had sent before it was frozen has arrived by then. */
+const SETTLE_MS = 100;
+
+export const aWorkerStandsStill: Scene = {
+  title: "A worker stands still, and wakes up too late",
+  async play(stage) {
+    const { story, everbeat } = stage;
+    await stage.addWorker();
+    const { id, sleeper } = await freezeWhileItRuns(stage);
+    const before = await everbeat.tasks.show(id);
+    const heir = otherThan(stage, sleeper);
+    stage.tally.workersFrozen++;
+    story.tell(`Worker ${sleeper.name} runs task ${id} under claim ${before.claimId}.`);
+    story.bad(`kill -STOP: worker ${sleeper.name} stands still. It is not dead, and knows nothing of it.`);
+    await story.breathe();
+
+    story.tell("An operator takes its task away; from here on its claim is void:");
+    story.command(`everbeat tasks retry ${id} --force`);
+    const [taken] = await everbeat.tasks.retry(id, { force: true });
+    if (taken?.outcome !== "taken") throw new DemoFailedError(`task ${id} could not be taken back: ${taken?.outcome}.`);
+    stage.tally.tasksTakenBack++;
+    const ended = await untilEndedBy(stage, id, heir);
+    story.good(`Worker ${heir.name} runs it under claim ${ended.claimId} and ends it.`);
+    await story.breathe();
+
+    sleeper.thaw();
+    story.tell(
+      `kill -CONT: worker ${sleeper.name} wakes up, ends its work as if nothing had happened, and wants to write that down.`,
+    );
+    const late = await untilRefused(stage, id);
+    story.good(`Refused: "${late.outcome}" under claim ${late.claimId} came late. It is kept, and it changes nothing:`);
+    const after = await everbeat.tasks.show(id);
+    story.rows(after.attempts, [
+      { title: "ATTEMPT", value: (row) => String(row.attempt), align: "right" },
+      { title: "OUTCOME", value: (row) => row.outcome },
+      { title: "CLAIM", value: (row) => row.claimId, align: "right" },
+      { title: "WORKER", value: (row) => nameOf(stage, row.replicaId) },
+    ]);
+    await story.breathe();
+  },
+};
+
+/** Whichever worker takes it is the one that is frozen. Should it have been quicker than us, once more. */
+async function freezeWhileItRuns(stage: Stage): Promise<{ id: TaskId; sleeper: WorkerProcess }> {
+  return stage.until("a worker to be frozen while it runs a task", async () => {
+    const [id] = await stage.enqueueSteps([WORK_MS]);
+    if (id === undefined) return undefined;
+    const replicaId = await stage.until("a worker to take the task", async () => {
+      const { state, replicaId: owner } = await stage.everbeat.tasks.show(id);
+      return state !== "pending" && state !== "claimed" && (owner ?? undefined);
+    });
+    const sleeper = stage.workers.find((worker) => worker.replicaId === replicaId);
+    if (!sleeper) throw new DemoFailedError(`task ${id} runs on ${replicaId}, which is no worker of this demo.`);
+    sleeper.freeze();
+    await stage.pause(SETTLE_MS);
+    if ((await stage.everbeat.tasks.show(id)).state === "running") return { id, sleeper };
+    sleeper.thaw();
+    return undefined;
+  });
+}
+
+function otherThan(stage: Stage, sleeper: WorkerProcess): WorkerProcess {
+  const other = stage.workers.find((worker) => worker !== sleeper);
+  if (!other) throw new DemoFailedError("this scene needs two workers.");
+  return other;
+}
+
+async function untilEndedBy(stage: Stage, id: TaskId, heir: WorkerProcess): Promise<TaskDetails> {
+  stage.story.now(`worker ${heir.name} runs it`);
+  return stage.until(`worker ${heir.name} to end the task`, async () => {
+    const task = await stage.everbeat.tasks.show(id);
+    return task.state === "completed" && task.replicaId === heir.replicaId && task;
+  });
+}
+
+async function untilRefused(stage: Stage, id: TaskId): Promise<TaskDetails["late"][number]> {
+  return stage.until("the late outcome to be refused", async () => (await stage.everbeat.tasks.show(id)).late[0]);
+}
+
+function nameOf(stage: Stage, replicaId: string): string {
+  return stage.everyWorker.find((worker) => worker.replicaId === replicaId)?.name ?? replicaId;
+}

@@ -1,0 +1,89 @@
+/** What the scenes of the demo play with: the database, the workers, the storyteller, and what was promised so far. */
+import type { Everbeat } from "../../everbeat.ts";
+import type { TaskSummary } from "../../sql/tasks.ts";
+import type { TaskId } from "../../task/ids.ts";
+import { DemoFailedError, DemoInterruptedError } from "../errors.ts";
+import { demoStep } from "./demo-tasks.ts";
+import type { Storyteller } from "./storyteller.ts";
+import { startWorkerProcess, type WorkerProcess } from "./worker-process.ts";
+
+/** What the summary counts. */
+export interface Tally {
+  workersKilled: number;
+  workersFrozen: number;
+  tasksTakenBack: number;
+}
+
+export interface Scene {
+  readonly title: string;
+  play(stage: Stage): Promise<void>;
+}
+
+const PATIENCE_MS = 20_000;
+const LOOK_EVERY_MS = 50;
+
+export class Stage {
+  readonly everbeat: Everbeat;
+  readonly story: Storyteller;
+  readonly tally: Tally = { workersKilled: 0, workersFrozen: 0, tasksTakenBack: 0 };
+  /** Every task that the database has accepted. */
+  readonly accepted: TaskId[] = [];
+  /** Every worker that was ever started, to be stopped in the end. */
+  readonly everyWorker: WorkerProcess[] = [];
+  /** Those still in the play. */
+  readonly workers: WorkerProcess[] = [];
+  readonly #databaseUrl: string;
+  readonly #signal: AbortSignal;
+
+  constructor(parts: { everbeat: Everbeat; story: Storyteller; databaseUrl: string; signal: AbortSignal }) {
+    this.everbeat = parts.everbeat;
+    this.story = parts.story;
+    this.#databaseUrl = parts.databaseUrl;
+    this.#signal = parts.signal;
+  }
+
+  async addWorker(): Promise<WorkerProcess> {
+    const name = String.fromCharCode("A".charCodeAt(0) + this.everyWorker.length);
+    this.story.now(`starting worker ${name}`);
+    const worker = await startWorkerProcess(name, this.#databaseUrl);
+    this.everyWorker.push(worker);
+    this.workers.push(worker);
+    this.story.good(`Worker ${name} is up: process ${worker.pid}, replica ${worker.replicaId}.`);
+    return worker;
+  }
+
+  /** It takes no further part; whether it still runs is another matter. */
+  dismiss(worker: WorkerProcess): void {
+    this.workers.splice(this.workers.indexOf(worker), 1);
+  }
+
+  async enqueueSteps(workMs: readonly number[]): Promise<TaskId[]> {
+    const ids = await this.everbeat.enqueueMany(
+      demoStep,
+      workMs.map((ms) => ({ workMs: ms })),
+    );
+    this.accepted.push(...ids);
+    return ids;
+  }
+
+  async runningOn(worker: WorkerProcess): Promise<readonly TaskSummary[]> {
+    return (await this.everbeat.tasks.list({ state: "running", replicaId: worker.replicaId })).tasks;
+  }
+
+  /** Looks until there is something to see, and gives up with the reason why the play cannot go on. */
+  async until<T>(what: string, look: () => Promise<T | undefined | false>): Promise<T> {
+    const givingUpAt = performance.now() + PATIENCE_MS;
+    for (;;) {
+      if (this.#signal.aborted) throw new DemoInterruptedError();
+      const seen = await look();
+      if (seen !== undefined && seen !== false) return seen;
+      if (performance.now() > givingUpAt)
+        throw new DemoFailedError(`waited ${PATIENCE_MS / 1_000} s in vain for ${what}.`);
+      await this.pause(LOOK_EVERY_MS);
+    }
+  }
+
+  async pause(ms: number): Promise<void> {
+    await new Promise((resume) => setTimeout(resume, ms));
+  }
+}

@@ -1,0 +1,84 @@
+/** A worker in a process of its own, to be killed, frozen and stopped. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import type { ReplicaId } from "../../task/ids.ts";
+import { DemoFailedError } from "../errors.ts";
+
+const MAIN = fileURLToPath(new URL("../main.js", import.meta.url));
+const TASKS = fileURLToPath(new URL("./demo-worker-tasks.js", import.meta.url));
+const CONCURRENCY = 4;
+const STOP_MS = 5_000;
+
+export interface WorkerProcess {
+  /** A letter, for the story. */
+  readonly name: string;
+  readonly replicaId: ReplicaId;
+  /** Shown, never tested. */
+  readonly pid: number;
+  kill(): Promise<void>;
+  freeze(): void;
+  thaw(): void;
+  /** Gracefully, or by force where that takes too long. */
+  stop(): Promise<void>;
+}
+
+export async function startWorkerProcess(name: string, databaseUrl: string): Promise<WorkerProcess> {
+  const args = [MAIN, "start", TASKS, "--json", "--concurrency", String(CONCURRENCY), "--prefetch", "0"];
+  // By the environment, since a command line with its password is visible to every user of the machine.
+  const env = { ...process.env, DATABASE_URL: databaseUrl };
+  const child = spawn(process.execPath, args, { env, stdio: ["pipe", "pipe", "pipe"] });
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  child.stdin?.on("error", () => {});
+  const kill = async () => {
+    child.kill("SIGKILL");
+    await ended;
+  };
+  try {
+    const replicaId = await readReplicaId(name, child);
+    return {
+      name,
+      replicaId,
+      pid: child.pid ?? 0,
+      kill,
+      freeze: () => void child.kill("SIGSTOP"),
+      thaw: () => void child.kill("SIGCONT"),
+      async stop() {
+        child.kill("SIGTERM");
+        // One that is frozen hears nothing.
+        const forced = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
+        await ended;
+        clearTimeout(forced);
+      },
+    };
+  } catch (error) {
+    await kill();
+    throw error;
+  }
+}
+
+/** The worker's own words on its standard output, read on so that it never waits for us. */
+function readReplicaId(name: string, child: ChildProcess): Promise<ReplicaId> {
+  return new Promise((resolve, reject) => {
+    const said: string[] = [];
+    const fail = () => reject(new DemoFailedError(`worker ${name} did not start:\n${said.join("\n")}`));
+    const keep = (line: string) => said.push(line) > 20 && said.shift();
+    child.once("error", fail);
+    child.once("exit", fail);
+    if (child.stderr) createInterface(child.stderr).on("line", keep);
+    if (!child.stdout) return fail();
+    createInterface(child.stdout).on("line", (line) => {
+      keep(line);
+      const { event, replicaId } = parse(line);
+      if (event === "worker.started" && replicaId) resolve(replicaId);
+    });
+  });
+}
+
+function parse(line: string): { event?: string; replicaId?: ReplicaId } {
+  try {
+    return JSON.parse(line) as { event?: string; replicaId?: ReplicaId };
+  } catch {
+    return {};
+  }
+}

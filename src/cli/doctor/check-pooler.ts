@@ -1,0 +1,17 @@
+/** Whether something sits between us and the server, and whether notices get through. */
+import type { Database } from "../../database/database.ts";
+import { probeSession } from "../../database/probe-session.ts";
+import { type Finding, good } from "./finding.ts";
+
+export async function checkPooler(database: Database): Promise<Finding> {
+  const { isDirect, noticeMs } = await probeSession(database);
+  if (isDirect && noticeMs !== undefined) {
+    return good("pooler", `none: a direct connection, on which notices arrive (after ${Math.ceil(noticeMs)} ms)`);
+  }
+  const advice =
+    "Nothing has to be done. For tasks to start at once, give the workers the server's own address, without the pooler.";
+  const found = isDirect
+    ? "a direct connection, but no notice arrived within 2 s; workers look for tasks by themselves instead"
+    : "a pooler sits in between, so notices cannot be used; workers look for tasks by themselves instead";
+  return { check: "pooler", mark: "warning", found, advice };
+}

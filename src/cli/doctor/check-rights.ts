@@ -1,0 +1,31 @@
+/** Whether the role that we connect with may do what Everbeat does. */
+import type { Database } from "../../database/database.ts";
+import { type Rights, readRights } from "../../sql/rights.ts";
+import { type Finding, good } from "./finding.ts";
+
+export async function checkRights(database: Database): Promise<Finding> {
+  const rights = await readRights(database);
+  if (!rights) return { check: "rights", mark: "wrong", found: "the server did not say what this role may do" };
+  return judgeRights(rights, database.schemaName);
+}
+
+export function judgeRights(rights: Rights, schema: string): Finding {
+  const { role, databaseName, closedTables } = rights;
+  const wrong = (found: string, advice: string): Finding => ({ check: "rights", mark: "wrong", found, advice });
+  if (!rights.hasSchema) {
+    if (rights.canCreateSchema) return good("rights", `role "${role}" may create the schema "${schema}"`);
+    return wrong(
+      `role "${role}" may not create the schema "${schema}" in "${databaseName}"`,
+      "Run `everbeat migrate` with a role that may, or hand `everbeat migrate --print` to whoever may.",
+    );
+  }
+  if (!rights.canUseSchema)
+    return wrong(`role "${role}" may not use the schema "${schema}"`, `grant usage on schema ${schema} to ${role};`);
+  if (closedTables.length > 0)
+    return wrong(
+      `role "${role}" cannot read and write ${closedTables.length} tables of "${schema}", such as ${closedTables[0]}`,
+      `grant select, insert, update, delete on all tables in schema ${schema} to ${role};`,
+    );
+  const migrating = rights.canChangeSchema ? "and migrate" : "but not migrate: another role has to";
+  return good("rights", `role "${role}" may work in the schema "${schema}", ${migrating}`.replace(", and", " and"));
+}

@@ -1,0 +1,62 @@
+/** All checks in order; those that need a database only where there is one. */
+import { checkOpen } from "../../config/open-options.ts";
+import { embeddedFolder, openDatabase } from "../../database/open-database.ts";
+import type { GlobalOptions } from "../command.ts";
+import { addressOf, isEmbedded } from "../open-for-command.ts";
+import { checkClock } from "./check-clock.ts";
+import { checkDatabase } from "./check-database.ts";
+import { checkEmbedded } from "./check-embedded.ts";
+import { checkPooler } from "./check-pooler.ts";
+import { checkRights } from "./check-rights.ts";
+import { checkSchema } from "./check-schema.ts";
+import { checkServer } from "./check-server.ts";
+import { checkVersions } from "./check-versions.ts";
+import { type Finding, skipped } from "./finding.ts";
+
+/** Each gets a database that answers. */
+const DATABASE_CHECKS = {
+  server: checkServer,
+  rights: checkRights,
+  schema: checkSchema,
+  pooler: checkPooler,
+  clock: checkClock,
+};
+
+export async function examine(options: GlobalOptions, onProgress: (doing: string) => void): Promise<Finding[]> {
+  const settings = checkOpen({
+    ...(options.database === undefined ? {} : { database: options.database }),
+    ...(options.schema === undefined ? {} : { schema: options.schema }),
+    onProgress,
+    poolSize: 2,
+  });
+  const embedded = await checkEmbedded({ folder: embeddedFolder(undefined), isNeeded: isEmbedded(options) });
+  const before = [checkVersions(), embedded.finding];
+  if (embedded.obstacle !== undefined) return [...before, ...skipAll(["database"], embedded.obstacle)];
+
+  onProgress("connecting to the database");
+  const { finding, database } = await checkDatabase(() => openDatabase(settings), addressOf(options));
+  if (database === undefined) return [...before, finding, ...skipAll([], "the database cannot be reached")];
+  try {
+    const findings: Finding[] = [];
+    for (const [name, check] of Object.entries(DATABASE_CHECKS)) {
+      onProgress(`checking ${name}`);
+      findings.push(await orItsFailure(name, () => check(database)));
+    }
+    return [...before, finding, ...findings];
+  } finally {
+    await database.close();
+  }
+}
+
+function skipAll(checks: readonly string[], because: string): Finding[] {
+  return [...checks, ...Object.keys(DATABASE_CHECKS)].map((check) => skipped(check, because));
+}
+
+/** A check that cannot be made is itself something that is wrong, and no reason to leave out the others. */
+async function orItsFailure(check: string, run: () => Promise<Finding>): Promise<Finding> {
+  try {
+    return await run();
+  } catch (error) {
+    return { check, mark: "wrong", found: `could not be checked: ${(error as Error).message}` };
+  }
+}

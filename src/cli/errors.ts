@@ -1,0 +1,55 @@
+/** One error per way in which a command can go wrong that only the command line knows. */
+import { EverbeatError } from "../errors.ts";
+
+/** The command was understood, and what was given with it does not go together. */
+export class UsageError extends EverbeatError {
+  readonly code = "USAGE";
+}
+
+export class TasksFileMissingError extends EverbeatError {
+  readonly code = "TASKS_FILE_MISSING";
+  constructor(file: string, nearest: string | undefined) {
+    const hint = nearest
+      ? `Did you mean ${nearest}?`
+      : "Give the path of a file that exports tasks made by defineTask, such as src/tasks.ts.";
+    super(`There is no file ${file}. ${hint}`);
+  }
+}
+
+export class TasksFileBrokenError extends EverbeatError {
+  readonly code = "TASKS_FILE_BROKEN";
+  constructor(file: string, detail: string, options: { cause: unknown }) {
+    super(`${file} could not be loaded. Mend what it says, then start again:\n${detail}`, options);
+  }
+}
+
+export class NoTasksError extends EverbeatError {
+  readonly code = "NO_TASKS";
+  constructor(files: readonly string[], exported: readonly string[]) {
+    const found = exported.length > 0 ? `only ${exported.join(", ")}` : "nothing";
+    super(
+      `No task is exported by ${files.join(", ")}: found ${found}. Export what defineTask or defineBatchTask returns.`,
+    );
+  }
+}
+
+export class SameNameError extends EverbeatError {
+  readonly code = "SAME_NAME";
+  constructor(name: string, files: readonly string[]) {
+    super(`Two tasks are named "${name}" (in ${files.join(" and ")}). Give each a name of its own.`);
+  }
+}
+
+export class DemoFailedError extends EverbeatError {
+  readonly code = "DEMO_FAILED";
+  constructor(problem: string) {
+    super(`The demo did not go as it should: ${problem}`);
+  }
+}
+
+export class DemoInterruptedError extends EverbeatError {
+  readonly code = "DEMO_INTERRUPTED";
+  constructor() {
+    super("The demo was stopped before its end. Its workers and its database are gone.");
+  }
+}

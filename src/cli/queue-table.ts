@@ -1,0 +1,44 @@
+/** Queues as a table. */
+import { formatDuration } from "../config/duration.ts";
+import type { QueueRow } from "../sql/queues.ts";
+import type { Screen } from "./screen.ts";
+import { inColourOf, marked } from "./states.ts";
+import { type Column, table } from "./table.ts";
+
+export function queueTable(queues: readonly QueueRow[], screen: Screen, indent = 0): string {
+  const { colours, width } = screen;
+  const count = (title: string, value: (queue: QueueRow) => number): Column<QueueRow> => ({
+    title,
+    value: (queue) => String(value(queue)),
+    style: (text, queue) => (value(queue) === 0 ? colours.dim(text) : text),
+    align: "right",
+  });
+  const stateOf = (queue: QueueRow) => (queue.isPaused ? "paused" : "open");
+  const columns: Column<QueueRow>[] = [
+    { title: "QUEUE", value: (queue) => queue.name, style: (text) => colours.bold(text) },
+    {
+      title: "STATE",
+      value: (queue) => marked(stateOf(queue)),
+      style: (text, queue) => inColourOf(stateOf(queue), text, colours),
+    },
+    count("READY", (queue) => queue.ready),
+    count("DELAYED", (queue) => queue.delayed),
+    count("PARKED", (queue) => queue.parked),
+    count("CLAIMED", (queue) => queue.claimed),
+    count("RUNNING", (queue) => queue.running),
+    { title: "OLDEST DUE", value: oldestDue, align: "right" },
+    { title: "LIMITS", value: limitsOf, style: (text) => colours.dim(text), isOptional: true },
+  ];
+  return table(queues, columns, { colours, width, indent });
+}
+
+export function limitsOf({ concurrency, rateLimit, ratePerMs }: QueueRow): string {
+  const limits: string[] = [];
+  if (concurrency !== null) limits.push(`${concurrency} at once`);
+  if (rateLimit !== null && ratePerMs !== null) limits.push(`${rateLimit} per ${formatDuration(ratePerMs)}`);
+  return limits.join(", ");
+}
+
+function oldestDue({ oldestDueMs }: QueueRow): string {
+  return oldestDueMs === null ? "–" : formatDuration(Math.max(0, oldestDueMs));
+}

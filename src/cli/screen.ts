@@ -1,0 +1,60 @@
+/** Where everything that a command says goes: answers to standard output, all else to standard error. */
+import { type Colours, coloursFor } from "./colours.ts";
+import { EXIT } from "./exit-codes.ts";
+import { createProgressLine, type ProgressLine } from "./progress-line.ts";
+
+export interface Screen {
+  readonly isJson: boolean;
+  /** Somebody is reading along as it is written. */
+  readonly isTerminal: boolean;
+  /** The columns of the terminal; undefined where there is none to fit into. */
+  readonly width: number | undefined;
+  readonly colours: Colours;
+  readonly errorColours: Colours;
+  readonly progress: ProgressLine;
+  /** A line for people: on standard output, or beside it where standard output belongs to JSON. */
+  say(line?: string): void;
+  /** A remark that is no part of the answer. */
+  remark(line: string): void;
+  /** The command's answer: one JSON document where that was asked for, else text, if there is any. */
+  answer(document: unknown, text: () => string): void;
+  /** One line of JSON with its line end, of which a command that goes on writes many. */
+  answerLine(line: string): void;
+  /** From now on, a reader of standard output who leaves does not end the process. */
+  outliveReader(): void;
+}
+
+export function createScreen(options: { isJson: boolean }): Screen {
+  const { stdout, stderr } = process;
+  const people = options.isJson ? stderr : stdout;
+  const errorColours = coloursFor(stderr);
+  const progress = createProgressLine(stderr, errorColours);
+  let outlivesReader = false;
+  const write = (stream: NodeJS.WriteStream, text: string) => progress.around(() => stream.write(text));
+
+  // `everbeat tasks list | head -1`: the reader has what it wanted.
+  stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    if (!outlivesReader) process.exit(EXIT.ok);
+  });
+  stderr.on("error", () => {});
+
+  return {
+    isJson: options.isJson,
+    isTerminal: people.isTTY === true,
+    width: (people.isTTY && people.columns) || undefined,
+    colours: coloursFor(people),
+    errorColours,
+    progress,
+    say: (line = "") => write(people, `${line}\n`),
+    remark: (line) => write(stderr, `${line}\n`),
+    answer(document, text) {
+      const answer = options.isJson ? JSON.stringify(document, null, 2) : text();
+      if (answer !== "") write(stdout, `${answer}\n`);
+    },
+    answerLine: (line) => write(stdout, line),
+    outliveReader() {
+      outlivesReader = true;
+    },
+  };
+}

@@ -1,0 +1,66 @@
+/** What the commands that order something done to tasks have in common: which tasks, and what came of it. */
+import type { Everbeat } from "../everbeat.ts";
+import type { TaskQuery } from "../queue/task-orders.ts";
+import type { Ordered } from "../sql/orders.ts";
+import type { Call } from "./command.ts";
+import { UsageError } from "./errors.ts";
+import { EXIT, type ExitCode } from "./exit-codes.ts";
+import { type Column, table } from "./table.ts";
+import { hasFilters, type TaskFilters, toTaskQuery } from "./task-filters.ts";
+
+export interface OutcomeWords<Outcome extends string> {
+  /** In a few words for people. */
+  readonly meaning: Record<Outcome, string>;
+  /** Outcomes that are not what was asked for. */
+  readonly failures: readonly Outcome[];
+}
+
+/** Ids or filters, never both and never neither: an order to everything is given on purpose or not at all. */
+export async function chosenTasks(
+  { words, options }: Pick<Call<TaskFilters>, "words" | "options">,
+  everbeat: Everbeat,
+): Promise<readonly string[] | TaskQuery> {
+  return words.length > 0 ? words : await toTaskQuery(options, everbeat);
+}
+
+export function assertChoice({ words, options }: Pick<Call<TaskFilters>, "words" | "options">): void {
+  if (words.length > 0 && hasFilters(options))
+    throw new UsageError(
+      "Ids and filters exclude each other. Give the ids of tasks, or filters such as --state failed.",
+    );
+  if (words.length === 0 && !hasFilters(options))
+    throw new UsageError(
+      "It is not said which tasks. Give their ids, or filters such as --state failed or --queue mail.",
+    );
+}
+
+export function answerOrder<Outcome extends string>(
+  { words, screen }: Pick<Call, "words" | "screen">,
+  done: readonly Ordered<Outcome>[],
+  { meaning, failures }: OutcomeWords<Outcome>,
+): ExitCode {
+  const failed = done.filter((each) => failures.includes(each.outcome));
+  const { colours, width } = screen;
+  const columns: Column<Ordered<Outcome>>[] = [
+    { title: "ID", value: (each) => each.id },
+    {
+      title: "OUTCOME",
+      value: (each) => each.outcome,
+      style: (text, each) => (failures.includes(each.outcome) ? colours.yellow(text) : colours.green(text)),
+    },
+    { title: "MEANING", value: (each) => meaning[each.outcome], style: (text) => colours.dim(text) },
+  ];
+  screen.answer({ tasks: done, counts: countOutcomes(done) }, () => {
+    if (done.length === 0) return "No task fits these filters, so nothing was done.";
+    const totals = Object.entries(countOutcomes(done)).map(([outcome, count]) => `${count} ${outcome}`);
+    return `${table(done, columns, { colours, width })}\n\n${totals.join(", ")}`;
+  });
+  // Who names tasks wants those; who filters takes what there is.
+  return words.length > 0 && failed.length > 0 ? EXIT.failed : EXIT.ok;
+}
+
+function countOutcomes(done: readonly Ordered<string>[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { outcome } of done) counts[outcome] = (counts[outcome] ?? 0) + 1;
+  return counts;
+}

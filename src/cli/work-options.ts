@@ -1,0 +1,55 @@
+/** The options of the commands that run a worker. */
+import { type Command, Option } from "commander";
+import type { LogLevel } from "../log.ts";
+import { isName } from "../task/settings.ts";
+import type { WorkOptions } from "../worker/options.ts";
+import { commaSeparated, duration, wholeNumber } from "./arguments.ts";
+
+export interface WorkCliOptions {
+  readonly concurrency?: number;
+  readonly queues?: string[];
+  readonly prefetch?: number | "auto";
+  readonly pollInterval?: number;
+  readonly shutdownGrace?: number;
+  readonly logLevel: LogLevel;
+}
+
+const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error", "silent"];
+const DAY_MS = 86_400_000;
+
+export function addWorkOptions(command: Command): void {
+  command
+    .option("--concurrency <number>", "how many tasks run at once (default: 10)", wholeNumber({ min: 1, max: 10_000 }))
+    .option("--queues <names>", "the queues to work on, as in mail,images (default: all)", commaSeparated(isName))
+    .option("--prefetch <number>", 'how many to claim ahead of free slots (default: "auto")', prefetch)
+    .option(
+      "--poll-interval <duration>",
+      "how often to look without being told (default: 2s)",
+      duration({ minMs: 10, maxMs: 60_000 }),
+    )
+    .option(
+      "--shutdown-grace <duration>",
+      "how long running tasks may take to end on shutdown (default: 30s)",
+      duration({ minMs: 0, maxMs: DAY_MS }),
+    );
+  addLogLevel(command, "info");
+}
+
+export function addLogLevel(command: Command, level: LogLevel): void {
+  command.addOption(new Option("--log-level <level>", "debug shows every task").choices(LEVELS).default(level));
+}
+
+export function toWorkOptions(options: WorkCliOptions): WorkOptions {
+  const { concurrency, queues, prefetch: ahead, pollInterval, shutdownGrace } = options;
+  return {
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(queues === undefined ? {} : { queues }),
+    ...(ahead === undefined ? {} : { prefetch: ahead }),
+    ...(pollInterval === undefined ? {} : { pollInterval }),
+    ...(shutdownGrace === undefined ? {} : { shutdownGrace }),
+  };
+}
+
+function prefetch(text: string): number | "auto" {
+  return text === "auto" ? text : wholeNumber({ min: 0, max: 10_000 })(text);
+}

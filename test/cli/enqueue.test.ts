@@ -1,0 +1,132 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+const at = { database: database.url };
+
+const add = defineTask({
+  name: "add",
+  queue: "sums",
+  priority: 7,
+  async run({ a, b }: { a: number; b: number }) {
+    if (a === 0) throw Object.assign(new Error("nothing to add to"), { code: "NOTHING" });
+    return a + b;
+  },
+});
+
+interface Enqueued {
+  id: string;
+  queue: string;
+  wasThere: boolean;
+  result?: unknown;
+}
+
+beforeAll(async () => {
+  await everbeat.work([add], { handleSignals: false });
+});
+
+describe("enqueue", () => {
+  test("says the id of the task", async () => {
+    const { code, stdout, stderr } = await cli(["enqueue", "add", '{"a": 1, "b": 2}'], at);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const id = /^✓ add enqueued: ([0-9a-f-]{36})\n$/.exec(stdout)?.[1];
+    expect(await everbeat.result(String(id))).toBe(3);
+  });
+
+  test("takes queue and priority from the definition that a worker has stored", async () => {
+    const { answer } = await everbeatJson<Enqueued>(["enqueue", "add", '{"a": 1, "b": 2}'], at);
+    expect(answer.queue).toBe("sums");
+    expect(await everbeat.tasks.show(answer.id)).toMatchObject({ queue: "sums", priority: 7, input: { a: 1, b: 2 } });
+  });
+
+  test("waits for the result", async () => {
+    const { code, stdout } = await cli(["enqueue", "add", '{"a": 20, "b": 22}', "--wait"], at);
+    expect(code).toBe(0);
+    expect(stdout.trimEnd().split("\n").at(-1)).toBe("42");
+    const { answer } = await everbeatJson<Enqueued>(["enqueue", "add", '{"a": 20, "b": 22}', "--wait"], at);
+    expect(answer.result).toBe(42);
+  });
+
+  test("fails with the task that it waits for", async () => {
+    const failing = ["enqueue", "add", '{"a": 0, "b": 0}', "--wait"];
+    expect(await cli(failing, at)).toMatchObject({ code: 1, stderr: expect.stringContaining("nothing to add to") });
+    const { code, answer } = await everbeatJson(failing, at);
+    expect({ code, answer }).toMatchObject({ code: 1, answer: { error: { code: "NOTHING" } } });
+  });
+
+  test("waits no longer than it should", async () => {
+    const { code, answer } = await everbeatJson(["enqueue", "unheard-of", "--wait", "--timeout", "50ms"], at);
+    expect({ code, answer }).toMatchObject({ code: 1, answer: { error: { code: "RESULT_TIMEOUT" } } });
+  });
+
+  test("accepts a task that no worker knows, and says so", async () => {
+    const { code, stderr } = await cli(["enqueue", "unheard-of"], at);
+    expect(code).toBe(0);
+    expect(stderr).toContain('No worker that is online knows a task named "unheard-of"');
+  });
+
+  test("passes every option on", async () => {
+    const id = "0198c6f0-5a5e-7c3e-9d55-0b7f3c1f2a11";
+    const options = ["--queue", "other", "--priority", "-5", "--delay", "1h", "--expires-in", "2h", "--id", id];
+    const keys = ["--unique-key", "u", "--exclusive-key", "x"];
+    const { answer } = await everbeatJson<Enqueued>(["enqueue", "later", '"text"', ...options, ...keys], at);
+    expect(answer.id).toBe(id);
+    const task = await everbeat.tasks.show(id);
+    expect(task).toMatchObject({ state: "pending", input: "text", queue: "other", priority: -5 });
+    expect(task).toMatchObject({ uniqueKey: "u", exclusiveKey: "x" });
+    expect(task.runAt.getTime() - task.createdAt.getTime()).toBe(3_600_000);
+    expect(Number(task.expiresAt?.getTime()) - task.createdAt.getTime()).toBe(7_200_000);
+  });
+
+  test("takes a time to run at", async () => {
+    const { answer } = await everbeatJson<Enqueued>(["enqueue", "later", "--run-at", "2999-01-01T00:00:00Z"], at);
+    expect((await everbeat.tasks.show(answer.id)).runAt.toISOString()).toBe("2999-01-01T00:00:00.000Z");
+  });
+
+  test("does with a duplicate what it is told", async () => {
+    const keyed = ["enqueue", "later", "--delay", "1h", "--unique-key", "dup"];
+    const first = await everbeatJson<Enqueued>(keyed, at);
+    const kept = await everbeatJson<Enqueued>(keyed, at);
+    expect(kept.answer).toMatchObject({ id: first.answer.id, wasThere: true });
+    expect((await cli(keyed, at)).stdout).toContain("was there already");
+    const refused = await everbeatJson([...keyed, "--on-duplicate", "refuse"], at);
+    expect(refused).toMatchObject({ code: 1, answer: { error: { code: "DUPLICATE_TASK" } } });
+  });
+
+  test.each([
+    ["input that is not JSON", ["add", "{a: 1}"], "The input is not JSON"],
+    ["a name that is none", ["no spaces please"], "letters, digits"],
+    ["an id that is none", ["add", "--id", "7"], "must be a UUID"],
+    [
+      "what to do with duplicates without a key",
+      ["add", "--on-duplicate", "keep"],
+      "--on-duplicate needs --unique-key",
+    ],
+    ["a timeout for nothing", ["add", "--timeout", "1s"], "--timeout needs --wait"],
+  ])("refuses %s", async (_what, args, message) => {
+    expect(await cli(["enqueue", ...args], at)).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: expect.stringContaining(message),
+    });
+  });
+
+  test("reads its input from standard input", async () => {
+    const { answer } = await everbeatJson<Enqueued>(["enqueue", "later", "-"], {
+      ...at,
+      input: '{"from": "a pipe"}\n',
+    });
+    expect((await everbeat.tasks.show(answer.id)).input).toEqual({ from: "a pipe" });
+  });
+
+  test("refuses input that is too large", async () => {
+    const { code, stderr } = await cli(["enqueue", "later", "-"], {
+      ...at,
+      input: JSON.stringify("x".repeat(1_100_000)),
+    });
+    expect(code).toBe(2);
+    expect(stderr).toContain("at most 1048576 are allowed");
+  });
+});

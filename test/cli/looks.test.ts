@@ -1,0 +1,119 @@
+import { describe, expect, test } from "vitest";
+import { coloursFor } from "../../src/cli/colours.ts";
+import { judgeRights } from "../../src/cli/doctor/check-rights.ts";
+import { checkVersions } from "../../src/cli/doctor/check-versions.ts";
+import { pairs, table } from "../../src/cli/table.ts";
+import { fromNow, lasting } from "../../src/cli/times.ts";
+import type { Rights } from "../../src/sql/rights.ts";
+
+const plain = { colours: coloursFor({ isTTY: false }, {}) };
+
+describe("a table", () => {
+  const rows = [
+    { name: "a", count: 5, note: "" },
+    { name: "longer", count: 1_000, note: "" },
+  ];
+  const columns = [
+    { title: "NAME", value: (row: (typeof rows)[number]) => row.name },
+    { title: "COUNT", value: (row: (typeof rows)[number]) => String(row.count), align: "right" as const },
+    { title: "NOTE", value: (row: (typeof rows)[number]) => row.note, isOptional: true },
+  ];
+
+  test("aligns its columns and leaves out those with nothing in them", () => {
+    expect(table(rows, columns, plain)).toBe("NAME    COUNT\na           5\nlonger   1000");
+  });
+
+  test("is as wide in colour as without", () => {
+    const coloured = { colours: coloursFor({ isTTY: true }, { TERM: "xterm" }) };
+    const styled = columns.map((column) => ({ ...column, style: (text: string) => coloured.colours.red(text) }));
+    const shown = table(rows, styled, coloured);
+    expect(shown).toContain("\x1b[31m");
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the codes are what is taken out.
+    expect(shown.replace(/\x1b\[\d+m/g, "")).toBe(table(rows, columns, plain));
+  });
+
+  test("shortens only its last column, and only for a terminal", () => {
+    const wide = [{ name: "an-id-to-copy", count: 1, note: "x".repeat(100) }];
+    const [, line = ""] = table(wide, columns, { ...plain, width: 50 }).split("\n");
+    expect(line).toHaveLength(50);
+    expect(line).toContain("an-id-to-copy");
+    expect(line.endsWith("…")).toBe(true);
+    expect(table(wide, columns, plain)).toContain("x".repeat(100));
+  });
+
+  test("keeps a message of several lines on one", () => {
+    expect(table([{ name: "a\n  b", count: 1, note: "" }], columns, plain)).toContain("a b");
+  });
+
+  test("of names and values leaves out what is not known", () => {
+    expect(
+      pairs(
+        [
+          ["id", "1"],
+          ["longer", "2\n3"],
+          ["none", undefined],
+        ],
+        plain,
+      ),
+    ).toBe("id      1\nlonger  2\n        3");
+  });
+});
+
+test.each([
+  [{ isTTY: true }, {}, true],
+  [{ isTTY: false }, {}, false],
+  [{ isTTY: false }, { CI: "true" }, false],
+  [{ isTTY: true }, { NO_COLOR: "1" }, false],
+  [{ isTTY: true }, { TERM: "dumb" }, false],
+  [{ isTTY: false }, { FORCE_COLOR: "1" }, true],
+  [{ isTTY: true }, { FORCE_COLOR: "0" }, false],
+])("colour on %j with %j: %j", (stream, env, isColoured) => {
+  expect(coloursFor(stream, env).red("x") !== "x").toBe(isColoured);
+});
+
+test.each([
+  [0, "just now"],
+  [999, "just now"],
+  [1_000, "1s ago"],
+  [61_900, "1m 1s ago"],
+  [-5_400_000, "in 1h 30m"],
+])("%d ms before now is %s", (ms, words) => {
+  const now = new Date("2030-01-01T00:00:00Z");
+  expect(fromNow(new Date(now.getTime() - ms), now)).toBe(words);
+  expect(fromNow(null, now)).toBe("");
+  expect(lasting(new Date(now.getTime() - Math.abs(ms)), now)).not.toBe("");
+});
+
+describe("the doctor's judgement", () => {
+  const full: Rights = {
+    role: "app",
+    databaseName: "shop",
+    hasSchema: true,
+    canCreateSchema: true,
+    canChangeSchema: true,
+    canUseSchema: true,
+    closedTables: [],
+  };
+
+  test.each<[string, Partial<Rights>, string, RegExp]>([
+    ["all rights", {}, "good", /may work in the schema "jobs" and migrate/],
+    ["no right to migrate", { canChangeSchema: false }, "good", /but not migrate/],
+    ["a schema to be made", { hasSchema: false }, "good", /may create the schema "jobs"/],
+    ["a schema that cannot be made", { hasSchema: false, canCreateSchema: false }, "wrong", /may not create/],
+    ["a closed schema", { canUseSchema: false }, "wrong", /may not use/],
+    ["closed tables", { closedTables: ["ready", "task"] }, "wrong", /2 tables of "jobs", such as ready/],
+  ])("of a role with %s", (_what, rights, mark, found) => {
+    const finding = judgeRights({ ...full, ...rights }, "jobs");
+    expect(finding.mark).toBe(mark);
+    expect(finding.found).toMatch(found);
+  });
+
+  test.each([
+    ["18.19.0", "wrong"],
+    ["20.11.1", "wrong"],
+    ["20.12.0", "good"],
+    ["24.0.0", "good"],
+  ])("of Node %s is %s", (node, mark) => {
+    expect(checkVersions(node).mark).toBe(mark);
+  });
+});

@@ -1,0 +1,48 @@
+import { afterAll, expect, test } from "vitest";
+import { readMigrations } from "../../src/database/migrations.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+
+const database = await createTestDatabase();
+const at = { database: database.url };
+const names = readMigrations().map((migration) => migration.name);
+afterAll(() => database.drop());
+
+test("a look at a database without a schema changes nothing, and says what to do", async () => {
+  const { code, stderr } = await cli(["status"], at);
+  expect(code).toBe(1);
+  expect(stderr).toContain("Run `everbeat migrate`");
+  const [row] = await database.query<{ schemas: number }>(
+    "select count(*)::int as schemas from pg_namespace where nspname = 'everbeat'",
+  );
+  expect(row?.schemas).toBe(0);
+});
+
+test("migrate names what it applies, and is content to find nothing to do", async () => {
+  const { code, stdout } = await cli(["migrate"], at);
+  expect(code).toBe(0);
+  for (const name of names) expect(stdout).toContain(`✓ ${name}`);
+  expect(stdout).toContain(`The schema "everbeat" is up to date, at version ${names.length}.`);
+  expect((await cli(["migrate"], at)).stdout).toContain("was up to date already");
+});
+
+test("migrate answers with JSON, in a schema of choice", async () => {
+  const { code, answer } = await everbeatJson(["migrate", "--schema", "jobs"], at);
+  expect({ code, answer }).toEqual({ code: 0, answer: { schema: "jobs", applied: names, version: names.length } });
+  expect((await cli(["status", "--schema", "jobs"], at)).code).toBe(0);
+});
+
+test("migrate --print needs no database, and what it prints is the schema", async () => {
+  const { code, stdout } = await cli(["migrate", "--print", "--schema", "printed"], {
+    database: "postgres://127.0.0.1:1/x",
+  });
+  expect(code).toBe(0);
+  await database.query(stdout);
+  expect((await cli(["status", "--schema", "printed"], at)).code).toBe(0);
+  const { answer } = await everbeatJson<{ sql: string }>(["migrate", "--print"]);
+  expect(answer).toMatchObject({
+    schema: "everbeat",
+    migrations: names,
+    sql: expect.stringContaining("create schema"),
+  });
+});

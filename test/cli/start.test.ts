@@ -1,0 +1,165 @@
+import { describe, expect, test } from "vitest";
+import { defineTask, type Task } from "../../src/task/define-task.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+import { projectWith, startEverbeat } from "./run-cli.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+const at = { database: database.url };
+
+/** Known by name alone: the code is in the worker's own file. */
+function named<Input, Output>(name: string): Task<Input, Awaited<Output>> {
+  return defineTask<Output, Input>({
+    name,
+    run(): Output {
+      throw new Error("it runs elsewhere");
+    },
+  });
+}
+
+async function untilRunning(id: string): Promise<void> {
+  await eventually(async () => (await everbeat.tasks.show(id)).state === "running", { what: `${id} to run` });
+}
+
+describe("start", () => {
+  test("runs the tasks of a TypeScript file, with what it imports", async () => {
+    const cwd = await projectWith({
+      "tasks.ts": `
+        import { ClaimLostError, defineBatchTask, defineTask, EverbeatError } from "everbeat";
+        import { z } from "zod";
+        import { factor, Unit } from "./factor.ts";
+        export const scale = defineTask({
+          name: "scale",
+          input: z.object({ by: z.number() }),
+          run: async ({ by }: { by: number }) => ({ value: by * factor, unit: Unit.Metre }),
+        });
+        // The worker's own classes, not a second copy of them.
+        export const isOurs = defineTask({ name: "is-ours", run: async (_: null, { signal, log }) => {
+          log.info({ colour: "red" }, "a line of the handler's own");
+          return { isOurs: ClaimLostError.prototype instanceof EverbeatError, aborted: signal.aborted };
+        } });
+        export default [
+          defineTask({ name: "in-a-list", run: async () => "listed" }),
+          defineBatchTask({ name: "in-batches", batchSize: 5, run: async (items: readonly unknown[]) => items.map(() => "batched") }),
+        ];
+        export const unrelated = { some: "setting" };
+      `,
+      "factor.ts": "export enum Unit { Metre = 'm' }\nexport const factor: number = await Promise.resolve(3);\n",
+    });
+    const worker = startEverbeat(["start", "tasks.ts", "--json"], { ...at, cwd });
+    await worker.says('"worker.started"');
+    expect(await everbeat.result(await everbeat.enqueue(named<{ by: number }, unknown>("scale"), { by: 4 }))).toEqual({
+      value: 12,
+      unit: "m",
+    });
+    for (const [name, result] of [
+      ["in-a-list", "listed"],
+      ["in-batches", "batched"],
+      ["is-ours", { isOurs: true, aborted: false }],
+    ] as const) {
+      expect(await everbeat.result(await everbeat.enqueue(named<null, unknown>(name), null))).toEqual(result);
+    }
+    worker.child.kill("SIGTERM");
+    const { code, stdout } = await worker.ended;
+    expect(code).toBe(0);
+    const lines = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(lines[0]).toMatchObject({ event: "worker.started", tasks: expect.arrayContaining(["scale", "in-a-list"]) });
+    expect(lines).toContainEqual(expect.objectContaining({ message: "a line of the handler's own", colour: "red" }));
+    expect(lines.at(-1)).toMatchObject({ event: "worker.stopped" });
+  });
+
+  test("runs the tasks of several JavaScript files, in the queues and numbers asked for", async () => {
+    const task = (name: string, queue: string) =>
+      `import { defineTask } from "everbeat";\nexport const ${name} = defineTask({ name: "${name}", queue: "${queue}", run: async () => "${name}" });\n`;
+    const cwd = await projectWith({
+      "one.js": task("one", "first"),
+      "two.mjs": task("two", "second"),
+      "three.mts": task("three", "third"),
+    });
+    const options = ["--queues", "first,second", "--concurrency", "2", "--prefetch", "0", "--poll-interval", "100ms"];
+    const worker = startEverbeat(["start", "one.js", "two.mjs", "three.mts", ...options, "--log-level", "debug"], {
+      ...at,
+      cwd,
+    });
+    await worker.says("worker started with 3 tasks, concurrency 2");
+    const [one, two] = [named<null, string>("one"), named<null, string>("two")];
+    expect(await everbeat.result(await everbeat.enqueue(one, null, { queue: "first" }))).toBe("one");
+    expect(await everbeat.result(await everbeat.enqueue(two, null, { queue: "second" }))).toBe("two");
+    await worker.says(/✓ two completed after \d+ms/);
+    const [replica] = (await everbeat.replicas()).filter((row) => row.pid === worker.child.pid);
+    expect(replica).toMatchObject({ queues: ["first", "second"], tasks: ["one", "two", "three"] });
+    worker.child.kill("SIGINT");
+    expect((await worker.ended).code).toBe(0);
+  });
+
+  test("shows a failed task, and goes on", async () => {
+    const cwd = await projectWith({
+      "tasks.ts": `import { defineTask } from "everbeat";\nexport const sad = defineTask({ name: "sad", async run() {\n  throw new Error("no luck");\n} });\n`,
+    });
+    const worker = startEverbeat(["start", "tasks.ts"], { ...at, cwd });
+    await worker.says("worker started");
+    const id = await everbeat.enqueue(named<null, unknown>("sad"), null);
+    await worker.says(/✗ sad failed after \d+ms: no luck/);
+    // Where it happened, in the file as it was written.
+    expect((await everbeat.tasks.show(id)).error?.stack).toMatch(/tasks\.ts:3:/);
+    worker.child.kill("SIGTERM");
+    expect((await worker.ended).code).toBe(0);
+  });
+});
+
+describe("a worker that is asked to stop", () => {
+  const source = `
+    import { setTimeout as pause } from "node:timers/promises";
+    import { defineTask } from "everbeat";
+    export const slow = defineTask({ name: "slow", run: async ({ ms, heeds }: { ms: number; heeds: boolean }, { signal }) => {
+      await pause(ms, undefined, heeds ? { signal } : {});
+      return "ended";
+    } });
+  `;
+  const slow = named<{ ms: number; heeds: boolean }, string>("slow");
+
+  async function startSlow() {
+    const worker = startEverbeat(["start", "tasks.ts"], { ...at, cwd: await projectWith({ "tasks.ts": source }) });
+    await worker.says("worker started");
+    return worker;
+  }
+
+  test("lets its running task end, and exits with 0", async () => {
+    const worker = await startSlow();
+    const id = await everbeat.enqueue(slow, { ms: 1_000, heeds: false });
+    await untilRunning(id);
+    worker.child.kill("SIGTERM");
+    const { code, signal, stdout } = await worker.ended;
+    expect({ code, signal }).toEqual({ code: 0, signal: null });
+    expect(stdout).toMatch(/worker stopping, 1 tasks? still running/);
+    expect(await everbeat.tasks.show(id)).toMatchObject({ state: "completed", result: "ended" });
+    expect((await everbeat.replicas()).find((row) => row.pid === worker.child.pid)?.status).toBe("offline");
+  });
+
+  test("twice gives its running task back at once", async () => {
+    const worker = await startSlow();
+    const id = await everbeat.enqueue(slow, { ms: 600_000, heeds: true });
+    await untilRunning(id);
+    worker.child.kill("SIGTERM");
+    await worker.says("worker stopping");
+    worker.child.kill("SIGTERM");
+    expect((await worker.ended).code).toBe(0);
+    expect(await everbeat.tasks.show(id)).toMatchObject({ state: "pending", attempts: [{ outcome: "aborted" }] });
+    await everbeat.tasks.cancel(id);
+  });
+
+  test("twice does not wait for a task that ignores its signal, and gives it back all the same", async () => {
+    const worker = await startSlow();
+    const id = await everbeat.enqueue(slow, { ms: 600_000, heeds: false });
+    await untilRunning(id);
+    worker.child.kill("SIGINT");
+    await worker.says("worker stopping");
+    worker.child.kill("SIGINT");
+    expect((await worker.ended).code).toBe(0);
+    expect(await everbeat.tasks.show(id)).toMatchObject({ state: "pending", attempts: [{ outcome: "aborted" }] });
+    await everbeat.tasks.cancel(id);
+  });
+});

@@ -1,0 +1,54 @@
+import { expect, test } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+const at = { database: database.url };
+
+test("an empty fleet is told apart from a broken one", async () => {
+  const { code, stdout } = await cli(["status"], at);
+  expect(code).toBe(0);
+  expect(stdout).toContain("○ 0 pending");
+  expect(stdout).toContain("none is here. Start one: everbeat start tasks.ts");
+});
+
+test("the fleet at a glance: counts, queues, and what each replica holds", async () => {
+  let release = () => {};
+  const hold = defineTask({
+    name: "hold",
+    run: () =>
+      new Promise<void>((resolve) => {
+        release = resolve;
+      }),
+  });
+  const worker = await everbeat.work([hold], { handleSignals: false });
+  const id = await everbeat.enqueue(hold, undefined);
+  await eventually(async () => (await everbeat.tasks.show(id)).state === "running");
+
+  const { stdout } = await cli(["status"], at);
+  expect(stdout).toContain("● 1 running");
+  expect(stdout).toMatch(/^ {2}default +▸ open +0 +0 +0 +0 +1 /m);
+  expect(stdout).toMatch(new RegExp(`^  ${worker.replicaId}  ● online +0 +1 `, "m"));
+  const { answer } = await everbeatJson(["status"], at);
+  expect(answer).toMatchObject({
+    schema: "everbeat",
+    counts: { running: 1 },
+    queues: [{ name: "default", running: 1 }],
+    replicas: [{ id: worker.replicaId, status: "online", running: 1, tasks: ["hold"] }],
+  });
+
+  release();
+  await worker.stop();
+  expect((await cli(["status"], at)).stdout).toContain("and 1 that left before");
+  expect((await cli(["status", "--all"], at)).stdout).toContain(worker.replicaId);
+});
+
+test("no password is shown", async () => {
+  const address = new URL(database.url);
+  const { stdout } = await cli(["status"], at);
+  expect(stdout).toContain(address.host);
+  expect(address.password).not.toBe("");
+  expect(stdout).not.toContain(address.password);
+});

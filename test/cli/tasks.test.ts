@@ -1,0 +1,199 @@
+import { randomUUID } from "node:crypto";
+import { beforeAll, describe, expect, test } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+
+interface Page {
+  tasks: { id: string; state: string; name: string }[];
+  next: string | null;
+}
+interface Done {
+  tasks: { id: string; outcome: string }[];
+  counts: Record<string, number>;
+}
+
+const { everbeat, database } = await openTestEverbeat();
+const at = { database: database.url };
+
+const greet = defineTask({ name: "greet", run: async (input: { name: string }) => `Hello, ${input.name}!` });
+const explode = defineTask({
+  name: "explode",
+  queue: "danger",
+  async run() {
+    throw Object.assign(new Error("it blew up"), { code: "BOOM" });
+  },
+});
+const idle = defineTask({ name: "idle", queue: "nobody-works-here", run: async () => {} });
+
+let greeted = "";
+let exploded = "";
+
+beforeAll(async () => {
+  await everbeat.work([greet, explode], { handleSignals: false, queues: ["default", "danger"] });
+  greeted = await everbeat.enqueue(greet, { name: "Ada" });
+  exploded = await everbeat.enqueue(explode, undefined);
+  await everbeat.result(greeted);
+  await everbeat.result(exploded).catch(() => {});
+});
+
+describe("tasks list", () => {
+  test("shows tasks with whole ids, newest first", async () => {
+    const { code, stdout } = await cli(["tasks", "list"], at);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(new RegExp(`${exploded}  explode  danger +✗ failed .* it blew up`));
+    expect(stdout).toMatch(new RegExp(`${greeted}  greet +default +✓ completed .* took \\d+ms`));
+    expect(stdout.indexOf(exploded)).toBeLessThan(stdout.indexOf(greeted));
+  });
+
+  test.each([
+    ["state", ["--state", "failed"]],
+    ["name", ["--name", "explode"]],
+    ["queue", ["--queue", "danger"]],
+    ["error code", ["--error-code", "BOOM"]],
+    ["time", ["--since", "1h", "--name", "explode"]],
+  ])("filters by %s", async (_by, filter) => {
+    const { code, answer } = await everbeatJson<Page>(["tasks", "list", ...filter], at);
+    expect(code).toBe(0);
+    expect(answer.tasks.map((task) => task.id)).toEqual([exploded]);
+  });
+
+  test("filters by replica, and by a time that excludes everything", async () => {
+    const [replica] = await everbeat.replicas();
+    const { answer } = await everbeatJson<Page>(["tasks", "list", "--replica", String(replica?.id)], at);
+    expect(answer.tasks.map((task) => task.id)).toContain(greeted);
+    const none = await cli(["tasks", "list", "--since", "2999-01-01T00:00:00Z"], at);
+    expect(none).toMatchObject({ code: 0, stdout: "No task fits these filters.\n" });
+  });
+
+  test("goes from page to page", async () => {
+    const ids = await everbeat.enqueueMany(idle, [undefined, undefined, undefined], { options: { queue: "paged" } });
+    const list = ["tasks", "list", "--queue", "paged", "--limit", "2"];
+    const first = await everbeatJson<Page>(list, at);
+    expect(first.answer.tasks.map((task) => task.id)).toEqual([ids[2], ids[1]]);
+    expect((await cli(list, at)).stdout).toContain(`add --before ${first.answer.next}`);
+    const second = await everbeatJson<Page>([...list, "--before", String(first.answer.next)], at);
+    expect(second.answer).toMatchObject({ tasks: [{ id: ids[0] }], next: null });
+  });
+});
+
+describe("tasks show", () => {
+  test("shows input, result and attempts", async () => {
+    const { code, stdout } = await cli(["tasks", "show", greeted], at);
+    expect(code).toBe(0);
+    for (const part of [greeted, "greet", "✓ completed", '{"name":"Ada"}', '"Hello, Ada!"', "Attempts"])
+      expect(stdout).toContain(part);
+  });
+
+  test("shows why a task failed, with the stack of its handler", async () => {
+    const { stdout } = await cli(["tasks", "show", exploded], at);
+    expect(stdout).toContain("BOOM: it blew up");
+    expect(stdout).toMatch(/at .*tasks\.test\.ts/);
+  });
+
+  test("answers with the whole task as JSON", async () => {
+    const { answer } = await everbeatJson<{ result: unknown; attempts: unknown[]; late: unknown[] }>(
+      ["tasks", "show", greeted],
+      at,
+    );
+    expect(answer).toMatchObject({
+      id: greeted,
+      result: "Hello, Ada!",
+      attempts: [{ outcome: "completed" }],
+      late: [],
+    });
+  });
+
+  test("of a task that is not there fails", async () => {
+    const id = randomUUID();
+    expect(await cli(["tasks", "show", id], at)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`no task ${id}`),
+    });
+    const { code, answer } = await everbeatJson(["tasks", "show", id], at);
+    expect({ code, answer }).toMatchObject({ code: 1, answer: { error: { code: "TASK_NOT_FOUND" } } });
+  });
+
+  test("of an id that is none is wrong usage", async () => {
+    expect(await cli(["tasks", "show", "42"], at)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("a UUID"),
+    });
+  });
+});
+
+describe("tasks cancel", () => {
+  test("cancels by id, with a reason", async () => {
+    const id = await everbeat.enqueue(idle, undefined);
+    const { code, stdout } = await cli(["tasks", "cancel", id, "--reason", "called off"], at);
+    expect(code).toBe(0);
+    expect(stdout).toContain("1 cancelled");
+    expect(await everbeat.tasks.show(id)).toMatchObject({ state: "cancelled", error: { message: "called off" } });
+  });
+
+  test("cancels by filters, and is content with finding nothing", async () => {
+    const ids = await everbeat.enqueueMany(idle, [undefined, undefined], { options: { queue: "to-be-cancelled" } });
+    const order = ["tasks", "cancel", "--queue", "to-be-cancelled", "--state", "pending"];
+    const { code, answer } = await everbeatJson<Done>(order, at);
+    expect(code).toBe(0);
+    expect(answer.counts).toEqual({ cancelled: 2 });
+    expect(answer.tasks.map((task) => task.id).sort()).toEqual([...ids].sort());
+    expect(await cli(order, at)).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing was done") });
+  });
+
+  test("fails where a named task is not there, and still cancels the others", async () => {
+    const id = await everbeat.enqueue(idle, undefined);
+    const { code, answer } = await everbeatJson<Done>(["tasks", "cancel", id, randomUUID()], at);
+    expect(code).toBe(1);
+    expect(answer.counts).toEqual({ cancelled: 1, unknown: 1 });
+  });
+});
+
+describe("tasks retry", () => {
+  test("starts a failed task over", async () => {
+    const id = await everbeat.enqueue(explode, undefined);
+    await everbeat.result(id).catch(() => {});
+    const { code, stdout } = await cli(["tasks", "retry", id], at);
+    expect(code).toBe(0);
+    expect(stdout).toContain("it starts over");
+    await eventually(async () => (await everbeat.tasks.show(id)).attempts.length === 2, { what: "a second attempt" });
+  });
+
+  test("chooses by filters", async () => {
+    const { code, answer } = await everbeatJson<Done>(["tasks", "retry", "--error-code", "NO_SUCH_CODE"], at);
+    expect({ code, answer }).toEqual({ code: 0, answer: { tasks: [], counts: {} } });
+  });
+
+  test("leaves a running task to its worker, unless it is forced", async () => {
+    let release = () => {};
+    const held = defineTask({
+      name: "held",
+      queue: "held",
+      run: () =>
+        new Promise<void>((resolve) => {
+          release = resolve;
+        }),
+    });
+    const worker = await everbeat.work([held], { handleSignals: false, queues: ["held"] });
+    const id = await everbeat.enqueue(held, undefined);
+    await eventually(async () => (await everbeat.tasks.show(id)).state === "running");
+
+    const refused = await cli(["tasks", "retry", id], at);
+    expect(refused).toMatchObject({ code: 1, stdout: expect.stringContaining("add --force to take it away") });
+    await everbeat.queues.pause("held");
+    const { code, answer } = await everbeatJson<Done>(["tasks", "retry", id, "--force"], at);
+    expect({ code, answer }).toMatchObject({ code: 0, answer: { counts: { taken: 1 } } });
+    release();
+    await eventually(async () => (await everbeat.tasks.show(id)).late.length === 1, { what: "the refused outcome" });
+    expect((await cli(["tasks", "show", id], at)).stdout).toMatch(/Late .*\n.*OUTCOME.*\n +✓ completed/);
+    await worker.stop({ now: true });
+  });
+
+  test("of a task that has completed fails", async () => {
+    expect(await cli(["tasks", "retry", greeted], at)).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining("1 ended"),
+    });
+  });
+});

@@ -1,0 +1,110 @@
+import { describe, expect, test } from "vitest";
+import { everbeat, everbeatJson } from "./run-cli.ts";
+
+const COMMANDS = [
+  ["demo"],
+  ["dev"],
+  ["start"],
+  ["enqueue"],
+  ["tasks"],
+  ["tasks", "list"],
+  ["tasks", "show"],
+  ["tasks", "cancel"],
+  ["tasks", "retry"],
+  ["queues"],
+  ["queues", "pause"],
+  ["queues", "resume"],
+  ["queues", "set"],
+  ["status"],
+  ["migrate"],
+  ["doctor"],
+];
+
+describe("help", () => {
+  test("is shown where nothing is asked for, and that is no failure", async () => {
+    const { code, stdout, stderr } = await everbeat([]);
+    expect(code).toBe(0);
+    expect(stderr).toBe("");
+    for (const [command = ""] of COMMANDS) expect(stdout).toMatch(new RegExp(`^  ${command}\\b`, "m"));
+  });
+
+  test.each(COMMANDS.map((words) => [words.join(" "), words] as const))(
+    "of %s has examples and the options of all",
+    async (name, words) => {
+      const { code, stdout } = await everbeat([...words, "--help"]);
+      expect(code).toBe(0);
+      expect(stdout).toContain(`Usage: everbeat ${name}`);
+      expect(stdout).toMatch(/Examples:\n {2}everbeat /);
+      for (const option of ["--database <url>", "--schema <name>", "--json"]) expect(stdout).toContain(option);
+    },
+  );
+
+  test("has no colour in a pipe, and none where it was declined", async () => {
+    expect((await everbeat(["--help"])).stdout).not.toContain("\x1b[");
+    expect((await everbeat(["--help"], { env: { FORCE_COLOR: "1" } })).stdout).toContain("\x1b[");
+    expect((await everbeat(["--help"], { env: { NO_COLOR: "1" } })).stdout).not.toContain("\x1b[");
+  });
+});
+
+test("the version is that of the package", async () => {
+  const { code, stdout } = await everbeat(["--version"]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+});
+
+describe("wrong usage exits with 2 and says what was meant", () => {
+  test.each<[string, string[], RegExp]>([
+    ["an unknown command", ["taks"], /Unknown command 'taks' \(Did you mean tasks\?\)/],
+    ["an unknown command in a group", ["tasks", "lst"], /Unknown command 'lst' \(Did you mean list\?\)/],
+    [
+      "an unknown command of queues",
+      ["queues", "puase", "mail"],
+      /Unknown command 'queues puase'. Did you mean pause\?/,
+    ],
+    ["an unknown option", ["tasks", "list", "--sate", "failed"], /Unknown option '--sate' \(Did you mean --state\?\)/],
+    ["a missing argument", ["start"], /Missing required argument 'tasks-file'/],
+    ["an argument too many", ["status", "now"], /Too many arguments/],
+    ["a state that is none", ["tasks", "list", "--state", "done"], /Allowed choices are pending, claimed, running/],
+    ["a number out of range", ["tasks", "list", "--limit", "5000"], /whole number from 1 to 1000, not 5000/],
+    ["a duration that is none", ["enqueue", "a", "--delay", "soon"], /must be a duration.*not "soon"/],
+    ["a rate that is none", ["queues", "set", "mail", "--rate", "fast"], /as in "100\/1s"/],
+    [
+      "options that exclude each other",
+      ["enqueue", "a", "--delay", "1s", "--run-at", "2030-01-01"],
+      /cannot be used with/,
+    ],
+    ["a database that is none", ["status", "--database", "mysql://x"], /must look like postgres:\/\//],
+    ["a schema that is none", ["migrate", "--print", "--schema", "My Schema"], /schema: must be 1 to 60 lower-case/],
+    ["an order to nobody", ["tasks", "cancel"], /It is not said which tasks/],
+    ["ids and filters at once", ["tasks", "retry", "x", "--state", "failed"], /exclude each other/],
+    ["settings without a setting", ["queues", "set", "mail"], /Nothing is set/],
+  ])("%s", async (_what, args, message) => {
+    const { code, stdout, stderr } = await everbeat(args);
+    expect(stderr).toMatch(message);
+    expect(stdout).toBe("");
+    expect(stderr).not.toMatch(/^\s+at /m);
+    expect(code).toBe(2);
+  });
+
+  test("a group without its command shows its help", async () => {
+    const { code, stderr } = await everbeat(["tasks"]);
+    expect(code).toBe(2);
+    expect(stderr).toContain("Usage: everbeat tasks");
+  });
+
+  test("with --json the error is the one document on standard output", async () => {
+    const { code, answer } = await everbeatJson<{ error: { code: string; message: string } }>(["tasks", "lst"]);
+    expect(code).toBe(2);
+    expect(answer.error.code).toBe("USAGE");
+    expect(answer.error.message).toContain("Did you mean list?");
+  });
+});
+
+test("a database that cannot be reached is a failure, told without a stack", async () => {
+  const { code, stderr } = await everbeat(["status", "--database", "postgres://nobody:secret@127.0.0.1:1/none"]);
+  expect(code).toBe(1);
+  expect(stderr).toContain("No database could be reached");
+  expect(stderr).toContain("everbeat doctor");
+  expect(stderr).not.toContain("secret");
+  expect(stderr).not.toMatch(/^\s+at /m);
+});
