@@ -61,7 +61,7 @@ create table parked (
   expires_at    timestamptz,
   exclusive_key text not null
 );
-create index parked_order on parked (exclusive_key, priority, run_at, task_id);
+create index parked_order on parked (exclusive_key, queue, priority, run_at, task_id);
 create index parked_expiry on parked (expires_at) where expires_at is not null;
 
 create table running (

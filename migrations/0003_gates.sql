@@ -87,13 +87,13 @@ begin
   return v_admitted;
 end $$;
 
--- How many more may run under this key, by the limit of the task that is first in line.
+-- How many more may run under this key, by the limit that one of those in line was given.
 create function exclusive_room(p_key text) returns integer
 language sql set search_path from current
 as $$
   select t.exclusive_limit - (select count(*) from running where exclusive_key = p_key)
   from parked p join task t on t.id = p.task_id
-  where p.exclusive_key = p_key order by p.priority, p.run_at, p.task_id limit 1
+  where p.exclusive_key = p_key order by p.queue, p.priority, p.run_at, p.task_id limit 1
 $$;
 
 -- From parked to ready, unless somebody else is at the row. The key's lock is held by the caller.
@@ -117,7 +117,8 @@ begin
   return v_freed;
 end $$;
 
--- Lets as many parked tasks go as these keys have room for. Returns how many.
+-- Lets as many parked tasks go as these keys have room for, and as many from each of their queues: one queue may be
+-- paused or have no workers, and those of the others must not wait for it. What is too many parks again. Returns how many.
 create function unpark(p_keys text[]) returns integer
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
@@ -131,14 +132,21 @@ begin
     v_room := exclusive_room(v_key);
     continue when coalesce(v_room, 0) <= 0;
     v_freed := v_freed + let_go(array(
-      select ctid from parked where exclusive_key = v_key
-      order by priority, run_at, task_id limit v_room for update skip locked));
+      with recursive q as (
+        (select queue from parked where exclusive_key = v_key order by queue limit 1)
+        union all
+        select (select p.queue from parked p where p.exclusive_key = v_key and p.queue > q.queue order by p.queue limit 1)
+        from q where q.queue is not null
+      )
+      select first.row_id from q cross join lateral (
+        select p.ctid as row_id from parked p where p.exclusive_key = v_key and p.queue = q.queue
+        order by p.priority, p.run_at, p.task_id limit v_room for update skip locked) first));
   end loop;
   return v_freed;
 end $$;
 
--- A task that was let go may never be claimed: its queue is paused, or nobody works there or knows the task. So that
--- those behind it do not wait for ever, the first of every kind is let go where a key is free; all but one park again.
+-- A task that was let go may never be claimed: nobody knows a task of that name, for example. So that those behind it do
+-- not wait for ever, the first of every kind is let go where a key is free.
 create function unpark_every_kind(p_batch integer) returns integer
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$

@@ -4,13 +4,16 @@ create function without(p_all uuid[], p_some uuid[]) returns uuid[]
 language sql immutable
 as $$ select array(select a from unnest(p_all) a except select s from unnest(p_some) s) $$;
 
--- A task moves between tables while one looks for it, so each round looks again with fresh eyes.
+-- A task may move between tables while one looks for it, and is then not answered for: the caller asks again for those.
+-- Not here, in the same transaction: everybody locks first what is pending, then claims in the order of their ids, then
+-- exclusive keys, and so nobody waits in a circle.
 --   cancelled   it was not running: ended at once
 --   cancelling  it is running: its worker is told, and has until cancel_force_at
 --   ended       it had ended already
 --   unknown     there is no such task
 create function cancel_tasks(p_tasks uuid[], p_grace_ms bigint, p_reason text) returns table (task_id uuid, outcome text)
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -19,36 +22,31 @@ declare
   v_done   uuid[];
   v_claims bigint[];
 begin
-  for round in 1 .. 20 loop
-    v_done := array(select * from end_pending(v_left, 'cancelled', v_error));
-    -- All claims at once and in their order, like everybody (see end_claims).
-    v_claims := array(select claim_id from running where task_id = any (v_left) order by claim_id for update);
-    v_done := v_done || array(select * from end_alike(v_claims, '{claimed}', 'cancelled', 'cancelled', v_error));
-    return query select unnest(v_done), 'cancelled';
-    v_left := without(v_left, v_done);
+  v_done := array(select * from end_pending(v_left, 'cancelled', v_error));
+  v_claims := array(select claim_id from running where task_id = any (v_left) order by claim_id for update);
+  v_done := v_done || array(select * from end_alike(v_claims, '{claimed}', 'cancelled', 'cancelled', v_error));
+  return query select unnest(v_done), 'cancelled';
+  v_left := without(v_left, v_done);
 
-    with told as (
-      update running
-      set cancel_requested_at = coalesce(cancel_requested_at, now()),
-          cancel_force_at = coalesce(cancel_force_at, now() + make_interval(secs => p_grace_ms / 1000.0))
-      where claim_id = any (v_claims) and state = 'running'
-      returning task_id, replica_id
-    ), sent as (
-      select notify_all('changed', replica_id::text) from (select distinct replica_id from told) r
-    )
-    select array_agg(task_id) into v_done from told, (select count(*) from sent) s;
-    return query select unnest(v_done), 'cancelling';
-    v_left := without(v_left, v_done);
+  with told as (
+    update running
+    set cancel_requested_at = coalesce(cancel_requested_at, now()),
+        cancel_force_at = coalesce(cancel_force_at, now() + make_interval(secs => p_grace_ms / 1000.0))
+    where claim_id = any (v_claims) and state = 'running'
+    returning task_id, replica_id
+  ), sent as (
+    select notify_all('changed', replica_id::text) from (select distinct replica_id from told) r
+  )
+  select array_agg(task_id) into v_done from told, (select count(*) from sent) s;
+  return query select unnest(v_done), 'cancelling';
+  v_left := without(v_left, v_done);
 
-    v_done := array(select task_id from ended where task_id = any (v_left));
-    return query select unnest(v_done), 'ended';
-    v_left := without(v_left, v_done);
+  v_done := array(select task_id from ended where task_id = any (v_left));
+  return query select unnest(v_done), 'ended';
+  v_left := without(v_left, v_done);
 
-    v_done := array(select l from unnest(v_left) l where not exists (select from task where id = l));
-    return query select unnest(v_done), 'unknown';
-    v_left := without(v_left, v_done);
-    exit when cardinality(v_left) = 0;
-  end loop;
+  v_done := array(select l from unnest(v_left) l where not exists (select from task where id = l));
+  return query select unnest(v_done), 'unknown';
 end $$;
 
 --   pending  it had failed: it starts over, with its budgets as new
@@ -58,7 +56,8 @@ end $$;
 --   ended    it completed, was cancelled or has expired: left as it is
 --   unknown  there is no such task
 create function retry_tasks(p_tasks uuid[], p_force boolean) returns table (task_id uuid, outcome text)
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -68,52 +67,48 @@ declare
   v_claims bigint[];
   v_queues text[];
 begin
-  for round in 1 .. 20 loop
-    with gone as (
-      delete from ended where task_id = any (v_left) and state = 'failed' returning *
-    ), past as (
-      insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
-      select claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, 'failed', result, error
-      from gone where claim_id is not null
-    ), back as (
-      insert into ready (task_id, queue, priority, run_at, name, attempt, gated, expires_at)
-      select t.id, t.queue, t.priority, now(), t.name, g.attempt + 1, t.exclusive_key is not null or t.rate_key is not null, null
-      from gone g join task t on t.id = g.task_id
-      returning task_id, queue
-    )
-    select array_agg(task_id), array_agg(distinct queue) into v_done, v_queues from back;
-    perform ring(v_queues);
-    return query select unnest(v_done), 'pending';
-    v_left := without(v_left, v_done);
+  with gone as (
+    delete from ended where task_id = any (v_left) and state = 'failed' returning *
+  ), past as (
+    insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
+    select claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, 'failed', result, error
+    from gone where claim_id is not null
+  ), back as (
+    insert into ready (task_id, queue, priority, run_at, name, attempt, gated, expires_at)
+    select t.id, t.queue, t.priority, now(), t.name, g.attempt + 1, t.exclusive_key is not null or t.rate_key is not null, null
+    from gone g join task t on t.id = g.task_id
+    returning task_id, queue
+  )
+  select array_agg(task_id), array_agg(distinct queue) into v_done, v_queues from back;
+  perform ring(v_queues);
+  return query select unnest(v_done), 'pending';
+  v_left := without(v_left, v_done);
 
-    with due as (
-      update ready set run_at = least(run_at, now()) where task_id = any (v_left) returning task_id, queue
-    )
-    select array_agg(task_id), array_agg(distinct queue) into v_done, v_queues from due;
-    v_done := v_done || array(select task_id from parked where task_id = any (v_left));
-    perform ring(v_queues);
-    return query select unnest(v_done), 'due';
-    v_left := without(v_left, v_done);
+  with due as (
+    update ready set run_at = least(run_at, now()) where task_id = any (v_left) returning task_id, queue
+  )
+  select array_agg(task_id), array_agg(distinct queue) into v_done, v_queues from due;
+  v_done := v_done || array(select task_id from parked where task_id = any (v_left));
+  perform ring(v_queues);
+  return query select unnest(v_done), 'due';
+  v_left := without(v_left, v_done);
 
-    if p_force then
-      v_claims := array(select claim_id from running where task_id = any (v_left) order by claim_id for update);
-      perform notify_all('changed', r.replica_id::text)
-      from (select distinct replica_id from running where claim_id = any (v_claims)) r;
-      v_done := array(select * from end_alike(v_claims, '{claimed,running}', 'pending', 'taken', v_error));
-      return query select unnest(v_done), 'taken';
-    else
-      v_done := array(select task_id from running where task_id = any (v_left));
-      return query select unnest(v_done), 'held';
-    end if;
-    v_left := without(v_left, v_done);
+  if p_force then
+    v_claims := array(select claim_id from running where task_id = any (v_left) order by claim_id for update);
+    perform notify_all('changed', r.replica_id::text)
+    from (select distinct replica_id from running where claim_id = any (v_claims)) r;
+    v_done := array(select * from end_alike(v_claims, '{claimed,running}', 'pending', 'taken', v_error));
+    return query select unnest(v_done), 'taken';
+  else
+    v_done := array(select task_id from running where task_id = any (v_left));
+    return query select unnest(v_done), 'held';
+  end if;
+  v_left := without(v_left, v_done);
 
-    v_done := array(select task_id from ended where task_id = any (v_left) and state <> 'failed');
-    return query select unnest(v_done), 'ended';
-    v_left := without(v_left, v_done);
+  v_done := array(select task_id from ended where task_id = any (v_left) and state <> 'failed');
+  return query select unnest(v_done), 'ended';
+  v_left := without(v_left, v_done);
 
-    v_done := array(select l from unnest(v_left) l where not exists (select from task where id = l));
-    return query select unnest(v_done), 'unknown';
-    v_left := without(v_left, v_done);
-    exit when cardinality(v_left) = 0;
-  end loop;
+  v_done := array(select l from unnest(v_left) l where not exists (select from task where id = l));
+  return query select unnest(v_done), 'unknown';
 end $$;

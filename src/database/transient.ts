@@ -36,3 +36,9 @@ export function isTransient(error: unknown): boolean {
     )
   );
 }
+
+/** Whether the same statement with other values would have been taken: they do not fit their types, or are too large. */
+export function isAboutTheValues(error: unknown): boolean {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return error instanceof RangeError || (typeof code === "string" && /^(22|54)/.test(code));
+}

@@ -9,6 +9,14 @@ export type JsonResult =
 export const DEFAULT_JSON_LIMIT_BYTES = 1_048_576;
 
 export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_BYTES): JsonResult {
+  try {
+    return encode(value, limitBytes);
+  } catch {
+    return { ok: false, problem: "it is not JSON: a getter or a toJSON() of it throws" };
+  }
+}
+
+function encode(value: unknown, limitBytes: number): JsonResult {
   const lossy = findLossy(value, "", new Set());
   if (lossy) return { ok: false, problem: `it is not JSON: ${lossy}` };
   const text = JSON.stringify(value === undefined ? null : value) as string | undefined;

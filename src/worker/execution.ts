@@ -116,7 +116,8 @@ function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
     (next, middleware) => async () => middleware(context, next),
     innermost,
   );
-  const onStray = (reason: unknown) => {
+  const onStray = (thrown: unknown) => {
+    const reason = examinable(thrown);
     stray.reject(reason);
     execution.abort(reason);
   };
@@ -176,8 +177,10 @@ async function endingOf(seat: Seat, parts: ExecutionParts): Promise<Ending> {
   try {
     const settled = seat.outcome.then(
       (value) => returned(execution, value, parts.resultLimitBytes),
-      (error: unknown): Ending =>
-        error instanceof Snooze ? { kind: "snoozed", delayMs: error.delayMs } : { kind: "threw", error },
+      (thrown: unknown): Ending => {
+        const error = examinable(thrown);
+        return error instanceof Snooze ? { kind: "snoozed", delayMs: error.delayMs } : { kind: "threw", error };
+      },
     );
     return await Promise.race([settled, abandonment(execution, parts.abortGraceMs, over.signal)]);
   } finally {
@@ -192,6 +195,16 @@ function returned(execution: Execution, value: unknown, limitBytes: number): End
   const json = toJson(value, limitBytes);
   if (json.ok) return { kind: "returned", resultJson: json.text };
   return { kind: "threw", error: new ResultNotStorableError(execution.task.name, json.problem) };
+}
+
+/** What was thrown, unless the mere question what it is throws in turn, as a proxy can: that must not reach the worker. */
+function examinable(thrown: unknown): unknown {
+  try {
+    void (thrown instanceof Error);
+    return thrown;
+  } catch {
+    return new Error("The handler threw something that cannot be examined.");
+  }
 }
 
 /** Settles only after the signal has fired and the grace has passed; nothing of it is left once it is `over`. */

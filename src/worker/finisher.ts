@@ -4,7 +4,7 @@
  */
 import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
-import { isTransient } from "../database/transient.ts";
+import { isAboutTheValues } from "../database/transient.ts";
 import { Batcher } from "../queue/batcher.ts";
 import { endClaims, type Outcome } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
@@ -53,7 +53,8 @@ export class Finisher {
         return await this.#writeOnce(outcomes);
       } catch (error) {
         const middle = Math.ceil(outcomes.length / 2);
-        if (isTransient(error)) this.#outages.noticed(error, "writing outcomes");
+        // Trouble of any other kind (a full disk, a right that was taken away) says nothing about the outcome: it is held.
+        if (!isAboutTheValues(error)) this.#outages.noticed(error, "writing outcomes");
         // One that the database will not take must not hold up the others, nor its own task.
         else if (middle < outcomes.length)
           return [...(await this.#write(outcomes.slice(0, middle))), ...(await this.#write(outcomes.slice(middle)))];

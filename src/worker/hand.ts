@@ -27,6 +27,7 @@ export class Hand {
   readonly #running = new Map<ClaimId, Execution>();
   readonly #finishing = new Set<ClaimId>();
   readonly #releasing = new Set<ClaimId>();
+  #isOverstocked = false;
 
   constructor(tasks: ReadonlyMap<string, AnyTask>, slots: Slots) {
     this.#tasks = tasks;
@@ -43,6 +44,11 @@ export class Hand {
 
   get isEmpty(): boolean {
     return this.#running.size + this.#starting.size + this.#prefetched.length === 0;
+  }
+
+  /** Some waited for too long and were given back, and nothing has ended since: they must not be claimed ahead again at once. */
+  get isOverstocked(): boolean {
+    return this.#isOverstocked;
   }
 
   /** Every claim this replica knows it has. */
@@ -91,6 +97,7 @@ export class Hand {
     const taken = this.#prefetched.filter(({ sinceMs }) => sinceMs < beforeMs);
     this.#prefetched = this.#prefetched.filter(({ sinceMs }) => sinceMs >= beforeMs);
     for (const { claimed } of taken) this.#releasing.add(claimed.claimId);
+    if (taken.length > 0) this.#isOverstocked = true;
     return taken.map(({ claimed }) => claimed.claimId);
   }
 
@@ -109,6 +116,7 @@ export class Hand {
 
   /** The handler is done with; the claim stays known until its outcome is written. */
   finishing(claim: ClaimId): void {
+    this.#isOverstocked = false;
     this.#running.delete(claim);
     this.#finishing.add(claim);
   }

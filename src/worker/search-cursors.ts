@@ -1,12 +1,13 @@
 /**
  * Where to begin searching each lane. Starting behind what was claimed last spares the search all the dead entries before
  * it; a full look from the beginning finds what was committed late or sorts earlier. Full looks are rationed by their own
- * cost, so that they take a twentieth of the time at the most, however long they have become.
+ * cost, so that they take a twentieth of the time at the most, however long they have become; half of it while there is
+ * nothing else to do, when a task that was committed late may be waiting for nothing but the look.
  */
 import type { ClaimedTask, LaneCursor } from "../sql/claims.ts";
 
 const LEAST_MS = 20;
-const SHARE = 20;
+const PAUSE_PER_LOOK = { busy: 20, idle: 1 };
 
 export interface Search {
   readonly cursors: readonly LaneCursor[];
@@ -15,18 +16,20 @@ export interface Search {
 
 export class SearchCursors {
   readonly #cursors = new Map<number, LaneCursor>();
-  #nextFullLookMs = 0;
+  #fullLook = { endedMs: Number.NEGATIVE_INFINITY, tookMs: 0 };
   #isFullLookWanted = false;
+  #isIdle = false;
 
   begin(nowMs: number): Search {
-    const isFullLook = this.#cursors.size === 0 || (this.#isFullLookWanted && nowMs >= this.#nextFullLookMs);
+    const isFullLook = this.#cursors.size === 0 || this.msUntilFullLook(nowMs) === 0;
     // Cleared at the beginning: what is put in while the search is under way may need another.
     if (isFullLook) this.#isFullLookWanted = false;
     return { cursors: isFullLook ? [] : [...this.#cursors.values()], isFullLook };
   }
 
   end(search: Search, found: { asked: number; claimed: readonly ClaimedTask[]; tookMs: number; nowMs: number }): void {
-    if (search.isFullLook) this.#nextFullLookMs = found.nowMs + Math.max(LEAST_MS, SHARE * found.tookMs);
+    this.#isIdle = found.claimed.length === 0;
+    if (search.isFullLook) this.#fullLook = { endedMs: found.nowMs, tookMs: found.tookMs };
     // While tasks flow there may be some before the cursors. A search that finds nothing is no reason to look again.
     if (search.isFullLook ? found.claimed.length >= found.asked : found.claimed.length > 0) this.wantFullLook();
     for (const { laneId, runAt, taskId } of found.claimed) {
@@ -41,7 +44,9 @@ export class SearchCursors {
 
   /** How long until the next full look; undefined where none is wanted. */
   msUntilFullLook(nowMs: number): number | undefined {
-    return this.#isFullLookWanted ? Math.max(0, this.#nextFullLookMs - nowMs) : undefined;
+    if (!this.#isFullLookWanted) return undefined;
+    const pauseMs = this.#fullLook.tookMs * PAUSE_PER_LOOK[this.#isIdle ? "idle" : "busy"];
+    return Math.max(0, this.#fullLook.endedMs + Math.max(LEAST_MS, pauseMs) - nowMs);
   }
 
   /** Something was put in that sorts before the cursors. */

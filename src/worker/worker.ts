@@ -181,7 +181,7 @@ export class Worker {
     const { settings } = this.#parts;
     if (this.#isStopping || this.#finisher.held >= settings.maxHeldOutcomes) return NO_DEMAND;
     return demandOf({
-      settings,
+      settings: this.#hand.isOverstocked ? { ...settings, prefetch: 0 } : settings,
       slots: this.#slots,
       prefetched: this.#hand.prefetched,
       averageMs: this.#averageMs,

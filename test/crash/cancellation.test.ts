@@ -1,0 +1,94 @@
+/** Cancelling what runs in another process. */
+import { describe, expect, test } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
+import { openCrashDatabase } from "../support/crash-database.ts";
+import { eventually } from "../support/eventually.ts";
+import { startWorker } from "../support/worker-process.ts";
+
+const obey = defineTask({ name: "obey", run: async (_input: object) => {} });
+const hold = defineTask({ name: "hold", run: async (_input: object) => {} });
+
+async function startCancellable() {
+  const database = await openCrashDatabase();
+  const worker = await startWorker({
+    url: database.url,
+    // The notice has to bring it: the worker's own look would come too late.
+    work: { pollInterval: "1m", abortGrace: 500, concurrency: 1 },
+    tasks: [{ handler: "obey" }, { handler: "hold" }],
+    forward: ["handler.abandoned", "task.ended", "claim.lost"],
+  });
+  return { database, worker };
+}
+
+describe("a running task that is cancelled", () => {
+  test("is told through its signal, and ends as cancelled", async () => {
+    const { database, worker } = await startCancellable();
+    const id = await database.everbeat.enqueue(obey, {});
+    await worker.heard({ handler: "holding" });
+    expect(await database.everbeat.tasks.cancel(id)).toEqual([{ id, outcome: "cancelling" }]);
+    await expect(database.everbeat.result(id)).rejects.toMatchObject({ state: "cancelled", code: "TASK_CANCELLED" });
+    expect(await worker.heard({ event: "task.ended" })).toMatchObject({ taskId: id, outcome: "cancelled" });
+    await database.expectSound();
+  });
+
+  test("is given up when its handler ignores the signal, and its slot is free for others", async () => {
+    const { database, worker } = await startCancellable();
+    const id = await database.everbeat.enqueue(hold, {});
+    await worker.heard({ handler: "holding" });
+    await database.everbeat.tasks.cancel(id);
+    expect(await worker.heard({ handler: "aborted" })).toMatchObject({ code: "TASK_CANCELLED" });
+    await expect(database.everbeat.result(id)).rejects.toMatchObject({ state: "cancelled" });
+    expect(await worker.heard({ event: "handler.abandoned" })).toMatchObject({ taskId: id });
+    const next = await database.everbeat.enqueue(obey, {});
+    await worker.heard({ handler: "holding", taskId: next });
+    // What the deaf handler returns in the end counts for nothing.
+    worker.release();
+    expect(await database.everbeat.tasks.show(id)).toMatchObject({ state: "cancelled", late: [] });
+    await database.expectSound();
+  });
+
+  test("does not run again when it fails at that very moment", async () => {
+    const { database, worker } = await startCancellable();
+    const failing = defineTask({ name: "failing", retry: { attempts: 5, delay: 0 }, run: async (_: object) => {} });
+    const own = await database.everbeat.work(
+      [
+        defineTask({
+          name: "failing",
+          retry: { attempts: 5, delay: 0 },
+          run: async (_: object, { task }) => {
+            // Asked for after the attempt has begun, and before its worker can have heard of it.
+            await database.query("update everbeat.running set cancel_requested_at = now() where task_id = $1", [
+              task.id,
+            ]);
+            throw new Error("by itself");
+          },
+        }),
+      ],
+      { handleSignals: false, pollInterval: "1m" },
+    );
+    const id = await database.everbeat.enqueue(failing, {});
+    await expect(database.everbeat.result(id)).rejects.toMatchObject({ state: "cancelled", code: "TASK_CANCELLED" });
+    const shown = await database.everbeat.tasks.show(id);
+    expect(shown).toMatchObject({ attempt: 1, error: { cause: { message: "by itself" } } });
+    await own.stop();
+    expect(worker.messages.filter((message) => message.event)).toEqual([]);
+    await database.expectSound();
+  });
+
+  test("ends at once where it was only claimed ahead, and its worker does not start it", async () => {
+    const database = await openCrashDatabase();
+    const worker = await startWorker({
+      url: database.url,
+      work: { concurrency: 1, prefetch: 1 },
+      tasks: [{ handler: "hold" }],
+      forward: ["task.ended"],
+    });
+    const [first, second] = await database.everbeat.enqueueMany(hold, [{}, {}]);
+    await eventually(() => database.count("everbeat.running where state = 'claimed'"), { until: (n) => n === 1 });
+    expect(await database.everbeat.tasks.cancel(second as string)).toMatchObject([{ outcome: "cancelled" }]);
+    worker.release();
+    await database.everbeat.result(first as string);
+    expect(worker.messages.filter((message) => message.taskId === second)).toEqual([]);
+    await database.expectSound();
+  });
+});

@@ -1,0 +1,156 @@
+/** Connections that break exactly between what the server did and the reply to it. */
+import { describe, expect, test } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
+import { holding, openCrashDatabase, openThrough } from "../support/crash-database.ts";
+import { startCuttingProxy } from "../support/cutting-proxy.ts";
+import { eventually } from "../support/eventually.ts";
+import { startWorker, type WorkerProcessOptions } from "../support/worker-process.ts";
+
+const note = defineTask({ name: "note", run: async (_input: { ms?: number }) => {} });
+const FORWARD = ["outcome.repeated", "claim.adopted", "claim.lost", "database.lost", "database.back"] as const;
+
+function workerOptions(url: string, work: WorkerProcessOptions["work"] = {}): WorkerProcessOptions {
+  return { url, work: { pollInterval: 200, ...work }, tasks: [{ handler: "note" }], forward: FORWARD };
+}
+
+describe("a reply that is lost", () => {
+  test("after a finish: the outcome is recognised as written, and the worker goes on", async () => {
+    const database = await openCrashDatabase();
+    const proxy = await startCuttingProxy(database.url);
+    const worker = await startWorker(workerOptions(proxy.url));
+    const cut = proxy.cutReplyTo("end_claims(");
+    const id = await database.everbeat.enqueue(note, {});
+    await cut;
+    expect(await worker.heard({ event: "outcome.repeated" })).toMatchObject({ taskId: id });
+    await database.everbeat.result(await database.everbeat.enqueue(note, {}), { timeout: 10_000 });
+    expect(await database.everbeat.tasks.show(id)).toMatchObject({ state: "completed", attempt: 1, late: [] });
+    expect(await database.count(`effect where task_id = '${id}'`)).toBe(1);
+    await database.expectSound();
+  });
+
+  test("after a claim that took tasks: each is adopted once", async () => {
+    const database = await openCrashDatabase();
+    const proxy = await startCuttingProxy(database.url);
+    const ids = await database.everbeat.enqueueMany(note, [{}, {}, {}]);
+    // The first claim of a worker finds them all.
+    const cut = proxy.cutReplyTo("claim_tasks(");
+    const worker = await startWorker(workerOptions(proxy.url));
+    await cut;
+    for (const id of ids) {
+      await database.everbeat.result(id, { timeout: 10_000 });
+      expect(await worker.heard({ event: "claim.adopted", taskId: id })).toBeDefined();
+    }
+    expect(await database.count("effect")).toBe(3);
+    await database.expectSound();
+  });
+
+  test("after a start of tasks that were claimed ahead: they are run, once", async () => {
+    const database = await openCrashDatabase();
+    const proxy = await startCuttingProxy(database.url);
+    const ids = await database.everbeat.enqueueMany(
+      note,
+      Array.from({ length: 8 }, () => ({ ms: 20 })),
+    );
+    const cut = proxy.cutReplyTo("start_claims(");
+    const worker = await startWorker(workerOptions(proxy.url, { concurrency: 2, prefetch: 4 }));
+    await cut;
+    for (const id of ids) await database.everbeat.result(id, { timeout: 10_000 });
+    expect(await worker.heard({ event: "claim.adopted" })).toBeDefined();
+    expect(worker.messages.filter((message) => message.event === "claim.lost")).toEqual([]);
+    expect(await database.count("effect")).toBe(8);
+    await database.expectSound();
+  });
+
+  test.each(["cutReplyTo", "cutBefore"] as const)("to giving tasks back (%s): none stays behind", async (cutHow) => {
+    const database = await openCrashDatabase();
+    const proxy = await startCuttingProxy(database.url);
+    const ids = await database.everbeat.enqueueMany(note, [{ ms: 4_000 }, {}, {}, {}]);
+    // The first runs for longer than the others, claimed ahead, are kept.
+    const cut = proxy[cutHow]("release_claims(");
+    await startWorker(workerOptions(proxy.url, { concurrency: 1, prefetch: 3 }));
+    await cut;
+    const other = await startWorker(workerOptions(database.url, { concurrency: 3 }));
+    for (const id of ids) await database.everbeat.result(id, { timeout: 15_000 });
+    expect(await database.count("effect")).toBe(4);
+    // Given back for others, and not claimed ahead again at once by the one that has no slot for them.
+    const byOther = await database.count(`everbeat.ended where replica_id = '${other.replicaId}'`);
+    if (cutHow === "cutReplyTo") expect(byOther).toBe(3);
+    await database.expectSound();
+  });
+
+  test("after an enqueue: the call succeeds, and there is one task", async () => {
+    const database = await openCrashDatabase();
+    const proxy = await startCuttingProxy(database.url);
+    const through = await openThrough(proxy.url);
+    const cut = proxy.cutReplyTo("enqueue_tasks(");
+    const id = await through.enqueue(note, {});
+    await cut;
+    const cutAgain = proxy.cutReplyTo("enqueue_tasks(");
+    const keyed = await through.enqueue(note, {}, { uniqueKey: "a" });
+    await cutAgain;
+    const { tasks } = await database.everbeat.tasks.list();
+    expect(tasks.map((task) => task.id)).toEqual([keyed, id]);
+    await database.expectSound();
+  });
+
+  test("after the commit of a transaction that completed its task: it has completed", async () => {
+    const database = await openCrashDatabase();
+    const completing = defineTask({ name: "completeIn", run: async (_input: object) => {} });
+    const proxy = await startCuttingProxy(database.url);
+    const worker = await startWorker({
+      url: proxy.url,
+      work: { pollInterval: 200 },
+      tasks: [{ handler: "completeIn" }],
+      forward: ["task.ended", "claim.lost"],
+    });
+    const cut = proxy.cutReplyTo("commit");
+    const id = await database.everbeat.enqueue(completing, {});
+    await cut;
+    expect(await worker.heard({ event: "task.ended", taskId: id })).toMatchObject({ outcome: "completed" });
+    expect(await database.everbeat.tasks.show(id)).toMatchObject({ state: "completed", late: [] });
+    expect(await database.count("effect")).toBe(1);
+    await database.expectSound();
+  });
+});
+
+describe("a statement that the server is still carrying out when its connection has gone", () => {
+  test("a claim: its tasks are found after it has been committed", async () => {
+    const database = await openCrashDatabase();
+    await database.everbeat.queues.set("default", { concurrency: 100 });
+    const proxy = await startCuttingProxy(database.url);
+    const worker = await startWorker(workerOptions(proxy.url));
+    // Claims in a queue with a limit wait for its row: so this one is still under way when the worker looks for its own.
+    const lock = await holding(database.url, "select from everbeat.queue for update");
+    const cut = proxy.cutWhileServed("claim_tasks(");
+    const id = await database.everbeat.enqueue(note, {});
+    await cut;
+    await worker.heard({ event: "database.lost" });
+    // It has looked for its own, in vain, and claims again.
+    await eventually(
+      () => database.count("pg_stat_activity where wait_event_type = 'Lock' and query like '%claim_tasks(%'"),
+      {
+        until: (waiting) => waiting === 2,
+      },
+    );
+    await lock.release();
+    await database.everbeat.result(id, { timeout: 10_000 });
+    expect(await database.count("effect")).toBe(1);
+    await database.expectSound();
+  });
+
+  test("a start: its tasks run, once", async () => {
+    const database = await openCrashDatabase();
+    const proxy = await startCuttingProxy(database.url);
+    const ids = await database.everbeat.enqueueMany(note, [{ ms: 500 }, { ms: 20 }, { ms: 20 }]);
+    const cut = proxy.cutWhileServed("start_claims(");
+    const worker = await startWorker(workerOptions(proxy.url, { concurrency: 1, prefetch: 2 }));
+    await eventually(() => database.count("everbeat.running where state = 'claimed'"), { until: (n) => n === 2 });
+    const lock = await holding(database.url, "select from everbeat.running where state = 'claimed' for update");
+    await cut;
+    await worker.heard({ event: "claim.adopted" });
+    await lock.release();
+    for (const id of ids) await database.everbeat.result(id, { timeout: 10_000 });
+    expect(await database.count("effect")).toBe(3);
+    await database.expectSound();
+  });
+});

@@ -1,0 +1,75 @@
+/** People cancel and retry in bulk while workers claim, start, finish and give back the very same tasks: nobody waits in a circle. */
+import { describe, expect, test } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
+import { openCrashDatabase } from "../support/crash-database.ts";
+import { eventually } from "../support/eventually.ts";
+import { seededRandom } from "../support/seeded-random.ts";
+import { startWorker } from "../support/worker-process.ts";
+
+const note = defineTask({ name: "note", run: async (_input: { ms: number }) => {} });
+
+describe("orders in bulk", () => {
+  test("cancel and retry what is being run, in several queues with limits and keys", { timeout: 90_000 }, async () => {
+    const random = seededRandom("orders under load");
+    const database = await openCrashDatabase();
+    const { everbeat, count, query } = database;
+    // Limits of two queues at once: claims that lock them each way round would wait for each other.
+    await everbeat.queues.set("p", { concurrency: 30 });
+    await everbeat.queues.set("q", { concurrency: 30, rate: { limit: 1_000, per: 100 } });
+    await everbeat.queues.set("r", { rate: { limit: 1_000, per: 100 } });
+    const options = {
+      url: database.url,
+      work: { concurrency: 10, prefetch: 10, pollInterval: 500 },
+      tasks: [{ handler: "note" as const }],
+      effectOptions: "-c synchronous_commit=off",
+    };
+    const workers = [await startWorker(options), await startWorker(options), await startWorker(options)];
+    const until = performance.now() + 12_000;
+    const isOn = () => performance.now() < until;
+    let failures = 0;
+    const orders: unknown[] = [];
+    const insist = (order: Promise<unknown>) => order.catch((error: unknown) => orders.push(error));
+
+    const callers = Array.from({ length: 2 }, async () => {
+      while (isOn()) {
+        const inputs = Array.from({ length: 60 }, () => ({ ms: random.between(0, 5) }));
+        await everbeat.enqueueMany(note, inputs, {
+          options: () => ({
+            queue: random.pick(["p", "q", "r", "s"]),
+            priority: random.between(-2, 2),
+            ...(random.next() < 0.3 ? { exclusiveKey: random.pick(["k", "l", "m"]), exclusiveLimit: 3 } : {}),
+            ...(random.next() < 0.1 ? { expiresIn: random.between(1, 300) } : {}),
+          }),
+        });
+        await eventually(() => count("everbeat.ready"), { until: (ready) => ready < 500, within: 20_000 });
+      }
+    });
+    const operators = Array.from({ length: 3 }, async (_, operator) => {
+      while (isOn()) {
+        const rows = await query<{ id: string }>(
+          "select id::text from (select task_id as id from everbeat.running union all select task_id from everbeat.ready union all select task_id from everbeat.parked) t order by random() limit 60",
+        );
+        const ids = rows.map((row) => row.id);
+        if (operator === 0) await insist(everbeat.tasks.cancel(ids, { grace: 0 }));
+        else if (operator === 1) await insist(everbeat.tasks.retry(ids, { force: true }));
+        else await insist(everbeat.queues.set(random.pick(["p", "q"]), { concurrency: random.pick([20, 30, null]) }));
+        failures++;
+      }
+    });
+    await Promise.all([...callers, ...operators]);
+    expect(orders).toEqual([]);
+    expect(failures).toBeGreaterThan(20);
+    await everbeat.queues.set("p", { concurrency: null });
+    await everbeat.queues.set("q", { concurrency: null });
+    const tasks = await count("everbeat.task");
+    await eventually(() => count("everbeat.ended"), {
+      until: (n) => n === tasks,
+      within: 40_000,
+      what: `the end of ${tasks}`,
+    });
+    // Nobody had to be brought back: the workers of the beginning are at work.
+    const replicas = await everbeat.replicas();
+    expect(replicas.map((replica) => replica.id).sort()).toEqual(workers.map((worker) => worker.replicaId).sort());
+    await database.expectSound();
+  });
+});

@@ -1,0 +1,113 @@
+/** Being told instead of looking: nobody sleeps through a notice, and a busy queue sends next to none. */
+import pg from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
+import { eventually } from "../support/eventually.ts";
+import { seededRandom } from "../support/seeded-random.ts";
+import { startWorker } from "../support/worker-process.ts";
+
+const nothing = defineTask({ name: "nothing", run: async (_input: object) => {} });
+const hold = defineTask({ name: "hold", run: async (_input: object) => {} });
+
+/** A look without being told would come a minute late: whoever is missed is missed for good, as far as these tests are concerned. */
+const LISTENING = { pollInterval: "1m", concurrency: 4 } as const;
+
+async function latencies({ query }: CrashDatabase): Promise<{ p99: number; most: number }> {
+  const [row] = await query<{ p99: number; most: number }>(
+    `select percentile_cont(0.99) within group (order by ms)::float8 as p99, max(ms)::float8 as most
+     from (select extract(epoch from started_at - created_at) * 1000 as ms from everbeat.tasks) t`,
+  );
+  return row ?? { p99: Number.NaN, most: Number.NaN };
+}
+
+async function startListening({ url }: CrashDatabase) {
+  return startWorker({ url, work: LISTENING, tasks: [{ handler: "nothing" }, { handler: "hold" }] });
+}
+
+describe("an idle worker", () => {
+  test("starts each of 500 tasks when it is enqueued", { timeout: 60_000 }, async () => {
+    const database = await openCrashDatabase();
+    await startListening(database);
+    for (let call = 0; call < 500; call++) {
+      const id = await database.everbeat.enqueue(nothing, {});
+      await database.everbeat.result(id, { timeout: 5_000 });
+    }
+    const { p99, most } = await latencies(database);
+    console.log(`started after: p99 ${p99.toFixed(1)} ms, most ${most.toFixed(1)} ms`);
+    expect(most).toBeLessThan(1_000);
+  });
+
+  test("misses none of those that several callers enqueue in the moments in which it falls asleep", {
+    timeout: 60_000,
+  }, async () => {
+    const random = seededRandom("wake-ups");
+    const database = await openCrashDatabase();
+    await startListening(database);
+    const callers = Array.from({ length: 6 }, async () => {
+      for (let call = 0; call < 250; call++) {
+        await database.everbeat.enqueue(nothing, {}, call % 10 === 0 ? { delay: random.between(1, 50) } : {});
+        await new Promise((resume) => setTimeout(resume, random.between(0, 12)));
+      }
+    });
+    await Promise.all(callers);
+    await eventually(() => database.count("everbeat.ended"), { until: (n) => n === 1_500, within: 10_000 });
+    const { p99, most } = await latencies(database);
+    console.log(`started after: p99 ${p99.toFixed(1)} ms, most ${most.toFixed(1)} ms`);
+    expect(most).toBeLessThan(2_000);
+  });
+
+  test("hardly looks while there is nothing to do", { timeout: 30_000 }, async () => {
+    const database = await openCrashDatabase();
+    await startListening(database);
+    // After a claim it has a place from which it searches on, and used to look again and again for what lies before it.
+    await database.everbeat.result(await database.everbeat.enqueue(nothing, {}));
+    const looks = async () => {
+      const [row] = await database.query<{ calls: number }>(
+        "select coalesce(sum(idx_scan + seq_scan), 0)::int as calls from pg_stat_user_tables where relname = 'lane'",
+      );
+      return row?.calls ?? 0;
+    };
+    let before = -1;
+    const isSettled = (now: number) => {
+      const wasSettled = now === before;
+      before = now;
+      return wasSettled;
+    };
+    // The server's counts arrive with a delay; and this is the one thing that can only be seen by letting time pass.
+    const settled = await eventually(looks, { until: isSettled, every: 1_500, within: 10_000 });
+    await new Promise((resume) => setTimeout(resume, 3_000));
+    expect((await looks()) - settled).toBeLessThan(5);
+  });
+});
+
+describe("2,000 tasks enqueued one by one", () => {
+  test("send next to no notices while the workers are busy", { timeout: 60_000 }, async () => {
+    const database = await openCrashDatabase();
+    const worker = await startListening(database);
+    const holds = await database.everbeat.enqueueMany(hold, [{}, {}, {}, {}]);
+    for (const id of holds) await worker.heard({ handler: "holding", taskId: id });
+    const notices = await countNotices(database);
+    for (let call = 0; call < 2_000; call += 20) {
+      await Promise.all(Array.from({ length: 20 }, () => database.everbeat.enqueue(nothing, {})));
+    }
+    for (let call = 0; call < 200; call++) await database.everbeat.enqueue(nothing, {});
+    expect(await database.count("everbeat.ready")).toBe(2_200);
+    expect(notices.ready()).toBeLessThan(5);
+    worker.release();
+    await eventually(() => database.count("everbeat.ended"), { until: (n) => n === 2_204, within: 20_000 });
+    expect(notices.ready()).toBeLessThan(50);
+  });
+});
+
+async function countNotices({ url }: CrashDatabase): Promise<{ ready(): number }> {
+  const client = new pg.Client(url);
+  await client.connect();
+  onTestFinished(() => client.end());
+  let ready = 0;
+  client.on("notification", ({ payload }) => {
+    if (payload?.startsWith("ready ")) ready++;
+  });
+  await client.query("listen everbeat");
+  return { ready: () => ready };
+}

@@ -1,0 +1,75 @@
+/** A database for crash tests: tables in which handlers leave traces, and the questions that every such test asks at its end. */
+import pg from "pg";
+import { expect, onTestFinished } from "vitest";
+import type { OpenOptions } from "../../src/config/open-options.ts";
+import { Everbeat } from "../../src/everbeat.ts";
+import { createTestDatabase, type TestDatabase } from "./database.ts";
+
+export interface CrashDatabase extends TestDatabase {
+  readonly everbeat: Everbeat;
+  count(from: string): Promise<number>;
+  /** Every task is in exactly one place, every claim on record exactly once, and nobody waited in a circle. */
+  expectSound(): Promise<void>;
+}
+
+/** Open for the test itself, which enqueues and gives orders but does not work; all gone when the test is over. */
+export async function openCrashDatabase(options: OpenOptions = {}, serverUrl?: string): Promise<CrashDatabase> {
+  const database = await createTestDatabase(serverUrl);
+  const everbeat = await Everbeat.open({ database: database.url, log: "silent", ...options });
+  onTestFinished(async () => {
+    await everbeat.close({ now: true });
+    await database.drop();
+  });
+  await database.query(`
+    create table effect (task_id uuid not null, claim_id bigint not null, kind text not null, at timestamptz not null default clock_timestamp());
+    create table span (task_id uuid not null, claim_id bigint not null, started_at timestamptz not null default clock_timestamp(), ended_at timestamptz)`);
+  const count = async (from: string) => {
+    const [row] = await database.query<{ count: number }>(`select count(*)::int as count from ${from}`);
+    return row?.count ?? 0;
+  };
+  return { ...database, everbeat, count, expectSound: () => expectSound(database) };
+}
+
+/** Another client of the same database, by this address. */
+export async function openThrough(url: string, options: OpenOptions = {}): Promise<Everbeat> {
+  const everbeat = await Everbeat.open({ database: url, log: "silent", ...options });
+  onTestFinished(() => everbeat.close({ now: true }));
+  return everbeat;
+}
+
+/** Runs the statement in a transaction of its own and keeps its locks until they are released. */
+export async function holding(url: string, statement: string): Promise<{ release(): Promise<void> }> {
+  const client = new pg.Client(url);
+  client.on("error", () => {});
+  await client.connect();
+  onTestFinished(() => client.end().catch(() => {}));
+  await client.query("begin");
+  await client.query(statement);
+  return {
+    async release() {
+      await client.query("commit");
+    },
+  };
+}
+
+async function expectSound({ query }: TestDatabase): Promise<void> {
+  const misplaced = await query(`
+    select t.id, array_agg(p.place) as places from everbeat.task t
+    left join (select task_id, 'ready' as place from everbeat.ready union all select task_id, 'parked' from everbeat.parked
+               union all select task_id, state from everbeat.running union all select task_id, state from everbeat.ended) p on p.task_id = t.id
+    group by t.id having count(p.place) <> 1`);
+  expect(misplaced).toEqual([]);
+  const homeless = await query(`
+    select task_id from (select task_id from everbeat.ready union all select task_id from everbeat.parked
+      union all select task_id from everbeat.running union all select task_id from everbeat.ended) p
+    where not exists (select from everbeat.task t where t.id = p.task_id)`);
+  expect(homeless).toEqual([]);
+  const claimedTwice = await query(
+    "select claim_id, count(*) from everbeat.attempts group by claim_id having count(*) <> 1",
+  );
+  expect(claimedTwice).toEqual([]);
+  const [{ deadlocks } = { deadlocks: -1 }] = await query<{ deadlocks: number }>(
+    "select deadlocks::int from pg_stat_database where datname = current_database()",
+  );
+  expect(deadlocks).toBe(0);
+}

@@ -1,0 +1,146 @@
+/**
+ * A proxy before PostgreSQL that breaks a connection exactly between what the server has done and the reply to it.
+ * It understands just enough of the protocol for that: where messages begin, the text of a statement, and the end of a reply.
+ */
+import { connect, createServer, type Socket } from "node:net";
+import { onTestFinished } from "vitest";
+
+export interface CuttingProxy {
+  /** The same database, by way of the proxy. */
+  readonly url: string;
+  /** The next statement whose text holds this is carried out, and its connection breaks before the reply. Resolves when that has happened. */
+  cutReplyTo(text: string): Promise<void>;
+  /** The next statement whose text holds this reaches the server, and its connection breaks at once; the server does not notice before it is done. */
+  cutWhileServed(text: string): Promise<void>;
+  /** The connection of the next statement whose text holds this breaks before the statement reaches the server. */
+  cutBefore(text: string): Promise<void>;
+  /** The next so many connections are ended in the moment in which they are ready, as pg_terminate_backend can do it. */
+  endWhenReady(connections: number): void;
+  /** How many of those are still to come. */
+  readonly toBeEnded: number;
+}
+
+interface Cut {
+  readonly text: string;
+  readonly when: "asked" | "served" | "replied";
+  readonly done: () => void;
+}
+
+export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
+  const target = new URL(url);
+  const cuts: Cut[] = [];
+  const sockets = new Set<Socket>();
+  let toBeEnded = 0;
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname);
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => sockets.delete(socket));
+    }
+    if (toBeEnded > 0) {
+      toBeEnded--;
+      endAsSoonAsReady(client, upstream);
+    } else carry(client, upstream, cuts);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const address = new URL(url);
+  address.hostname = "127.0.0.1";
+  address.port = String((server.address() as { port: number }).port);
+  const cut = (text: string, when: Cut["when"]) =>
+    new Promise<void>((resolve) => cuts.push({ text, when, done: resolve }));
+  return {
+    url: address.href,
+    cutReplyTo: (text) => cut(text, "replied"),
+    cutWhileServed: (text) => cut(text, "served"),
+    cutBefore: (text) => cut(text, "asked"),
+    endWhenReady(connections) {
+      toBeEnded = connections;
+    },
+    get toBeEnded() {
+      return toBeEnded;
+    },
+  };
+}
+
+/** Being ready and being ended arrive together, in one piece. */
+function endAsSoonAsReady(client: Socket, upstream: Socket): void {
+  client.pipe(upstream);
+  let replied: Buffer = Buffer.alloc(0);
+  upstream.on("data", (chunk) => {
+    let isReady = false;
+    replied = eachMessage(Buffer.concat([replied, chunk]), (type) => {
+      isReady ||= type === "Z";
+    });
+    if (!isReady) return void client.write(chunk);
+    client.end(Buffer.concat([chunk, TERMINATED]));
+    upstream.destroy();
+  });
+  client.on("close", () => upstream.destroy());
+}
+
+const TERMINATED = (() => {
+  const fields = Buffer.from("SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0");
+  const head = Buffer.alloc(5);
+  head.write("E");
+  head.writeInt32BE(4 + fields.length, 1);
+  return Buffer.concat([head, fields]);
+})();
+
+function carry(client: Socket, upstream: Socket, cuts: Cut[]): void {
+  let cutting: Cut | undefined;
+  let isAsked = false;
+  let isStartupOver = false;
+  let asked: Buffer = Buffer.alloc(0);
+  let replied: Buffer = Buffer.alloc(0);
+
+  client.on("data", (chunk) => {
+    asked = Buffer.concat([asked, chunk]);
+    // The first message has no type.
+    if (!isStartupOver) {
+      if (asked.length < 4 || asked.length < asked.readInt32BE(0)) return void upstream.write(chunk);
+      asked = asked.subarray(asked.readInt32BE(0));
+      isStartupOver = true;
+    }
+    asked = eachMessage(asked, (type, body) => {
+      // Sync: the whole of the request is on its way.
+      if (cutting && type === "S") isAsked = true;
+      if (cutting || (type !== "P" && type !== "Q")) return;
+      const found = cuts.findIndex(({ text }) => body.includes(text));
+      if (found >= 0) [cutting] = cuts.splice(found, 1);
+    });
+    if (cutting?.when !== "asked") upstream.write(chunk);
+    if (!cutting || cutting.when === "replied" || (cutting.when === "served" && !isAsked)) return;
+    client.destroy();
+    cutting.done();
+  });
+  upstream.on("data", (chunk) => {
+    if (!cutting) return void client.write(chunk);
+    replied = eachMessage(Buffer.concat([replied, chunk]), (type) => {
+      // ReadyForQuery: the statement is done, and so is its transaction.
+      if (type !== "Z" || cutting?.when !== "replied") return;
+      client.destroy();
+      upstream.destroy();
+      cutting.done();
+    });
+  });
+  // While a statement of a broken connection is being served, the server must not learn that its client has gone.
+  client.on("close", () => cutting?.when !== "served" && upstream.destroy());
+  upstream.on("close", () => client.destroy());
+}
+
+/** Calls back for each whole message and returns what is left over. */
+function eachMessage(buffer: Buffer, onMessage: (type: string, body: Buffer) => void): Buffer {
+  let rest = buffer;
+  while (rest.length >= 5) {
+    const length = 1 + rest.readInt32BE(1);
+    if (rest.length < length) break;
+    onMessage(String.fromCharCode(rest[0] as number), rest.subarray(5, length));
+    rest = rest.subarray(length);
+  }
+  return rest;
+}

@@ -1,0 +1,40 @@
+/** A PostgreSQL of the test's own, which it may stop and start as it likes; nobody brings it back by himself. */
+import { chmod, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { prepareServer } from "../../src/database/embedded/prepare-server.ts";
+import { runProgram } from "../../src/database/embedded/run-program.ts";
+import { readPassword, SERVER_ROLE } from "../../src/database/embedded/server-files.ts";
+import { choosePort } from "../../src/database/embedded/server-port.ts";
+
+export interface OwnServer {
+  readonly url: string;
+  start(): Promise<void>;
+  /** fast: sessions are ended in good order. immediate: as in a crash, with recovery at the next start. */
+  stop(mode: "fast" | "immediate"): Promise<void>;
+}
+
+export async function startOwnServer(): Promise<OwnServer> {
+  const root = await mkdtemp(join(tmpdir(), "everbeat-crash-"));
+  onTestFinished(() => rm(root, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
+  // As root, the server runs as another user, who has to get there.
+  await chmod(root, 0o755);
+  const folder = join(root, "server");
+  await mkdir(folder);
+  const { dataFolder, binaries, account } = await prepareServer({ folder, onProgress: () => {} });
+  const port = await choosePort(dataFolder);
+  const control = async (...args: string[]) => {
+    const { exitCode, output } = await runProgram(binaries.pgCtl, [...args, "-D", dataFolder, "-w"], account);
+    if (exitCode !== 0) throw new Error(`pg_ctl ${args.join(" ")}: ${output}`);
+  };
+  const server: OwnServer = {
+    url: `postgres://${SERVER_ROLE}:${await readPassword(dataFolder)}@127.0.0.1:${port}/postgres`,
+    start: () => control("start", "-l", join(dataFolder, "log"), "-o", `-p ${port}`),
+    stop: (mode) => control("stop", "-m", mode),
+  };
+  await server.start();
+  // Before the folder goes: what is registered last is done first.
+  onTestFinished(() => server.stop("immediate").catch(() => {}));
+  return server;
+}
