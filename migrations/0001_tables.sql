@@ -83,7 +83,8 @@ create table running (
   limited             boolean not null default false,
   exclusive_key       text,
   cancel_requested_at timestamptz,
-  cancel_force_at     timestamptz
+  cancel_force_at     timestamptz,
+  cancel_reason       text
 );
 create index running_replica on running (replica_id);
 create index running_exclusive on running (exclusive_key) where exclusive_key is not null;

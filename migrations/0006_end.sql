@@ -16,26 +16,22 @@ begin
     select task_id, p_state, attempt - 1, failures, crashes, now(), p_error
     from (select * from gone union all select * from unparked) g
     returning ended.task_id;
-  perform tell_waiters();
+  perform tell_waiters(p_tasks);
 end $$;
 
--- Wakes those who wait for a task that has ended. The board is nearly always empty, so this nearly always is nothing.
-create function tell_waiters() returns void
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = on
+-- Wakes those who wait for one of these tasks. The board is nearly always empty, so this nearly always is nothing.
+create function tell_waiters(p_tasks uuid[]) returns void
+language sql set search_path from current set enable_seqscan = off
 as $$
-begin
-  if exists (select from waiter) then
-    perform notify_all('ended', w.task_id::text)
-    from (select distinct task_id from waiter) w
-    where exists (select from ended e where e.task_id = w.task_id);
-  end if;
-end $$;
+  select notify_all('ended', w.task_id::text) from (select distinct task_id from waiter where task_id = any (p_tasks)) w
+$$;
 
 -- What a task ends with that should have run again, had it not been asked to stop: its attempt's own error is the cause.
-create function cancelled_instead(p_error text) returns text
+create function cancelled_instead(p_error text, p_reason text) returns text
 language sql immutable
 as $$
-  select json_strip_nulls(json_build_object('code', 'TASK_CANCELLED', 'message', 'Cancelled by request.', 'cause', p_error::json))::text
+  select json_strip_nulls(json_build_object(
+    'code', 'TASK_CANCELLED', 'message', coalesce(p_reason, 'Cancelled by request.'), 'cause', p_error::json))::text
 $$;
 
 -- Ends attempts, each only while its claim holds. `p_outcomes` is an array of
@@ -57,7 +53,11 @@ declare
   v_ended  integer;
   v_keys   text[];
   v_queues text[];
+  v_tasks  uuid[];
 begin
+  if exists (select from waiter) then
+    v_tasks := array(select task_id from running where claim_id = any (p_claims));
+  end if;
   with o as materialized (
     select * from json_to_recordset(p_outcomes) as x (
       claim bigint, "to" text, outcome text, "delayMs" bigint, failures smallint, crashes smallint, result text, error text)
@@ -67,7 +67,7 @@ begin
     insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error)
     select g.task_id, case o."to" when 'pending' then 'cancelled' else o."to" end, g.claim_id, g.replica_id, g.attempt,
            coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.claimed_at, g.started_at, now(), o.result::json,
-           case o."to" when 'pending' then cancelled_instead(o.error) else o.error end::json
+           case o."to" when 'pending' then cancelled_instead(o.error, g.cancel_reason) else o.error end::json
     from gone g join o on o.claim = g.claim_id
     where o."to" <> 'pending' or g.cancel_requested_at is not null and o.outcome <> 'taken'
   ), again as (
@@ -90,7 +90,9 @@ begin
             select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q)
   into v_ended, v_keys, v_queues;
 
-  perform tell_waiters();
+  if v_tasks is not null then
+    perform tell_waiters(v_tasks);
+  end if;
   if v_keys is not null and unpark(v_keys) > 0 then
     claim := null; verdict := 'unparked';
     return next;
@@ -118,7 +120,7 @@ as $$
         select from ended e
         where e.task_id = o.task and e.claim_id = o.claim
           and (e.state = o."to" and e.result::text is not distinct from o.result and e.error::text is not distinct from o.error
-               or o."to" = 'pending' and e.state = 'cancelled' and e.error::text = cancelled_instead(o.error)
+               or o."to" = 'pending' and e.state = 'cancelled' and e.error::text = cancelled_instead(o.error, e.error ->> 'message')
                or o.confirm and e.state = 'completed')
       ) or exists (
         select from attempt a

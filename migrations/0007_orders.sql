@@ -31,6 +31,7 @@ begin
   with told as (
     update running
     set cancel_requested_at = coalesce(cancel_requested_at, now()),
+        cancel_reason = coalesce(cancel_reason, p_reason),
         cancel_force_at = coalesce(cancel_force_at, now() + make_interval(secs => p_grace_ms / 1000.0))
     where claim_id = any (v_claims) and state = 'running'
     returning task_id, replica_id

@@ -2,7 +2,7 @@
 import { anything, checkOptions, isDuration } from "./config/checks.ts";
 import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
-import { InvalidOptionsError, Problems } from "./config/problems.ts";
+import { Problems } from "./config/problems.ts";
 import type { Database } from "./database/database.ts";
 import { assertSchemaFits, type MigrationReport, migrate } from "./database/migrate.ts";
 import { Notices } from "./database/notices.ts";
@@ -13,7 +13,7 @@ import { logEvents } from "./log-events.ts";
 import { Enqueuer } from "./queue/enqueue.ts";
 import type { EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";
-import { waitForResult } from "./queue/results.ts";
+import { Results } from "./queue/results.ts";
 import { TaskOrders } from "./queue/task-orders.ts";
 import { listReplicas, type ReplicaRow } from "./sql/replicas.ts";
 import type { Task } from "./task/define-task.ts";
@@ -27,10 +27,15 @@ import { Worker } from "./worker/worker.ts";
 /** A task's id that remembers what the task returns, so that `result` has its type. */
 export type TaskHandle<Output> = TaskId & { readonly __output?: Output };
 
+/** A task that takes nothing can be enqueued with nothing. */
+export type EnqueueArguments<Input> = undefined extends Input
+  ? [input?: Input, options?: EnqueueOptions]
+  : [input: Input, options?: EnqueueOptions];
+
 export interface ManyOptions<Input> {
   /** Options for each input, or the same for all. */
-  options?: Omit<EnqueueOptions, "tx"> | ((input: Input, index: number) => Omit<EnqueueOptions, "tx">);
-  tx?: EnqueueOptions["tx"];
+  options?: Omit<EnqueueOptions, "tx"> | ((input: Input, index: number) => Omit<EnqueueOptions, "tx">) | undefined;
+  tx?: EnqueueOptions["tx"] | undefined;
 }
 
 export class Everbeat implements AsyncDisposable {
@@ -44,6 +49,7 @@ export class Everbeat implements AsyncDisposable {
   readonly #log: Logger;
   readonly #notices: Notices;
   readonly #enqueuer: Enqueuer;
+  readonly #results: Results;
   readonly #workers = new Set<Worker>();
   #closed: Promise<void> | undefined;
 
@@ -60,6 +66,7 @@ export class Everbeat implements AsyncDisposable {
     logEvents(this.#events, this.#log);
     this.#notices = new Notices(database);
     this.#enqueuer = new Enqueuer(database, { inputLimitBytes: settings.maxJsonBytes });
+    this.#results = new Results(database, this.#notices);
     this.tasks = new TaskOrders(database, { cancelGraceMs: settings.cancelGraceMs });
     this.queues = new QueueOrders(database);
   }
@@ -85,21 +92,24 @@ export class Everbeat implements AsyncDisposable {
 
   async enqueue<Input, Output>(
     task: Task<Input, Output>,
-    input: NoInfer<Input>,
-    options?: EnqueueOptions,
+    ...[input, options]: EnqueueArguments<Input>
   ): Promise<TaskHandle<Output>> {
-    return (await this.#enqueuer.enqueue({ task: task, input, options })) as TaskHandle<Output>;
+    return (await this.#enqueuer.enqueue({ task, input, options })) as TaskHandle<Output>;
   }
 
   /** All or nothing. The ids come back in the order of the inputs. */
   async enqueueMany<Input, Output>(
     task: Task<Input, Output>,
     inputs: readonly NoInfer<Input>[],
-    { options, tx }: ManyOptions<Input> = {},
+    how: ManyOptions<Input> = {},
   ): Promise<TaskHandle<Output>[]> {
-    if (!Array.isArray(inputs)) throw new InvalidOptionsError("enqueueMany", ["inputs must be a list"]);
-    const requests = inputs.map((input: Input, index) => ({
-      task: task,
+    const problems = new Problems();
+    if (!Array.isArray(inputs)) problems.add("inputs", "must be a list");
+    checkOptions(how, { options: anything, tx: anything }, { path: "", problems });
+    problems.throwIfAny("enqueueMany");
+    const { options, tx } = how;
+    const requests = inputs.map((input, index) => ({
+      task,
       input,
       options: typeof options === "function" ? options(input, index) : options,
     }));
@@ -117,7 +127,7 @@ export class Everbeat implements AsyncDisposable {
     if (!isUuid(id)) problems.add("id", "must be a task's id");
     problems.throwIfAny("The wait for a result");
     const wait = { timeoutMs: timeout ?? 60_000, signal: options?.signal };
-    return (await waitForResult({ database: this.database, notices: this.#notices }, id as TaskId, wait)) as Output;
+    return (await this.#results.wait(id as TaskId, wait)) as Output;
   }
 
   /** Starts a worker in this process and returns it, running. */
@@ -162,7 +172,7 @@ export class Everbeat implements AsyncDisposable {
 
   async #closeOnce(options: { now?: boolean }): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)));
-    await this.#enqueuer.idle();
+    await Promise.all([this.#enqueuer.idle(), this.#results.idle()]);
     await this.#notices.stop();
     await this.database.close();
   }

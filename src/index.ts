@@ -3,6 +3,7 @@ export type { Duration } from "./config/duration.ts";
 export type { DatabaseOption, OpenOptions } from "./config/open-options.ts";
 export { InvalidOptionsError } from "./config/problems.ts";
 export {
+  ClosedError,
   DatabaseUnavailableError,
   MigrationChangedError,
   SchemaTooNewError,
@@ -11,7 +12,7 @@ export {
 } from "./database/errors.ts";
 export { EverbeatError } from "./errors.ts";
 export type { EventName, EverbeatEvents, TaskRef } from "./events.ts";
-export { Everbeat, type ManyOptions, type TaskHandle } from "./everbeat.ts";
+export { type EnqueueArguments, Everbeat, type ManyOptions, type TaskHandle } from "./everbeat.ts";
 export type { Logger, LogLevel } from "./log.ts";
 export type { EnqueueOptions } from "./queue/enqueue-options.ts";
 export type { QueueOptions } from "./queue/queue-orders.ts";

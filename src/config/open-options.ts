@@ -9,23 +9,23 @@ export type DatabaseOption = string | { urls: readonly string[]; role?: "primary
 
 export interface OpenOptions {
   /** A URL (several hosts are fine), a list of URLs of which the primary is used, or a `pg` Pool of yours. Default: DATABASE_URL, else an embedded PostgreSQL. */
-  database?: DatabaseOption;
+  database?: DatabaseOption | undefined;
   /** The schema that holds everything (default "everbeat"). */
-  schema?: string;
+  schema?: string | undefined;
   /** Bring the schema up to date on opening (default true). Without it, an outdated schema is refused. */
-  migrate?: boolean;
+  migrate?: boolean | undefined;
   /** Connections in the pool (default 10). */
-  poolSize?: number;
+  poolSize?: number | undefined;
   /** The folder of the embedded PostgreSQL (default ".everbeat" in the current folder, or EVERBEAT_FOLDER). */
-  folder?: string;
+  folder?: string | undefined;
   /** The largest input, metadata or result, in bytes as JSON (default 1 MiB). */
-  maxJsonBytes?: number;
+  maxJsonBytes?: number | undefined;
   /** How long a cancelled task may take to stop before it is ended for it (default 10 s). */
-  cancelGrace?: Duration;
+  cancelGrace?: Duration | undefined;
   /** Where logs go: a logger such as pino, or a level for JSON lines on standard error (default "info"). */
-  log?: Logger | LogLevel;
+  log?: Logger | LogLevel | undefined;
   /** Told about long steps, such as the first start of the embedded server. */
-  onProgress?: (message: string) => void;
+  onProgress?: ((message: string) => void) | undefined;
 }
 
 export interface OpenSettings {

@@ -1,6 +1,7 @@
 /** The database as the rest of Everbeat sees it: statements in, rows out, and a schema that qualifies every name. */
 import pg from "pg";
 import type { Connections } from "./connections.ts";
+import { ClosedError } from "./errors.ts";
 import { quoteIdentifier } from "./identifiers.ts";
 import { isTransient } from "./transient.ts";
 
@@ -20,13 +21,26 @@ export interface Database extends Store {
 
 export function createDatabase(connections: Connections, schemaName: string): Database {
   const schema = quoteIdentifier(schemaName);
+  let isClosed = false;
+  const refuseIfClosed = () => {
+    if (isClosed) throw new ClosedError();
+  };
   return {
     schema,
     schemaName,
-    query: (text, values) => withClient(connections, (client) => runOn(client, text, values)),
-    transaction: (work) => withClient(connections, (client) => runTransaction(client, schema, work)),
+    async query(text, values) {
+      refuseIfClosed();
+      return withClient(connections, (client) => runOn(client, text, values));
+    },
+    async transaction(work) {
+      refuseIfClosed();
+      return withClient(connections, (client) => runTransaction(client, schema, work));
+    },
     dedicated: () => connections.dedicated(),
-    close: () => connections.close(),
+    close() {
+      isClosed = true;
+      return connections.close();
+    },
   };
 }
 

@@ -1,6 +1,13 @@
 /** What can be wrong with the database, as the caller is told it. */
 import { EverbeatError } from "../errors.ts";
 
+export class ClosedError extends EverbeatError {
+  readonly code = "CLOSED";
+  constructor() {
+    super("This Everbeat has been closed. Open another one, or close this one later.");
+  }
+}
+
 export class DatabaseUnavailableError extends EverbeatError {
   readonly code = "DATABASE_UNAVAILABLE";
   constructor(attempts: readonly string[], options?: { cause?: unknown }) {

@@ -1,8 +1,17 @@
 /** A transaction of the caller's own, of whatever library, as a store. */
+import { InvalidOptionsError } from "../config/problems.ts";
 import type { Transaction } from "../task/context.ts";
 import type { Store } from "./database.ts";
 
+/** Each query of a pool may run on another connection: what looks like a transaction would be none. */
+export function isPool(tx: unknown): boolean {
+  const candidate = tx as { connect?: unknown; totalCount?: unknown } | null;
+  return typeof candidate?.connect === "function" && typeof candidate.totalCount === "number";
+}
+
 export function storeInTransaction(tx: Transaction, schema: string): Store {
+  if (isPool(tx))
+    throw new InvalidOptionsError("tx", ["is a pool, not a transaction; pass the client that has begun it"]);
   return {
     schema,
     async query<Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> {

@@ -24,35 +24,35 @@ import { TASK_STATES, type TaskState } from "../task/states.ts";
 
 export interface EnqueueOptions {
   /** The task's id (a UUID). The same id twice is the same task: pass your own to make a call repeatable. */
-  id?: string;
-  queue?: string;
+  id?: string | undefined;
+  queue?: string | undefined;
   /** -100 (first) to 100 (last). */
-  priority?: number;
-  delay?: Duration;
-  runAt?: Date | string;
+  priority?: number | undefined;
+  delay?: Duration | undefined;
+  runAt?: Date | string | undefined;
   /** A task that has not started by then never will. */
-  expiresAt?: Date | string;
-  expiresIn?: Duration;
+  expiresAt?: Date | string | undefined;
+  expiresIn?: Duration | undefined;
   /** At most one task of this name with this key. */
-  uniqueKey?: string;
+  uniqueKey?: string | undefined;
   /** What happens if there is one: it is kept and returned (default), replaced while it is pending, or the call is refused. */
-  onDuplicate?: "keep" | "replace" | "refuse";
+  onDuplicate?: "keep" | "replace" | "refuse" | undefined;
   /** The states in which a task with this key counts (default: pending, claimed, running). */
-  uniqueOver?: TaskState[];
+  uniqueOver?: TaskState[] | undefined;
   /** How long after it was enqueued a task with this key counts (default: as long as its state does). */
-  uniqueFor?: Duration;
+  uniqueFor?: Duration | undefined;
   /** Waits until no task with this unique key has been enqueued for this long, and runs the last one. */
-  debounce?: Duration;
+  debounce?: Duration | undefined;
   /** Never two at once with the same key, in any queue, on any machine. */
-  exclusiveKey?: string;
+  exclusiveKey?: string | undefined;
   /** How many at once with the same exclusive key (default 1). */
-  exclusiveLimit?: number;
+  exclusiveLimit?: number | undefined;
   /** A budget of `limit` starts for tasks with this key, in any queue, earned back evenly over `per`. */
   rateLimit?: { key: string; limit: number; per: Duration };
   /** Kept with the task and shown; not seen by the handler's schema. */
-  metadata?: unknown;
+  metadata?: unknown | undefined;
   /** Enqueue inside this transaction of yours: the task exists if and only if it commits. */
-  tx?: Transaction;
+  tx?: Transaction | undefined;
 }
 
 const YEAR_MS = 365 * 86_400_000;

@@ -8,7 +8,7 @@ import { isName } from "../task/settings.ts";
 
 export interface QueueOptions {
   /** How many tasks of this queue run at once in the whole cluster; null for any number. */
-  concurrency?: number | null;
+  concurrency?: number | null | undefined;
   /** A budget of `limit` starts, earned back evenly over `per`; null for any number. */
   rate?: { limit: number; per: Duration } | null;
 }

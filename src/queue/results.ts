@@ -1,70 +1,120 @@
-/** Waiting for a task to end: told by the database where it can tell, looking by itself where it cannot. */
+/**
+ * Waiting for tasks to end: told by the database where it can tell, looking by itself where it cannot. However many wait,
+ * they share their statements and one connection at a time, so that waiting never starves the work that is waited for.
+ */
 import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import { isTransient } from "../database/transient.ts";
-import { addWaiter, readEnding, removeWaiter, type TaskEnding } from "../sql/waiters.ts";
+import { addWaiters, readEndings, removeWaiters, type TaskEnding } from "../sql/waiters.ts";
 import { ResultTimeoutError, TaskEndedError, TaskNotFoundError } from "../task/errors.ts";
 import type { TaskId } from "../task/ids.ts";
 import { isEnded } from "../task/states.ts";
+import { Batcher } from "./batcher.ts";
 
+/** A task that ends in the very moment in which one begins to wait may not tell: the first looks follow quickly. */
+const FIRST_LOOK_MS = 10;
 const LOOK_EVERY_MS = 1_000;
 const LOOK_EVERY_WITHOUT_NOTICES_MS = 100;
+const BATCH = 1_000;
 
-/** The result of a completed task. Throws what became of it otherwise. */
-export async function waitForResult(
-  parts: { database: Database; notices: Notices },
-  id: TaskId,
-  options: { timeoutMs: number; signal?: AbortSignal | undefined },
-): Promise<unknown> {
-  const first = await look(parts.database, id);
-  if (!first) throw new TaskNotFoundError(id);
-  if (isEnded(first.state)) return resultOf(first);
+export class Results {
+  readonly #notices: Notices;
+  readonly #looks: Batcher<TaskId, TaskEnding | undefined>;
+  readonly #arrivals: Batcher<TaskId, void>;
+  readonly #departures: Batcher<TaskId, void>;
+  readonly #bells = new Map<TaskId, Set<() => void>>();
+  #isSubscribed = false;
 
-  await parts.notices.start();
-  const bell = wakeUp();
-  const unsubscribe = [
-    parts.notices.on("ended", (endedId) => endedId === id && bell.ring()),
-    parts.notices.onReconnect(bell.ring),
-  ];
-  const waiterId = await addWaiter(parts.database, id);
-  try {
-    return await untilEnded(parts, id, { ...options, bell });
-  } finally {
-    for (const stop of unsubscribe) stop();
-    // Left behind, it costs one notification more; upkeep removes it in the end.
-    await removeWaiter(parts.database, waiterId).catch(() => {});
+  constructor(database: Database, notices: Notices) {
+    this.#notices = notices;
+    const shared = { maxItems: BATCH, maxUnderWay: 1 };
+    this.#looks = new Batcher({ ...shared, run: (ids) => look(database, ids) });
+    this.#arrivals = new Batcher({ ...shared, run: async (ids) => nothingFor(ids, await addWaiters(database, ids)) });
+    this.#departures = new Batcher({
+      ...shared,
+      run: async (ids) => nothingFor(ids, await removeWaiters(database, ids)),
+    });
+  }
+
+  /** The result of a completed task. Throws what became of it otherwise. */
+  async wait(id: TaskId, options: { timeoutMs: number; signal?: AbortSignal | undefined }): Promise<unknown> {
+    const first = await this.#looks.add(id);
+    if (!first) throw new TaskNotFoundError(id);
+    if (isEnded(first.state)) return resultOf(first);
+    await this.#subscribe();
+    const bell = wakeUp();
+    const unhang = this.#hang(id, bell.ring);
+    await this.#arrivals.add(id);
+    try {
+      return await this.#untilEnded(id, bell, options);
+    } finally {
+      unhang();
+      // Left behind, it costs one notification more; upkeep removes it in the end.
+      void this.#departures.add(id).catch(() => {});
+    }
+  }
+
+  async idle(): Promise<void> {
+    await this.#departures.idle();
+  }
+
+  async #untilEnded(
+    id: TaskId,
+    bell: ReturnType<typeof wakeUp>,
+    options: { timeoutMs: number; signal?: AbortSignal | undefined },
+  ): Promise<unknown> {
+    const until = performance.now() + options.timeoutMs;
+    for (let pauseMs = FIRST_LOOK_MS; ; pauseMs *= 3) {
+      const ending = await this.#looks.add(id);
+      if (!ending) throw new TaskNotFoundError(id);
+      if (isEnded(ending.state)) return resultOf(ending);
+      options.signal?.throwIfAborted();
+      const left = until - performance.now();
+      if (left <= 0) throw new ResultTimeoutError(id, options.timeoutMs, ending.state);
+      const longest = this.#notices.isListening ? LOOK_EVERY_MS : LOOK_EVERY_WITHOUT_NOTICES_MS;
+      await bell.wait(Math.min(left, pauseMs, longest), options.signal);
+    }
+  }
+
+  async #subscribe(): Promise<void> {
+    await this.#notices.start();
+    if (this.#isSubscribed) return;
+    this.#isSubscribed = true;
+    this.#notices.on("ended", (id) => {
+      for (const ring of this.#bells.get(id as TaskId) ?? []) ring();
+    });
+    this.#notices.onReconnect(() => {
+      for (const bells of this.#bells.values()) for (const ring of bells) ring();
+    });
+  }
+
+  #hang(id: TaskId, ring: () => void): () => void {
+    const bells = this.#bells.get(id) ?? new Set();
+    this.#bells.set(id, bells);
+    bells.add(ring);
+    return () => {
+      bells.delete(ring);
+      if (bells.size === 0) this.#bells.delete(id);
+    };
   }
 }
 
-async function untilEnded(
-  parts: { database: Database; notices: Notices },
-  id: TaskId,
-  options: { timeoutMs: number; signal?: AbortSignal | undefined; bell: ReturnType<typeof wakeUp> },
-): Promise<unknown> {
-  const until = performance.now() + options.timeoutMs;
-  for (;;) {
-    const ending = await look(parts.database, id);
-    if (!ending) throw new TaskNotFoundError(id);
-    if (isEnded(ending.state)) return resultOf(ending);
-    options.signal?.throwIfAborted();
-    const left = until - performance.now();
-    if (left <= 0) throw new ResultTimeoutError(id, options.timeoutMs, ending.state);
-    const pause = parts.notices.isListening ? LOOK_EVERY_MS : LOOK_EVERY_WITHOUT_NOTICES_MS;
-    await options.bell.wait(Math.min(left, pause), options.signal);
-  }
-}
-
-/** A look that fails because the database is away for a moment says nothing about the task. */
-async function look(database: Database, id: TaskId): Promise<TaskEnding | undefined> {
+/** A look that fails because the database is away for a moment says nothing about the tasks. */
+async function look(database: Database, ids: readonly TaskId[]): Promise<(TaskEnding | undefined)[]> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await readEnding(database, id);
+      const endings = new Map((await readEndings(database, ids)).map((ending) => [ending.id, ending]));
+      return ids.map((id) => endings.get(id));
     } catch (error) {
       if (!isTransient(error) || attempt >= 20) throw error;
       await delay(50 * attempt);
     }
   }
+}
+
+function nothingFor(ids: readonly TaskId[], _done: void): void[] {
+  return ids.map(() => undefined);
 }
 
 function resultOf(ending: TaskEnding): unknown {

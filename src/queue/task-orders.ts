@@ -1,7 +1,7 @@
 /** Looking tasks up and ordering something done to them: what people and their tools do. */
 import { checkOptions, isDuration, isInstant, isInteger, isOneOf, isText } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
-import { InvalidOptionsError, Problems } from "../config/problems.ts";
+import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
 import { type CancelOutcome, cancelTasks, type Ordered, type RetryOutcome, retryTasks } from "../sql/orders.ts";
 import {
@@ -19,13 +19,13 @@ import { isName } from "../task/settings.ts";
 import { TASK_STATES, type TaskState } from "../task/states.ts";
 
 export interface TaskQuery {
-  state?: TaskState;
-  name?: string;
-  queue?: string;
-  replicaId?: string;
-  errorCode?: string;
-  createdAfter?: Date | string;
-  createdBefore?: Date | string;
+  state?: TaskState | undefined;
+  name?: string | undefined;
+  queue?: string | undefined;
+  replicaId?: string | undefined;
+  errorCode?: string | undefined;
+  createdAfter?: Date | string | undefined;
+  createdBefore?: Date | string | undefined;
 }
 
 export interface TaskPage {
@@ -66,7 +66,7 @@ export class TaskOrders {
   }
 
   async show(id: string): Promise<TaskDetails> {
-    const task = await showTask(this.#database, toTaskId(id));
+    const task = await showTask(this.#database, toTaskIds([id])[0] as TaskId);
     if (!task) throw new TaskNotFoundError(id);
     return task;
   }
@@ -115,14 +115,17 @@ export class TaskOrders {
   }
 
   async *#idsOf(which: string | readonly string[] | TaskQuery, states: readonly TaskState[]): AsyncGenerator<TaskId[]> {
-    if (typeof which === "string") return yield [toTaskId(which)];
-    if (isList(which)) {
-      const ids = which.map(toTaskId);
+    if (typeof which === "string" || isList(which)) {
+      const ids = toTaskIds(typeof which === "string" ? [which] : which);
       for (let from = 0; from < ids.length; from += ORDER_BATCH) yield ids.slice(from, from + ORDER_BATCH);
       return;
     }
     const problems = new Problems();
     const filter: TaskFilter = checkOptions(which, QUERY_SHAPE, { path: "", problems });
+    // A filter whose every value happens to be undefined must not mean everything there is.
+    if (Object.values(filter).every((value) => value === undefined)) {
+      problems.add("", "it is not said which tasks: give ids, or a filter such as { state, name, queue }");
+    }
     problems.throwIfAny("The choice of tasks");
     for (const state of filter.state ? [filter.state] : states) {
       let before: TaskId | undefined;
@@ -141,7 +144,9 @@ function isList(which: readonly string[] | TaskQuery): which is readonly string[
   return Array.isArray(which);
 }
 
-function toTaskId(id: string): TaskId {
-  if (!isUuid(id)) throw new InvalidOptionsError(`Task id ${JSON.stringify(id)}`, ["a task's id is a UUID"]);
-  return id.toLowerCase() as TaskId;
+function toTaskIds(given: readonly string[]): TaskId[] {
+  const problems = new Problems();
+  for (const id of given) if (!isUuid(id)) problems.add(JSON.stringify(id), "a task's id is a UUID");
+  problems.throwIfAny("The task's id");
+  return given.map((id) => id.toLowerCase() as TaskId);
 }

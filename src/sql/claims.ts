@@ -88,10 +88,10 @@ export async function releaseClaims(store: Store, claims: readonly ClaimId[]): P
 export async function readOwnClaims(
   store: Store,
   replicaId: ReplicaId,
-): Promise<{ claimId: ClaimId; isCancelled: boolean }[]> {
+): Promise<{ claimId: ClaimId; isCancelled: boolean; reason: string | null }[]> {
   return store.query(
     `with seen as (update ${store.schema}.replica set seen_at = now() where id = $1)
-     select claim_id as "claimId", cancel_requested_at is not null as "isCancelled" from ${store.schema}.running where replica_id = $1`,
+     select claim_id as "claimId", cancel_requested_at is not null as "isCancelled", cancel_reason as reason from ${store.schema}.running where replica_id = $1`,
     [replicaId],
   );
 }

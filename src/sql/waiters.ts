@@ -11,23 +11,24 @@ export interface TaskEnding {
   readonly error: ErrorRecord | null;
 }
 
-/** Asks to be notified when this task ends. */
-export async function addWaiter(store: Store, id: TaskId): Promise<string> {
-  const [row] = await store.query<{ id: string }>(
-    `insert into ${store.schema}.waiter (task_id) values ($1) returning id`,
-    [id],
-  );
-  return row?.id ?? "";
+/** Asks to be notified when these tasks end. */
+export async function addWaiters(store: Store, ids: readonly TaskId[]): Promise<void> {
+  await store.query(`insert into ${store.schema}.waiter (task_id) select unnest($1::uuid[])`, [ids]);
 }
 
-export async function removeWaiter(store: Store, waiterId: string): Promise<void> {
-  await store.query(`delete from ${store.schema}.waiter where id = $1`, [waiterId]);
+/** One waiter less for each of these tasks; others may wait for the same. */
+export async function removeWaiters(store: Store, ids: readonly TaskId[]): Promise<void> {
+  await store.query(
+    `delete from ${store.schema}.waiter where id in (
+       select min(id) from ${store.schema}.waiter where task_id = any ($1::uuid[]) group by task_id)`,
+    [ids],
+  );
 }
 
-export async function readEnding(store: Store, id: TaskId): Promise<TaskEnding | undefined> {
-  const [row] = await store.query<TaskEnding>(
-    `select id::text, state, result, error from ${store.schema}.tasks where id = $1`,
-    [id],
+/** How these tasks are; those that do not exist are left out. */
+export async function readEndings(store: Store, ids: readonly TaskId[]): Promise<TaskEnding[]> {
+  return store.query<TaskEnding>(
+    `select id::text, state, result, error from ${store.schema}.tasks where id = any ($1::uuid[])`,
+    [ids],
   );
-  return row;
 }

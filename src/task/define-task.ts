@@ -7,31 +7,31 @@ import { checkSettings, type TaskSettings } from "./settings.ts";
 
 export interface RetryOptions {
   /** How many attempts in all; 1 (the default) never retries. */
-  attempts?: number;
+  attempts?: number | undefined;
   /** "exponential" (the default), "fixed", or the delays one by one; the last one repeats. */
-  backoff?: "exponential" | "fixed" | Duration[];
+  backoff?: "exponential" | "fixed" | Duration[] | undefined;
   /** The first delay (default 1 s). */
-  delay?: Duration;
+  delay?: Duration | undefined;
   /** No delay is longer (default 1 h). */
-  maxDelay?: Duration;
+  maxDelay?: Duration | undefined;
   /** The random share of each delay, 0 to 1 (default 0.2). */
-  jitter?: number;
+  jitter?: number | undefined;
   /** Errors not worth retrying: error codes or names, or a function that says so. */
-  unless?: readonly string[] | ((error: unknown) => boolean);
+  unless?: readonly string[] | ((error: unknown) => boolean) | undefined;
 }
 
 export interface TaskOptions {
   name: string;
-  queue?: string;
+  queue?: string | undefined;
   /** -100 (first) to 100 (last); 0 unless given. */
-  priority?: number;
-  retry?: RetryOptions;
+  priority?: number | undefined;
+  retry?: RetryOptions | undefined;
   /** A running attempt is aborted after this long. */
-  timeout?: Duration;
+  timeout?: Duration | undefined;
   /** What becomes of the task when its worker dies while running it. "fail" is the default: code that ran may have had effects. */
-  onCrash?: "fail" | "retry" | "requeue";
+  onCrash?: "fail" | "retry" | "requeue" | undefined;
   /** Whether the handler goes on while its worker cannot reach the database. */
-  whenCutOff?: "abort" | "continue";
+  whenCutOff?: "abort" | "continue" | undefined;
 }
 
 export interface BatchItem<Input> {

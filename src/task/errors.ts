@@ -23,7 +23,7 @@ export class TaskCancelledError extends EverbeatError {
   readonly code = "TASK_CANCELLED";
   constructor(
     readonly taskId: TaskId,
-    reason?: string,
+    readonly reason?: string,
   ) {
     super(`Task ${taskId} was cancelled${reason ? `: ${reason}` : ""}.`);
   }
@@ -104,7 +104,7 @@ export class TaskEndedError extends EverbeatError {
     readonly state: Exclude<EndedState, "completed">,
     readonly error: ErrorRecord,
   ) {
-    super(`Task ${taskId} ${state === "failed" ? "failed" : `was ${state}`}: ${error.message}`);
+    super(`Task ${taskId} ${state === "cancelled" ? "was cancelled" : state}: ${error.message}`);
     this.code = error.code;
   }
 }

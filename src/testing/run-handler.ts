@@ -82,7 +82,8 @@ function toRun<Output>(
   };
   switch (ending?.kind) {
     case "returned":
-      return { outcome: "returned", result: JSON.parse(ending.resultJson) as Output, ...record };
+      // What was completed in the handler's own transaction is on record, whatever it returns after that.
+      return { outcome: "returned", result: resultOf<Output>(claim.completions[0], ending.resultJson), ...record };
     case "snoozed":
       return { outcome: "snoozed", delayMs: ending.delayMs, ...record };
     case "threw":
@@ -101,4 +102,8 @@ function willRunAgain({ claimed, claim, signal, task }: FakeExecution, ending: E
     completedInTransaction: claim.completedInTransaction,
   };
   return outcomeOf(attempt, task.settings, 0)?.to === "pending";
+}
+
+function resultOf<Output>(completion: RecordedCompletion<unknown> | undefined, resultJson: string): Output {
+  return JSON.parse(completion ? JSON.stringify(completion.result ?? null) : resultJson) as Output;
 }

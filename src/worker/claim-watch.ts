@@ -33,7 +33,7 @@ export function createClaimWatch(parts: {
         const row = own.get(claimId);
         // Ended in the meantime, by ourselves, or told to stop already.
         if (!hand.running.has(claimId) || execution.signal.aborted) continue;
-        if (row?.isCancelled) execution.abort(new TaskCancelledError(taskId));
+        if (row?.isCancelled) execution.abort(new TaskCancelledError(taskId, row.reason ?? undefined));
         if (row || execution.claim.completedInTransaction) continue;
         execution.abort(new ClaimLostError(claimId, taskId));
         onLost(execution);

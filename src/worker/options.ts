@@ -17,25 +17,25 @@ import { isName } from "../task/settings.ts";
 
 export interface WorkOptions {
   /** How many tasks run at once in this process (default 10). */
-  concurrency?: number;
+  concurrency?: number | undefined;
   /** The queues to work on (default: all), each with a limit of its own in this process if need be. */
-  queues?: readonly string[] | Record<string, { concurrency?: number }>;
+  queues?: readonly string[] | Record<string, { concurrency?: number }> | undefined;
   /** How many tasks to claim ahead of free slots: "auto" (default) goes by how long tasks take. */
-  prefetch?: "auto" | number;
+  prefetch?: "auto" | number | undefined;
   /** How often to look without being told (default 2 s). */
-  pollInterval?: Duration;
+  pollInterval?: Duration | undefined;
   /** On shutdown, how long running tasks may take to end before they are told to stop (default 30 s). */
-  shutdownGrace?: Duration;
+  shutdownGrace?: Duration | undefined;
   /** How long a handler may take to stop once its signal has fired (default 10 s). */
-  abortGrace?: Duration;
+  abortGrace?: Duration | undefined;
   /** How many outcomes may be held while the database is away; no new work is started beyond (default 10 000). */
-  maxHeldOutcomes?: number;
+  maxHeldOutcomes?: number | undefined;
   /** Stop gracefully on SIGTERM and SIGINT (default true). */
-  handleSignals?: boolean;
+  handleSignals?: boolean | undefined;
   /** How long the record of ended tasks is kept (default 7 days), and how many (default: any number). */
   retention?: { maxAge?: Duration; maxCount?: number };
   /** Around every handler, outermost first. */
-  middleware?: readonly Middleware[];
+  middleware?: readonly Middleware[] | undefined;
 }
 
 export interface WorkSettings {

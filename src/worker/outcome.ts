@@ -40,7 +40,12 @@ export function outcomeOf(attempt: EndedAttempt, settings: TaskSettings, random:
   if (ending.kind === "snoozed") return { ...ref, to: "pending", outcome: "snoozed", delayMs: ending.delayMs };
   if (abortReason instanceof ClaimLostError) return undefined;
   if (abortReason instanceof TaskCancelledError) {
-    return { ...ref, to: "cancelled", outcome: "cancelled", error: toErrorRecord(abortReason) };
+    return {
+      ...ref,
+      to: "cancelled",
+      outcome: "cancelled",
+      error: { code: abortReason.code, message: abortReason.reason ?? "Cancelled by request." },
+    };
   }
   if (abortReason instanceof WorkerStoppingError) {
     return { ...ref, to: "pending", outcome: "aborted", error: toErrorRecord(abortReason) };

@@ -134,7 +134,7 @@ describe("a worker that is asked to stop", () => {
     worker.child.kill("SIGTERM");
     const { code, signal, stdout } = await worker.ended;
     expect({ code, signal }).toEqual({ code: 0, signal: null });
-    expect(stdout).toMatch(/worker stopping, 1 tasks? still running/);
+    expect(stdout).toMatch(/worker stopping, tasks still running: 1/);
     expect(await everbeat.tasks.show(id)).toMatchObject({ state: "completed", result: "ended" });
     expect((await everbeat.replicas()).find((row) => row.pid === worker.child.pid)?.status).toBe("offline");
   });

@@ -83,7 +83,7 @@ describe("an idle worker", () => {
     // The server's counts arrive with a delay; and this is the one thing that can only be seen by letting time pass.
     const settled = await eventually(looks, { until: isSettled, every: 1_500, within: 10_000 });
     await new Promise((resume) => setTimeout(resume, 3_000));
-    expect((await looks()) - settled).toBeLessThan(5);
+    expect((await looks()) - settled).toBeLessThan(20);
   });
 });
 

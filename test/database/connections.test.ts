@@ -31,6 +31,22 @@ describe("a pool of the caller's", () => {
   });
 });
 
+test("what has been closed says so at once", async () => {
+  const everbeat = await Everbeat.open({ database: database.url, log: "silent" });
+  await everbeat.close();
+  for (const call of [() => everbeat.enqueue(add, 1), () => everbeat.tasks.counts(), () => everbeat.work([add])]) {
+    await expect(call()).rejects.toMatchObject({ code: "CLOSED" });
+  }
+});
+
+test("a pool is not taken for a transaction", async () => {
+  const pool = new pg.Pool({ connectionString: database.url });
+  await using everbeat = await Everbeat.open({ database: pool, log: "silent" });
+  await expect(everbeat.enqueue(add, 1, { tx: pool })).rejects.toThrow(/is a pool, not a transaction/);
+  await everbeat.close();
+  await pool.end();
+});
+
 describe("a database that cannot be had", () => {
   test("is reported with its address, without its password, and with what to do", async () => {
     const closed = createServer().listen(0, "127.0.0.1");

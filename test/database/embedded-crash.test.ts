@@ -109,7 +109,7 @@ test.concurrent("a hard stop holds against processes that are still joined, unti
   await until("the keeper to leave", async () => (await keepersOf(project.folder)).length === 0);
   await expect(query(joined.url, "select 1")).rejects.toThrow(/ECONNREFUSED/);
 
-  expect(await (await project.client()).join()).toMatchObject({ url: joined.url, adopted: false });
+  expect(await (await project.client()).join()).toMatchObject({ url: joined.url });
 });
 
 test.concurrent("after a reboot, a postmaster.pid with the number of a stranger does not keep the server from starting", async (context) => {
@@ -127,7 +127,7 @@ test.concurrent("after a reboot, a postmaster.pid with the number of a stranger 
   await once(stranger, "spawn");
   const stale = left.replace(/^\d+/, String(stranger.pid));
   await writeFile(join(dataFolder, "postmaster.pid"), stale);
-  expect(await (await project.client()).join()).toMatchObject({ url, adopted: false });
+  expect(await (await project.client()).join()).toMatchObject({ url });
 });
 
 test.concurrent("a postmaster.pid that was cut short does not keep the server from starting", async (context) => {
@@ -138,7 +138,7 @@ test.concurrent("a postmaster.pid that was cut short does not keep the server fr
   await untilStopped(joined);
   await writeFile(join(joined.dataFolder, "postmaster.pid"), "");
   await truncate(join(joined.dataFolder, "postmaster.pid"));
-  expect(await (await project.client()).join()).toMatchObject({ adopted: false });
+  expect(await (await project.client()).join()).toMatchObject({ kind: "joined" });
 });
 
 test.concurrent("a stranger that listens on the port in a left postmaster.pid does not keep the server from starting", async (context) => {

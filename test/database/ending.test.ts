@@ -244,6 +244,15 @@ describe("cancel", () => {
     expect((await claimer.complete(task)).late).toEqual([task.claimId]);
   });
 
+  test.each([[{}], [{ name: undefined }]])(
+    "refuses a filter that says nothing (%#): it would mean everything",
+    async (filter) => {
+      await expect(everbeat.tasks.cancel(filter)).rejects.toThrow(/it is not said which tasks/);
+      await expect(everbeat.tasks.retry(filter)).rejects.toThrow(/it is not said which tasks/);
+      await expect(everbeat.tasks.retry(["x", "y"])).rejects.toThrow(/"x".*"y"/s);
+    },
+  );
+
   test("by filter takes those that fit and no others", async () => {
     const queue = `q-${randomUUID()}`;
     await everbeat.enqueueMany(

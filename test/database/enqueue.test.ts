@@ -104,7 +104,20 @@ describe("enqueue", () => {
   });
 });
 
+test("a task that takes nothing can be enqueued with nothing, and options may be undefined", async () => {
+  const nothing = defineTask({ name: "nothing", run: () => null });
+  const id = await everbeat.enqueue(nothing);
+  expect((await everbeat.tasks.show(id)).input).toBeNull();
+  await everbeat.enqueue(nothing, undefined, { uniqueKey: undefined, delay: undefined });
+});
+
 describe("enqueueMany", () => {
+  test("refuses options that are not where it looks for them", async () => {
+    await expect(everbeat.enqueueMany(plain, [1], { delay: "1h" } as never)).rejects.toThrow(
+      /delay: there is no such option/,
+    );
+  });
+
   test("is all or nothing, and names the input that is wrong", async () => {
     const before = await count();
     const call = everbeat.enqueueMany(strict, [
