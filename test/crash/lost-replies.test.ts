@@ -118,7 +118,9 @@ describe("a statement that the server is still carrying out when its connection 
     const database = await openCrashDatabase();
     await database.everbeat.queues.set("default", { concurrency: 100 });
     const proxy = await startCuttingProxy(database.url);
-    const worker = await startWorker(workerOptions(proxy.url));
+    const worker = await startWorker(workerOptions(proxy.url, { pollInterval: 60_000 }));
+    // Idle, so that its next claim is the one that the task below wakes it for.
+    await eventually(() => database.count("everbeat.bell where armed"), { until: (armed) => armed === 1 });
     // Claims in a queue with a limit wait for its row: so this one is still under way when the worker looks for its own.
     const lock = await holding(database.url, "select from everbeat.queue for update");
     const cut = proxy.cutWhileServed("claim_tasks(");

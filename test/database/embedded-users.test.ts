@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { statSync } from "node:fs";
 import { chmod, chown, lstat, mkdir, readdir, readlink, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -13,8 +14,10 @@ const run = promisify(execFile);
 const NOBODY = 65534;
 const SYSTEM_FOLDER = "/var/lib/everbeat";
 const asRoot = test.skipIf(process.getuid?.() !== 0);
+/** Where the checkout itself is closed to others (a home folder of mode 700), nobody else can run what is in it. */
+const asAnyone = test.skipIf(process.getuid?.() !== 0 || !isOpenToAll(repository));
 
-asRoot.concurrent("an ordinary user has a server that runs as that user", async (context) => {
+asAnyone.concurrent("an ordinary user has a server that runs as that user", async (context) => {
   const project = await temporaryProject(context, { uid: NOBODY, mode: 0o700 });
   const client = await project.client({ uid: NOBODY });
   const joined = await client.join();
@@ -25,7 +28,7 @@ asRoot.concurrent("an ordinary user has a server that runs as that user", async 
   await untilStopped(joined);
 });
 
-asRoot.concurrent("root and the folder's owner share one database, whoever comes first", async (context) => {
+asAnyone.concurrent("root and the folder's owner share one database, whoever comes first", async (context) => {
   const project = await temporaryProject(context, { uid: NOBODY, mode: 0o700 });
   const root = await project.client();
   const joined = await root.join();
@@ -39,14 +42,14 @@ asRoot.concurrent("root and the folder's owner share one database, whoever comes
   expect(await (await project.client()).join()).toMatchObject({ url: joined.url, adopted: true });
 });
 
-asRoot.concurrent("another user is told whose database it is", async (context) => {
+asAnyone.concurrent("another user is told whose database it is", async (context) => {
   const project = await temporaryProject(context);
   await (await project.client()).join();
   const stranger = await project.client({ uid: NOBODY });
   expect(await stranger.failure()).toMatchObject({ code: "EMBEDDED_FOLDER_OF_ANOTHER_USER" });
 });
 
-asRoot.concurrent("a user who may not write the folder is told so", async (context) => {
+asAnyone.concurrent("a user who may not write the folder is told so", async (context) => {
   const project = await temporaryProject(context);
   const stranger = await project.client({ uid: NOBODY });
   const failure = await stranger.failure();
@@ -147,4 +150,9 @@ async function expectOnlyRootCanWrite(folder: string): Promise<void> {
     const { uid, mode } = await stat(path);
     expect({ path, uid, writableByOthers: (mode & 0o022) !== 0 }).toEqual({ path, uid: 0, writableByOthers: false });
   }
+}
+
+function isOpenToAll(folder: string): boolean {
+  const parts = folder.split("/").filter((part) => part !== "");
+  return parts.every((_, index) => (statSync(`/${parts.slice(0, index + 1).join("/")}`).mode & 0o005) === 0o005);
 }

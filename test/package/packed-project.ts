@@ -1,12 +1,14 @@
 /** A project somewhere else into which the packed package was installed, as a user would: what is not in it, is missing. */
+
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
-export const repository = new URL("../..", import.meta.url).pathname;
+export const repository = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface PackedProject {
   readonly folder: string;

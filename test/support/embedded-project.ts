@@ -3,14 +3,14 @@ import { type ChildProcess, fork } from "node:child_process";
 import { chmod, chown, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { basename, join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { Client } from "pg";
 import type { TestContext } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
 
 export const LINGER_MS = 250;
 const SYSTEM_PROJECTS = "/var/lib/everbeat/projects";
-export const repository = new URL("../..", import.meta.url).pathname;
+export const repository = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface Joined {
   readonly kind: "joined";
