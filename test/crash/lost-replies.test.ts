@@ -118,7 +118,7 @@ describe("a statement that the server is still carrying out when its connection 
     const database = await openCrashDatabase();
     await database.everbeat.queues.set("default", { concurrency: 100 });
     const proxy = await startCuttingProxy(database.url);
-    const worker = await startWorker(workerOptions(proxy.url, { pollInterval: 60_000 }));
+    const worker = await startWorker(workerOptions(proxy.url, { pollInterval: 1_500 }));
     // Idle, so that its next claim is the one that the task below wakes it for.
     await eventually(() => database.count("everbeat.bell where armed"), { until: (armed) => armed === 1 });
     // Claims in a queue with a limit wait for its row: so this one is still under way when the worker looks for its own.
@@ -135,7 +135,7 @@ describe("a statement that the server is still carrying out when its connection 
       },
     );
     await lock.release();
-    await database.everbeat.result(id, { timeout: 10_000 });
+    await database.everbeat.result(id, { timeout: 30_000 });
     expect(await database.count("effect")).toBe(1);
     await database.expectSound();
   });

@@ -91,7 +91,7 @@ asRoot.concurrent(
   },
 );
 
-asRoot.concurrent(
+asAnyone.concurrent(
   "links that npm's install script should have made are made, in place or in a copy",
   async (context) => {
     const project = await temporaryProject(context, { uid: NOBODY });
