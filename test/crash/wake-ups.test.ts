@@ -101,7 +101,7 @@ describe("2,000 tasks enqueued one by one", () => {
     expect(await database.count("everbeat.ready")).toBe(2_200);
     expect(notices.ready()).toBeLessThan(5);
     worker.release();
-    await eventually(() => database.count("everbeat.ended"), { until: (n) => n === 2_204, within: 20_000 });
+    await eventually(() => database.count("everbeat.ended"), { until: (n) => n === 2_204, within: 60_000 });
     expect(notices.ready()).toBeLessThan(50);
   });
 });
