@@ -6,7 +6,7 @@
 create type claim_row as (
   claim_id bigint, task_id uuid, state text, name text, queue text, priority smallint, attempt smallint,
   failures smallint, crashes smallint, run_at timestamptz, created_at timestamptz, lane_id integer,
-  input json, metadata json
+  input json, metadata json, exclusive_key text
 );
 
 create function claim_tasks(
@@ -34,6 +34,10 @@ declare
   v_total   integer := p_run + p_prefetch;
   v_rounds  integer;
 begin
+  -- A replica that was declared dead gets nothing more, whatever it believes of itself.
+  if exists (select from replica where id = p_replica and status in ('dead', 'offline')) then
+    return;
+  end if;
   -- Held until commit: two claims cannot both see the last free place. All at once and in order, because the lanes are
   -- searched in an order that is drawn, and two claims that lock two queues each way round would wait for each other.
   perform from queue
@@ -97,7 +101,7 @@ begin
           returning *
         )
         select p.claim_id, p.task_id, p.state, p.name, p.queue, p.priority, p.attempt, p.failures, p.crashes,
-               p.run_at, t.created_at, v_lane.id, t.input, t.metadata
+               p.run_at, t.created_at, v_lane.id, t.input, t.metadata, p.exclusive_key
         from put p join task t on t.id = p.task_id;
       get diagnostics v_found = row_count;
       v_claimed := v_claimed + v_found;
@@ -115,7 +119,7 @@ create function adopt_claims(p_replica uuid, p_known bigint[]) returns setof cla
 language sql set search_path from current
 as $$
   select r.claim_id, r.task_id, r.state, r.name, r.queue, r.priority, r.attempt, r.failures, r.crashes,
-         r.run_at, t.created_at, l.id, t.input, t.metadata
+         r.run_at, t.created_at, l.id, t.input, t.metadata, r.exclusive_key
   from running r join task t on t.id = r.task_id left join lane l on l.queue = r.queue and l.priority = r.priority
   where r.replica_id = p_replica and r.claim_id <> all (p_known)
 $$;
@@ -183,4 +187,16 @@ begin
     v_next := least(v_next, v_due);
   end loop;
   return ceil(extract(epoch from v_next - clock_timestamp()) * 1000);
+end $$;
+
+-- Takes claims along to another id of the same process, those that still hold. Returns them. What a dead replica had is
+-- being recovered: nothing of it is taken along.
+create function rehome_claims(p_from uuid, p_to uuid, p_claims bigint[]) returns setof bigint
+language plpgsql set search_path from current
+as $$
+begin
+  perform from replica where id = p_from and status in ('online', 'draining') for share;
+  if found then
+    return query update running set replica_id = p_to where claim_id = any (p_claims) and replica_id = p_from returning claim_id;
+  end if;
 end $$;

@@ -28,6 +28,24 @@ export interface EverbeatEvents {
   "claim.adopted": TaskRef;
   "database.lost": { error: unknown; doing: string };
   "database.back": { doing: string };
+  /** A heart is heard for the first time, or again. */
+  "heart.beating": { replicaId: ReplicaId; hasSession: boolean };
+  "heart.lost": { replicaId: ReplicaId; isServerDown: boolean; message: string };
+  /** This replica was declared dead: it stops what it has and comes back under another id. */
+  "beat.refused": { replicaId: ReplicaId };
+  /** This replica cannot prove its claims any more, and stops before others may take them. */
+  "replica.fenced": { replicaId: ReplicaId; because: string };
+  "replica.rejoined": { replicaId: ReplicaId; before: ReplicaId };
+  "replica.stale": { replicaId: ReplicaId; silentForMs: number };
+  "replica.dead": {
+    replicaId: ReplicaId;
+    because: string;
+    silentForMs: number | undefined;
+    hostname: string | undefined;
+  };
+  "task.recovered": TaskRef & { replicaId: ReplicaId; action: "released" | "failed" | "retried"; because: string };
+  /** So many machines fell silent at once that it is held back for a while. */
+  "recovery.held": { machines: number; dying: number };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 

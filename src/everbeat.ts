@@ -15,12 +15,13 @@ import type { EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";
 import { Results } from "./queue/results.ts";
 import { TaskOrders } from "./queue/task-orders.ts";
+import { RecoveryOrders } from "./recovery/recovery-orders.ts";
 import { listReplicas, type ReplicaRow } from "./sql/replicas.ts";
 import type { Task } from "./task/define-task.ts";
 import { toErrorRecord } from "./task/error-record.ts";
 import { isUuid, type TaskId } from "./task/ids.ts";
 import { checkWork, type WorkOptions } from "./worker/options.ts";
-import { joinAsReplica } from "./worker/replica.ts";
+import { Replica } from "./worker/replica.ts";
 import { leaveOnSignals } from "./worker/signals.ts";
 import { Worker } from "./worker/worker.ts";
 
@@ -43,6 +44,8 @@ export class Everbeat implements AsyncDisposable {
   readonly tasks: TaskOrders;
   /** Pause, resume, limit and list queues. */
   readonly queues: QueueOrders;
+  /** Find and recover stale tasks by hand; machines, alerts, the reapers' state. */
+  readonly recovery: RecoveryOrders;
   readonly database: Database;
   readonly #settings: OpenSettings;
   readonly #events: Events;
@@ -69,6 +72,7 @@ export class Everbeat implements AsyncDisposable {
     this.#results = new Results(database, this.#notices);
     this.tasks = new TaskOrders(database, { cancelGraceMs: settings.cancelGraceMs });
     this.queues = new QueueOrders(database);
+    this.recovery = new RecoveryOrders(database, this.#events, settings.recovery);
   }
 
   /** Connects, and brings the schema up to date unless `migrate` is false. */
@@ -133,7 +137,9 @@ export class Everbeat implements AsyncDisposable {
   /** Starts a worker in this process and returns it, running. */
   async work(tasks: readonly Task<never, unknown>[], options?: WorkOptions): Promise<Worker> {
     const settings = checkWork(tasks, options);
-    const replica = await joinAsReplica(this.database, { tasks, queues: settings.queues });
+    const { recovery } = this.#settings;
+    const replica = new Replica({ database: this.database, settings: recovery, tasks, queues: settings.queues });
+    await replica.join();
     await this.#notices.start();
     const worker = new Worker({
       database: this.database,
@@ -144,6 +150,7 @@ export class Everbeat implements AsyncDisposable {
       settings,
       resultLimitBytes: this.#settings.maxJsonBytes,
       replica,
+      recovery,
     });
     this.#workers.add(worker);
     worker.start();

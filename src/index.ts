@@ -2,6 +2,7 @@
 export type { Duration } from "./config/duration.ts";
 export type { DatabaseOption, OpenOptions } from "./config/open-options.ts";
 export { InvalidOptionsError } from "./config/problems.ts";
+export { PROFILES, type ProfileName, type RecoveryOptions, type RecoverySettings } from "./config/recovery-options.ts";
 export {
   ClosedError,
   DatabaseUnavailableError,
@@ -17,8 +18,14 @@ export type { Logger, LogLevel } from "./log.ts";
 export type { EnqueueOptions } from "./queue/enqueue-options.ts";
 export type { QueueOptions } from "./queue/queue-orders.ts";
 export type { TaskPage, TaskQuery } from "./queue/task-orders.ts";
+export type { Because, Explanation } from "./recovery/explain.ts";
+export type { RecoveryCount, StaleQuery } from "./recovery/recovery-orders.ts";
+export type { ReviewQuery } from "./recovery/review.ts";
+export type { ReplicaSettings } from "./sql/fleet-settings.ts";
 export type { QueueRow } from "./sql/queues.ts";
 export type { ReplicaRow } from "./sql/replicas.ts";
+export type { ReviewTask } from "./sql/review.ts";
+export type { AlertRow, Listening, MachineRow, StaleTask } from "./sql/stale-tasks.ts";
 export type { AttemptRow, LateRow, TaskDetails, TaskSummary } from "./sql/tasks.ts";
 export type { Claim, Middleware, TaskContext, TaskInfo, Transaction } from "./task/context.ts";
 export {
@@ -35,6 +42,7 @@ export type { ErrorRecord } from "./task/error-record.ts";
 export {
   ClaimLostError,
   CompletionNotCommittedError,
+  CutOffError,
   DuplicateTaskError,
   InvalidInputError,
   ResultNotStorableError,

@@ -31,6 +31,27 @@ const LINES: { [N in EventName]: Line<N> } = {
   "claim.adopted": { level: "info", message: (e) => `${e.name} was claimed and the reply lost; running it now` },
   "database.lost": { level: "warn", message: (e) => `the database cannot be reached while ${e.doing}; trying again` },
   "database.back": { level: "info", message: (e) => `the database is back (${e.doing})` },
+  "heart.beating": {
+    level: "debug",
+    message: (e) => `the heart beats${e.hasSession ? "" : ", without a session of its own"}`,
+  },
+  "heart.lost": { level: "warn", message: (e) => `the heart lost its connection: ${e.message}` },
+  "beat.refused": { level: "error", message: () => "this replica was declared dead; its work stops" },
+  "replica.fenced": {
+    level: "error",
+    message: (e) => `this replica cannot prove its claims (${e.because}); work that others may repeat stops`,
+  },
+  "replica.rejoined": { level: "info", message: (e) => `back as ${e.replicaId}, before ${e.before}` },
+  "replica.stale": {
+    level: "warn",
+    message: (e) => `replica ${e.replicaId} has been silent for ${Math.round(e.silentForMs)} ms`,
+  },
+  "replica.dead": { level: "warn", message: (e) => `replica ${e.replicaId} is dead (${e.because})` },
+  "task.recovered": { level: "warn", message: (e) => `${e.name} ${e.action} after its worker died` },
+  "recovery.held": {
+    level: "error",
+    message: (e) => `${e.dying} of ${e.machines} machines fell silent at once; recovery is held`,
+  },
   "upkeep.done": {
     level: "debug",
     message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,

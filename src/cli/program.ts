@@ -7,11 +7,22 @@ import { addDemo } from "./commands/demo.ts";
 import { addDev } from "./commands/dev.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addEnqueue } from "./commands/enqueue.ts";
+import { addExplain } from "./commands/explain.ts";
+import { addMachines } from "./commands/machines.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addQueues } from "./commands/queues.ts";
+import { addRecover } from "./commands/recover.ts";
+import { addReplicas } from "./commands/replicas.ts";
+import { addStale } from "./commands/stale.ts";
 import { addStart } from "./commands/start.ts";
 import { addStatus } from "./commands/status.ts";
 import { addTasks } from "./commands/tasks.ts";
+
+const COMMANDS = [
+  ...[addDemo, addDev, addStart, addEnqueue],
+  ...[addStatus, addExplain, addTasks, addQueues, addReplicas, addMachines, addStale, addRecover],
+  ...[addMigrate, addDoctor],
+];
 
 export function createProgram(cli: Cli): Command {
   const program = new Command("everbeat")
@@ -32,13 +43,13 @@ export function createProgram(cli: Cli): Command {
       styleTitle: (title) => picocolors.createColors(true).bold(title),
       styleCommandText: (text) => picocolors.createColors(true).cyan(text),
     });
-  for (const add of [addDemo, addDev, addStart, addEnqueue, addTasks, addQueues, addStatus, addMigrate, addDoctor])
-    add(cli, program);
+  for (const add of COMMANDS) add(cli, program);
   showExamples(program, [
     "everbeat demo                                   see it survive a killed worker",
     "everbeat start tasks.ts                         run the tasks that a file exports",
     `everbeat enqueue resize '{"url": "a.png"}'      put one in`,
     "everbeat status                                 the fleet at a glance",
+    "everbeat explain TASK                           why a task is where it is",
   ]);
   return program;
 }

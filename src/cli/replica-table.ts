@@ -1,30 +1,59 @@
-/** Replicas as a table, with what each holds. */
+/** Replicas as a table, with what each holds and how its heart is doing. */
+import { formatDuration } from "../config/duration.ts";
+import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { ReplicaRow } from "../sql/replicas.ts";
+import type { Colours } from "./colours.ts";
+import { type HeartState, heartStateOf, heartWords, vitalsWords } from "./replica-heart.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
-import { table } from "./table.ts";
+import { type Column, table } from "./table.ts";
 import { age, fromNow } from "./times.ts";
 
-export function replicaTable(replicas: readonly ReplicaRow[], now: Date, { colours, width }: Screen): string {
-  return table<ReplicaRow>(
-    replicas,
-    [
-      { title: "REPLICA", value: (row) => row.id },
-      {
-        title: "STATUS",
-        value: (row) => marked(row.status),
-        style: (text, row) => inColourOf(row.status, text, colours),
-      },
-      { title: "CLAIMED", value: (row) => String(row.claimed), align: "right" },
-      { title: "RUNNING", value: (row) => String(row.running), align: "right" },
-      { title: "HEARD", value: (row) => fromNow(row.seenAt, now) },
-      { title: "AGE", value: (row) => age(row.startedAt, now) },
-      { title: "HOST", value: (row) => row.hostname },
-      { title: "PROCESS", value: (row) => String(row.pid), align: "right" },
-      { title: "VERSION", value: (row) => row.version },
-      { title: "QUEUES", value: (row) => row.queues?.join(", ") ?? "all" },
-      { title: "TASKS", value: (row) => row.tasks.join(", "), style: (text) => colours.dim(text) },
-    ],
-    { colours, width, indent: 2 },
-  );
+export interface ReplicaLook {
+  readonly now: Date;
+  readonly settings: RecoverySettings;
+  /** Also what their last beats carried. */
+  readonly withVitals?: boolean;
+  readonly indent?: number;
+}
+
+export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook, { colours, width }: Screen): string {
+  const { now, settings } = look;
+  const columns: Column<ReplicaRow>[] = [
+    { title: "REPLICA", value: (row) => row.id },
+    {
+      title: "STATUS",
+      value: (row) => marked(row.status),
+      style: (text, row) => inColourOf(row.status, text, colours),
+    },
+    { title: "CLAIMED", value: (row) => String(row.claimed), align: "right" },
+    { title: "RUNNING", value: (row) => String(row.running), align: "right" },
+    { title: "SILENCE", value: silenceOf, align: "right" },
+    {
+      title: "HEART",
+      value: (row) => heartWords(row, settings),
+      style: (text, row) => inColourOfHeart(heartStateOf(row, settings), text, colours),
+    },
+    { title: "SEEN", value: (row) => fromNow(row.seenAt, now) },
+    { title: "AGE", value: (row) => age(row.startedAt, now) },
+    { title: "HOST", value: (row) => row.hostname },
+    { title: "PROCESS", value: (row) => String(row.pid), align: "right" },
+    { title: "VERSION", value: (row) => row.version },
+    { title: "VITALS", value: (row) => (look.withVitals ? vitalsWords(row) : ""), isOptional: true },
+    { title: "QUEUES", value: (row) => row.queues?.join(", ") ?? "all" },
+    { title: "TASKS", value: (row) => row.tasks.join(", "), style: (text) => colours.dim(text) },
+  ];
+  return table(replicas, columns, { colours, width, indent: look.indent ?? 2 });
+}
+
+/** Of one that is gone it means nothing any more. */
+function silenceOf({ status, silentForMs }: ReplicaRow): string {
+  if (status === "offline" || status === "dead" || silentForMs === null) return "–";
+  return formatDuration(Math.max(0, silentForMs));
+}
+
+function inColourOfHeart(state: HeartState, text: string, colours: Colours): string {
+  if (state === "fresh") return colours.green(text);
+  if (state === "dead" || state === "dying") return colours.red(text);
+  return state === "offline" ? colours.dim(text) : colours.yellow(text);
 }

@@ -3,7 +3,7 @@ import type { AttemptOutcome, TaskState } from "../task/states.ts";
 import type { Colours } from "./colours.ts";
 
 type Colour = "green" | "red" | "yellow" | "cyan" | "blue" | "dim";
-type Shown = TaskState | AttemptOutcome | "online" | "draining" | "offline" | "dead" | "paused" | "open";
+type Shown = TaskState | AttemptOutcome | "online" | "draining" | "offline" | "dead" | "missing" | "paused" | "open";
 
 const LOOKS: Record<Shown, { readonly mark: string; readonly colour: Colour }> = {
   pending: { mark: "○", colour: "blue" },
@@ -21,6 +21,7 @@ const LOOKS: Record<Shown, { readonly mark: string; readonly colour: Colour }> =
   draining: { mark: "◐", colour: "yellow" },
   offline: { mark: "○", colour: "dim" },
   dead: { mark: "✗", colour: "red" },
+  missing: { mark: "✗", colour: "red" },
   paused: { mark: "‖", colour: "yellow" },
   open: { mark: "▸", colour: "green" },
 };

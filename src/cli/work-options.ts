@@ -1,9 +1,11 @@
 /** The options of the commands that run a worker. */
 import { type Command, Option } from "commander";
+import type { RecoveryOptions } from "../config/recovery-options.ts";
 import type { LogLevel } from "../log.ts";
 import { isName } from "../task/settings.ts";
 import type { WorkOptions } from "../worker/options.ts";
 import { commaSeparated, duration, wholeNumber } from "./arguments.ts";
+import { recoveryOptions } from "./recovery-options.ts";
 
 export interface WorkCliOptions {
   readonly concurrency?: number;
@@ -11,6 +13,7 @@ export interface WorkCliOptions {
   readonly prefetch?: number | "auto";
   readonly pollInterval?: number;
   readonly shutdownGrace?: number;
+  readonly recovery?: RecoveryOptions;
   readonly logLevel: LogLevel;
 }
 
@@ -31,6 +34,11 @@ export function addWorkOptions(command: Command): void {
       "--shutdown-grace <duration>",
       "how long running tasks may take to end on shutdown (default: 30s)",
       duration({ minMs: 0, maxMs: DAY_MS }),
+    )
+    .option(
+      "--recovery <settings>",
+      "a profile, or options as in profile=quick,checkInterval=10s (default: fast)",
+      recoveryOptions,
     );
   addLogLevel(command, "info");
 }

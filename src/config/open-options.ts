@@ -1,9 +1,20 @@
 /** The options of `Everbeat.open`, checked once. */
 import type pg from "pg";
 import type { Logger, LogLevel } from "../log.ts";
-import { type Check, checkOptions, describe, isBoolean, isDuration, isInteger, isOneOf, isText } from "./checks.ts";
+import {
+  anything,
+  type Check,
+  checkOptions,
+  describe,
+  isBoolean,
+  isDuration,
+  isInteger,
+  isOneOf,
+  isText,
+} from "./checks.ts";
 import type { Duration } from "./duration.ts";
 import { Problems } from "./problems.ts";
+import { checkRecovery, type RecoveryOptions, type RecoverySettings } from "./recovery-options.ts";
 
 export type DatabaseOption = string | { urls: readonly string[]; role?: "primary" | "any" } | pg.Pool;
 
@@ -22,6 +33,8 @@ export interface OpenOptions {
   maxJsonBytes?: number | undefined;
   /** How long a cancelled task may take to stop before it is ended for it (default 10 s). */
   cancelGrace?: Duration | undefined;
+  /** How silence is judged and what follows. */
+  recovery?: RecoveryOptions | undefined;
   /** Where logs go: a logger such as pino, or a level for JSON lines on standard error (default "info"). */
   log?: Logger | LogLevel | undefined;
   /** Told about long steps, such as the first start of the embedded server. */
@@ -36,6 +49,7 @@ export interface OpenSettings {
   readonly folder: string | undefined;
   readonly maxJsonBytes: number;
   readonly cancelGraceMs: number;
+  readonly recovery: RecoverySettings;
   readonly log: Logger | LogLevel;
   readonly onProgress: ((message: string) => void) | undefined;
 }
@@ -76,6 +90,7 @@ const SHAPE = {
   folder: isText({ max: 4_000 }),
   maxJsonBytes: isInteger({ min: 1_024, max: 256 * 1_048_576 }),
   cancelGrace: isDuration({ minMs: 0, maxMs: 86_400_000 }),
+  recovery: anything,
   log: isLog,
   onProgress: isCallback,
 };
@@ -83,6 +98,7 @@ const SHAPE = {
 export function checkOpen(options: OpenOptions | undefined): OpenSettings {
   const problems = new Problems();
   const given = checkOptions(options, SHAPE, { path: "", problems });
+  const recovery = checkRecovery(given.recovery, problems);
   problems.throwIfAny("Everbeat.open");
   return Object.freeze({
     database: given.database,
@@ -92,6 +108,7 @@ export function checkOpen(options: OpenOptions | undefined): OpenSettings {
     folder: given.folder,
     maxJsonBytes: given.maxJsonBytes ?? 1_048_576,
     cancelGraceMs: given.cancelGrace ?? 10_000,
+    recovery,
     log: given.log ?? "info",
     onProgress: given.onProgress,
   });

@@ -8,18 +8,28 @@ export interface Connections {
   acquire(): Promise<pg.PoolClient>;
   /** Outside the pool, for LISTEN; the caller ends it. */
   dedicated(): Promise<pg.Client>;
+  /** How another thread can connect to the same database. */
+  readonly source: ConnectionSource;
   close(): Promise<void>;
 }
 
+export type ConnectionSource =
+  | { readonly kind: "targets"; readonly targets: Targets }
+  | { readonly kind: "config"; readonly config: pg.ClientConfig };
+
 const CONNECT_TIMEOUT_MS = 10_000;
 
-export function ownConnections(targets: Targets, options: { max: number }): Connections {
+export function ownConnections(
+  targets: Targets,
+  options: { max: number; client?: pg.ClientConfig | undefined },
+): Connections {
   const configOf = (url: string): pg.PoolConfig => ({
     connectionString: url,
     max: options.max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
     ...(url.includes("application_name=") ? {} : { application_name: "everbeat" }),
+    ...options.client,
   });
   const pools = targets.urls.map((url) => quiet(new pg.Pool(configOf(url))));
   const verified = new WeakSet<object>();
@@ -53,6 +63,7 @@ export function ownConnections(targets: Targets, options: { max: number }): Conn
   }
 
   return {
+    source: { kind: "targets", targets },
     acquire: () =>
       firstFitting(
         (index) => acquireFrom(pools[index] as pg.Pool),
@@ -72,9 +83,21 @@ export function ownConnections(targets: Targets, options: { max: number }): Conn
 /** The caller's own pool: used, never closed. LISTEN gets a connection of its own with the same settings. */
 export function callersConnections(pool: pg.Pool): Connections {
   return {
+    source: { kind: "config", config: visible(pool.options) },
     acquire: () => acquireFrom(pool),
     dedicated: () => connectDedicated(pool.options),
     async close() {},
+  };
+}
+
+/** With the secrets too, which the driver hides from copies: a heart that lives on another thread needs them. */
+function visible(options: pg.PoolOptions): pg.ClientConfig {
+  const { password, ssl } = options;
+  const withKey = ssl !== null && typeof ssl === "object" ? { ...ssl, key: ssl.key } : ssl;
+  return {
+    ...options,
+    ...(password === undefined ? {} : { password }),
+    ...(ssl === undefined ? {} : { ssl: withKey }),
   };
 }
 
@@ -97,7 +120,7 @@ function acquireFrom(pool: pg.Pool): Promise<pg.PoolClient> {
   });
 }
 
-async function connectDedicated(config: pg.ClientConfig): Promise<pg.Client> {
+export async function connectDedicated(config: pg.ClientConfig): Promise<pg.Client> {
   const client = new pg.Client(config);
   // Without a listener, an error between two queries would end the process.
   client.on("error", () => {});

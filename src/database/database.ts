@@ -1,6 +1,6 @@
 /** The database as the rest of Everbeat sees it: statements in, rows out, and a schema that qualifies every name. */
 import pg from "pg";
-import type { Connections } from "./connections.ts";
+import type { ConnectionSource, Connections } from "./connections.ts";
 import { ClosedError } from "./errors.ts";
 import { quoteIdentifier } from "./identifiers.ts";
 import { isTransient } from "./transient.ts";
@@ -16,6 +16,7 @@ export interface Database extends Store {
   readonly schemaName: string;
   transaction<T>(work: (tx: Store) => Promise<T>): Promise<T>;
   dedicated(): Promise<pg.Client>;
+  readonly source: ConnectionSource;
   close(): Promise<void>;
 }
 
@@ -37,6 +38,7 @@ export function createDatabase(connections: Connections, schemaName: string): Da
       return withClient(connections, (client) => runTransaction(client, schema, work));
     },
     dedicated: () => connections.dedicated(),
+    source: connections.source,
     close() {
       isClosed = true;
       return connections.close();
@@ -75,7 +77,8 @@ async function runTransaction<T>(client: pg.PoolClient, schema: string, work: (t
   }
 }
 
-async function runOn<Row>(client: pg.ClientBase, text: string, values?: readonly unknown[]): Promise<Row[]> {
+/** Also for connections outside the pool. */
+export async function runOn<Row>(client: pg.ClientBase, text: string, values?: readonly unknown[]): Promise<Row[]> {
   // No values, no prepared statement: only so may one text hold several statements, as migrations do.
   const result = await client.query({ text, ...(values ? { values: values as unknown[] } : {}), types: TYPES });
   return result.rows as Row[];

@@ -37,6 +37,13 @@ export function isTransient(error: unknown): boolean {
   );
 }
 
+/** The server itself does not answer, or says that it is not ready: not merely our connection to it. */
+export function isServerDown(error: unknown): boolean {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown };
+  if (code === "ECONNREFUSED" || code === "57P03" || code === "57P02") return true;
+  return cause !== undefined && isServerDown(cause);
+}
+
 /** Whether the same statement with other values would have been taken: they do not fit their types, or are too large. */
 export function isAboutTheValues(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };

@@ -21,8 +21,8 @@ const BATCH = 1_000;
 export class Results {
   readonly #notices: Notices;
   readonly #looks: Batcher<TaskId, TaskEnding | undefined>;
-  readonly #arrivals: Batcher<TaskId, void>;
-  readonly #departures: Batcher<TaskId, void>;
+  readonly #arrivals: Batcher<TaskId, TaskId>;
+  readonly #departures: Batcher<TaskId, TaskId>;
   readonly #bells = new Map<TaskId, Set<() => void>>();
   #isSubscribed = false;
 
@@ -30,10 +30,10 @@ export class Results {
     this.#notices = notices;
     const shared = { maxItems: BATCH, maxUnderWay: 1 };
     this.#looks = new Batcher({ ...shared, run: (ids) => look(database, ids) });
-    this.#arrivals = new Batcher({ ...shared, run: async (ids) => nothingFor(ids, await addWaiters(database, ids)) });
+    this.#arrivals = new Batcher({ ...shared, run: (ids) => addWaiters(database, ids).then(() => ids) });
     this.#departures = new Batcher({
       ...shared,
-      run: async (ids) => nothingFor(ids, await removeWaiters(database, ids)),
+      run: (ids) => removeWaiters(database, ids).then(() => ids),
     });
   }
 
@@ -111,10 +111,6 @@ async function look(database: Database, ids: readonly TaskId[]): Promise<(TaskEn
       await delay(50 * attempt);
     }
   }
-}
-
-function nothingFor(ids: readonly TaskId[], _done: void): void[] {
-  return ids.map(() => undefined);
 }
 
 function resultOf(ending: TaskEnding): unknown {

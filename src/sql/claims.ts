@@ -18,6 +18,7 @@ export interface ClaimedTask {
   readonly laneId: number | null;
   readonly input: unknown;
   readonly metadata: unknown;
+  readonly exclusiveKey: string | null;
 }
 
 /** Where the last search of a lane ended. */
@@ -38,7 +39,7 @@ export interface ClaimRequest {
 }
 
 const COLUMNS = `claim_id as "claimId", task_id::text as "taskId", state, name, queue, priority, attempt, failures, crashes,
-  run_at::text as "runAt", created_at as "createdAt", lane_id as "laneId", input, metadata`;
+  run_at::text as "runAt", created_at as "createdAt", lane_id as "laneId", input, metadata, exclusive_key as "exclusiveKey"`;
 
 /** In the order of their claim ids, which is the order in which they should run. */
 export async function claimTasks(store: Store, request: ClaimRequest): Promise<ClaimedTask[]> {
@@ -79,9 +80,13 @@ export async function startClaims(store: Store, claims: readonly ClaimId[]): Pro
   return rows.map((row) => row.claimId);
 }
 
-export async function releaseClaims(store: Store, claims: readonly ClaimId[]): Promise<number> {
-  const rows = await store.query(`select from ${store.schema}.release_claims($1)`, [claims]);
-  return rows.length;
+/** The claims among these that were given back; the others had started, or are lost. */
+export async function releaseClaims(store: Store, claims: readonly ClaimId[]): Promise<ClaimId[]> {
+  const rows = await store.query<{ claimId: ClaimId }>(
+    `select release_claims as "claimId" from ${store.schema}.release_claims($1)`,
+    [claims],
+  );
+  return rows.map((row) => row.claimId);
 }
 
 /** Every claim that this replica holds, and whether it should be given up. Notes that the replica was heard. */
@@ -90,8 +95,9 @@ export async function readOwnClaims(
   replicaId: ReplicaId,
 ): Promise<{ claimId: ClaimId; isCancelled: boolean; reason: string | null }[]> {
   return store.query(
-    `with seen as (update ${store.schema}.replica set seen_at = now() where id = $1)
-     select claim_id as "claimId", cancel_requested_at is not null as "isCancelled", cancel_reason as reason from ${store.schema}.running where replica_id = $1`,
+    `with seen as (update ${store.schema}.replica set seen_at = now() where id = $1 and status in ('online', 'draining'))
+     select claim_id as "claimId", cancel_requested_at is not null as "isCancelled", cancel_reason as reason
+     from ${store.schema}.running where replica_id = $1`,
     [replicaId],
   );
 }
@@ -111,4 +117,18 @@ export async function readNextDueMs(
 /** Asks to be told when one of these queues gets a task. */
 export async function armBells(store: Store, queues: readonly string[] | undefined): Promise<void> {
   await store.query(`select ${store.schema}.arm_bells($1)`, [queues ?? ["*"]]);
+}
+
+/** Takes claims along to another id of the same process. Returns those that still hold. */
+export async function rehomeClaims(
+  store: Store,
+  from: ReplicaId,
+  to: ReplicaId,
+  claims: readonly ClaimId[],
+): Promise<ClaimId[]> {
+  const rows = await store.query<{ claimId: ClaimId }>(
+    `select rehome_claims as "claimId" from ${store.schema}.rehome_claims($1, $2, $3)`,
+    [from, to, claims],
+  );
+  return rows.map((row) => row.claimId);
 }

@@ -13,6 +13,7 @@ export interface Outcome {
   readonly outcome: AttemptOutcome;
   readonly delayMs?: number;
   readonly failures?: number;
+  readonly crashes?: number;
   /** The result as JSON text. */
   readonly resultJson?: string;
   readonly error?: ErrorRecord;

@@ -1,6 +1,7 @@
 /** Replicas, and what they know how to run. */
 import type { Store } from "../database/database.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import type { HeartPromise } from "./hearts.ts";
 
 export interface ReplicaRow {
   readonly id: ReplicaId;
@@ -8,42 +9,94 @@ export interface ReplicaRow {
   readonly pid: number;
   readonly version: string;
   readonly status: "online" | "draining" | "offline" | "dead";
+  readonly machineId: string | null;
   readonly startedAt: Date;
+  /** When it last gave a sign: a beat, or a word about itself. */
   readonly seenAt: Date;
+  /** How long its heart has not been heard, counted only while it could be. Null where nobody has ever listened. */
+  readonly silentForMs: number | null;
+  /** Its heart took a session lock in this epoch, which would tell of its end… */
+  readonly hasSession: boolean;
+  /** …and holds it at this moment. */
+  readonly holdsSession: boolean;
+  /** How long reapers have seen that lock free; null where it is held, or proves nothing. */
+  readonly sessionFreeForMs: number | null;
+  readonly promiseMs: number | null;
+  readonly sessionPromiseMs: number | null;
+  readonly vitals: Record<string, number> | null;
+  readonly diedAt: Date | null;
+  readonly death: Record<string, unknown> | null;
   readonly tasks: string[];
   readonly queues: string[] | null;
   readonly claimed: number;
   readonly running: number;
 }
 
+/** Together with its heart: what it claims before its first beat is not without an owner that could be missed. */
 export async function registerReplica(
   store: Store,
   replica: {
     id: ReplicaId;
+    machineId: string;
     hostname: string;
     pid: number;
     version: string;
     tasks: readonly string[];
     queues: readonly string[] | undefined;
+    recovery: unknown;
+    promise: HeartPromise;
   },
 ): Promise<void> {
   await store.query(
-    `insert into ${store.schema}.replica (id, hostname, pid, version, tasks, queues) values ($1, $2, $3, $4, $5, $6)
+    `with machine as (
+       insert into ${store.schema}.machine (id, hostname) values ($7, $2) on conflict (id) do nothing
+     ), heart as (
+       insert into ${store.schema}.heart (replica_id, beat_at, epoch, interval_ms, promise_ms, session_promise_ms, session_key)
+       values ($1, now(), ${store.schema}.current_epoch(), $9, $10, $11, ${store.schema}.session_key($1))
+       on conflict (replica_id) do update set beat_at = now() where not heart.is_dead
+     )
+     insert into ${store.schema}.replica (id, hostname, pid, version, tasks, queues, machine_id, recovery)
+     values ($1, $2, $3, $4, $5, $6, $7, $8::json)
      on conflict (id) do nothing`,
-    [replica.id, replica.hostname, replica.pid, replica.version, replica.tasks, replica.queues ?? null],
+    [
+      replica.id,
+      replica.hostname,
+      replica.pid,
+      replica.version,
+      replica.tasks,
+      replica.queues ?? null,
+      replica.machineId,
+      JSON.stringify(replica.recovery),
+      replica.promise.intervalMs,
+      replica.promise.promiseMs,
+      replica.promise.sessionPromiseMs,
+    ],
   );
 }
 
+/** Of one that is alive: what is on record of a dead one stays as it is. */
 export async function setReplicaStatus(store: Store, id: ReplicaId, status: ReplicaRow["status"]): Promise<void> {
-  await store.query(`update ${store.schema}.replica set status = $2, seen_at = now() where id = $1`, [id, status]);
+  await store.query(
+    `update ${store.schema}.replica set status = $2, seen_at = now() where id = $1 and status in ('online', 'draining')`,
+    [id, status],
+  );
 }
 
 export async function listReplicas(store: Store): Promise<ReplicaRow[]> {
   return store.query<ReplicaRow>(
-    `select r.id::text, r.hostname, r.pid, r.version, r.status, r.started_at as "startedAt", r.seen_at as "seenAt", r.tasks, r.queues,
+    `select r.id::text, r.hostname, r.pid, r.version, r.status, r.machine_id as "machineId", r.started_at as "startedAt",
+            greatest(h.beat_at, r.seen_at) as "seenAt", ${store.schema}.silent_ms(h, r.started_at, l) as "silentForMs",
+            coalesce(h.session_epoch = l.epoch, false) as "hasSession", coalesce(h.session_key = any (k.held), false) as "holdsSession",
+            (extract(epoch from clock_timestamp() - h.session_free_since) * 1000)::float8 as "sessionFreeForMs",
+            h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs", h.vitals, r.died_at as "diedAt", r.death,
+            r.tasks, r.queues,
             (select count(*)::int from ${store.schema}.running u where u.replica_id = r.id and u.state = 'claimed') as claimed,
             (select count(*)::int from ${store.schema}.running u where u.replica_id = r.id and u.state = 'running') as running
-     from ${store.schema}.replica r order by r.started_at`,
+     from (select ${store.schema}.held_sessions() as held) k
+     cross join ${store.schema}.replica r
+     left join ${store.schema}.heart h on h.replica_id = r.id
+     left join ${store.schema}.listening l on true
+     order by r.started_at`,
   );
 }
 

@@ -48,6 +48,16 @@ export class WorkerStoppingError extends EverbeatError {
   }
 }
 
+/** The replica cannot prove its claims any more, and others may soon take them. */
+export class CutOffError extends EverbeatError {
+  readonly code = "CUT_OFF";
+  constructor(readonly taskId: TaskId) {
+    super(
+      `The worker is cut off from the database and task ${taskId} may be run by another: this one stops, uncharged.`,
+    );
+  }
+}
+
 export class InvalidInputError extends EverbeatError {
   readonly code = "INVALID_INPUT";
   constructor(

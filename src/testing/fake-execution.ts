@@ -51,6 +51,7 @@ function toClaimed(task: AnyTask, { input, index, settings }: FakeAttempt): Clai
     laneId: null,
     input: throughJson(input),
     metadata: throughJson(settings.metadata),
+    exclusiveKey: null,
   };
 }
 

@@ -52,7 +52,7 @@ export async function runBatchHandler<Input, Output>(
   const strays = catchStrayRejections();
   const parts = {
     schema: "",
-    replicaId: newReplicaId(),
+    replica: { id: newReplicaId() },
     log,
     middleware: settings.middleware ?? [],
     resultLimitBytes: DEFAULT_JSON_LIMIT_BYTES,

@@ -1,16 +1,18 @@
 /** Looks which claims still hold and which should be given up: the worker's own look, also when nobody told it. */
 import type { Database } from "../database/database.ts";
+import { createService, type Service } from "../service.ts";
 import { readOwnClaims } from "../sql/claims.ts";
 import { ClaimLostError, TaskCancelledError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { Execution } from "./execution.ts";
 import type { Hand } from "./hand.ts";
-import { createService, type Service } from "./service.ts";
 
 export function createClaimWatch(parts: {
   database: Database;
-  replicaId: ReplicaId;
+  replica: { readonly id: ReplicaId };
   hand: Hand;
+  /** While claims move to another id, none of them is where one would look. */
+  isMoving: () => boolean;
   intervalMs: number;
   onLooked: () => void;
   /** A claim is ours without our knowing. Perhaps its reply is on its way, perhaps it was lost. */
@@ -18,13 +20,16 @@ export function createClaimWatch(parts: {
   onLost: (execution: Execution) => void;
   onError: (error: unknown) => void;
 }): Service {
-  const { database, replicaId, hand, intervalMs, onLooked, onUnknown, onLost, onError } = parts;
+  const { database, replica, hand, isMoving, intervalMs, onLooked, onUnknown, onLost, onError } = parts;
   return createService({
     intervalMs,
     onError,
     async runOnce() {
+      if (isMoving()) return;
+      const { id } = replica;
       const before = [...hand.running.values()];
-      const own = new Map((await readOwnClaims(database, replicaId)).map((row) => [row.claimId, row]));
+      const own = new Map((await readOwnClaims(database, id)).map((row) => [row.claimId, row]));
+      if (isMoving() || replica.id !== id) return;
       const known = new Set(hand.claims());
       if ([...own.keys()].some((claimId) => !known.has(claimId))) onUnknown();
       onLooked();

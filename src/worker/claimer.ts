@@ -18,14 +18,15 @@ export interface ClaimerParts {
   readonly database: Database;
   readonly notices: Notices;
   readonly outages: Outages;
-  readonly replicaId: ReplicaId;
+  readonly replica: { readonly id: ReplicaId };
   readonly names: readonly string[];
   readonly queues: readonly string[] | undefined;
   readonly pollMs: number;
   readonly demand: () => Demand;
   readonly known: () => readonly ClaimId[];
-  readonly onClaimed: (tasks: readonly ClaimedTask[]) => void;
-  readonly onAdopted: (tasks: readonly ClaimedTask[]) => void;
+  /** With the id that they were claimed under: by the time of the reply, this replica may have another. */
+  readonly onClaimed: (tasks: readonly ClaimedTask[], under: ReplicaId) => void;
+  readonly onAdopted: (tasks: readonly ClaimedTask[], under: ReplicaId) => void;
 }
 
 export class Claimer {
@@ -128,21 +129,29 @@ export class Claimer {
   }
 
   async #claim(demand: Demand): Promise<number> {
-    const { database, replicaId, names, queues, onClaimed } = this.#parts;
+    const { database, replica, names, queues, onClaimed } = this.#parts;
     const startedMs = performance.now();
     const search = this.#cursors.begin(startedMs);
-    const claimed = await claimTasks(database, { replicaId, names, queues, cursors: search.cursors, ...demand });
+    const { id } = replica;
+    const claimed = await claimTasks(database, {
+      replicaId: id,
+      names,
+      queues,
+      cursors: search.cursors,
+      ...demand,
+    });
     const nowMs = performance.now();
     this.#cursors.end(search, { asked: demand.run + demand.prefetch, claimed, tookMs: nowMs - startedMs, nowMs });
-    if (claimed.length > 0) onClaimed(claimed);
+    if (claimed.length > 0) onClaimed(claimed, id);
     return claimed.length;
   }
 
   async #adopt(): Promise<void> {
-    const { database, replicaId, known, onAdopted } = this.#parts;
-    const adopted = await adoptClaims(database, replicaId, known());
+    const { database, replica, known, onAdopted } = this.#parts;
+    const { id } = replica;
+    const adopted = await adoptClaims(database, id, known());
     this.#mayOwnUnknown = false;
-    if (adopted.length > 0) onAdopted(adopted);
+    if (adopted.length > 0) onAdopted(adopted, id);
   }
 
   async #sleep(ms: number): Promise<void> {

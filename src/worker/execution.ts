@@ -10,7 +10,7 @@ import { type Logger, withFields } from "../log.ts";
 import type { ClaimedTask } from "../sql/claims.ts";
 import type { Middleware, TaskContext } from "../task/context.ts";
 import type { AnyTask, BatchItem } from "../task/define-task.ts";
-import { InvalidInputError, ResultNotStorableError, TaskTimedOutError } from "../task/errors.ts";
+import { CutOffError, InvalidInputError, ResultNotStorableError, TaskTimedOutError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { parseInput } from "../task/input.ts";
 import { toJson } from "../task/json.ts";
@@ -20,7 +20,7 @@ import type { StrayRejections } from "./stray-rejections.ts";
 
 export interface ExecutionParts {
   readonly schema: string;
-  readonly replicaId: ReplicaId;
+  readonly replica: { readonly id: ReplicaId };
   readonly log: Logger;
   readonly middleware: readonly Middleware[];
   readonly resultLimitBytes: number;
@@ -53,7 +53,7 @@ export function createExecution(task: AnyTask, claimed: ClaimedTask, parts: Exec
       claimId: claimed.claimId,
       taskId: claimed.taskId,
       name: claimed.name,
-      replicaId: parts.replicaId,
+      replicaId: parts.replica.id,
       schema: parts.schema,
       resultLimitBytes: parts.resultLimitBytes,
     }),
@@ -210,8 +210,11 @@ function examinable(thrown: unknown): unknown {
 /** Settles only after the signal has fired and the grace has passed; nothing of it is left once it is `over`. */
 function abandonment({ signal, abandoned }: Execution, graceMs: number, over: AbortSignal): Promise<Ending> {
   return new Promise((resolve) => {
-    const onAbort = () =>
+    const onAbort = () => {
+      // Its heart ends the process if it does not stop: to wait no longer would only hide that it goes on.
+      if (signal.reason instanceof CutOffError) return;
       void delay(graceMs, AbortSignal.any([abandoned, over])).then(() => resolve({ kind: "abandoned" }));
+    };
     if (signal.aborted) onAbort();
     else signal.addEventListener("abort", onAbort, { once: true, signal: over });
   });

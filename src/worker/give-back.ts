@@ -1,6 +1,6 @@
 /** What a leaving replica still holds without knowing: claims whose reply was lost and that were not looked for since. */
 import type { Database } from "../database/database.ts";
-import { adoptClaims, releaseClaims } from "../sql/claims.ts";
+import { adoptClaims, type ClaimedTask, releaseClaims } from "../sql/claims.ts";
 import { endClaims } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import { WorkerStoppingError } from "../task/errors.ts";
@@ -12,9 +12,16 @@ export async function giveBackUnknown(
   replicaId: ReplicaId,
   known: readonly ClaimId[],
 ): Promise<void> {
-  const unknown = await adoptClaims(database, replicaId, known);
-  const claimed = unknown.filter((task) => task.state === "claimed");
-  const running = unknown.filter((task) => task.state === "running");
+  await giveBack(database, replicaId, await adoptClaims(database, replicaId, known));
+}
+
+export async function giveBack(
+  database: Database,
+  replicaId: ReplicaId,
+  tasks: readonly Pick<ClaimedTask, "claimId" | "taskId" | "state">[],
+): Promise<void> {
+  const claimed = tasks.filter((task) => task.state === "claimed");
+  const running = tasks.filter((task) => task.state === "running");
   if (claimed.length > 0) {
     await releaseClaims(
       database,

@@ -46,6 +46,15 @@ export class Hand {
     return this.#running.size + this.#starting.size + this.#prefetched.length === 0;
   }
 
+  get size(): number {
+    return this.#prefetched.length + this.#starting.size + this.#running.size + this.#finishing.size;
+  }
+
+  /** The claims of which code has run, or may have. */
+  begun(): ClaimId[] {
+    return [...this.#running.keys(), ...this.#finishing];
+  }
+
   /** Some waited for too long and were given back, and nothing has ended since: they must not be claimed ahead again at once. */
   get isOverstocked(): boolean {
     return this.#isOverstocked;

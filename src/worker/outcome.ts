@@ -4,6 +4,7 @@ import { toErrorRecord } from "../task/error-record.ts";
 import {
   ClaimLostError,
   CompletionNotCommittedError,
+  CutOffError,
   InvalidInputError,
   ResultNotStorableError,
   TaskCancelledError,
@@ -47,7 +48,7 @@ export function outcomeOf(attempt: EndedAttempt, settings: TaskSettings, random:
       error: { code: abortReason.code, message: abortReason.reason ?? "Cancelled by request." },
     };
   }
-  if (abortReason instanceof WorkerStoppingError) {
+  if (abortReason instanceof WorkerStoppingError || abortReason instanceof CutOffError) {
     return { ...ref, to: "pending", outcome: "aborted", error: toErrorRecord(abortReason) };
   }
   return failure(attempt, ending.kind === "threw" ? (abortReason ?? ending.error) : abortReason, settings, random);

@@ -1,33 +1,113 @@
-/** This process as the database knows it: a new id at every start. */
+/** This process as the database knows it: a new id at every start, and again after it was taken for dead. */
 import { hostname } from "node:os";
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
+import { steadyNowMs } from "../heart/clock.ts";
+import { type Heart, startHeart } from "../heart/heart.ts";
+import type { HeartNews } from "../heart/heart-loop.ts";
+import { heartPlanOf } from "../heart/heart-plan.ts";
+import { machineId } from "../heart/machine-id.ts";
 import { type ReplicaRow, registerReplica, saveDefinitions, setReplicaStatus } from "../sql/replicas.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { newReplicaId, type ReplicaId } from "../task/ids.ts";
 import { settingsRecord } from "../task/settings.ts";
 import { VERSION } from "../version.ts";
 
-export interface Replica {
-  readonly id: ReplicaId;
-  setStatus(status: ReplicaRow["status"]): Promise<void>;
+const FIRST_BEAT_WITHIN_MS = 3_000;
+
+export interface ReplicaParts {
+  readonly database: Database;
+  readonly settings: RecoverySettings;
+  readonly tasks: readonly AnyTask[];
+  readonly queues: readonly string[] | undefined;
 }
 
-export async function joinAsReplica(
-  database: Database,
-  parts: { tasks: readonly AnyTask[]; queues: readonly string[] | undefined },
-): Promise<Replica> {
-  const id = newReplicaId();
-  await saveDefinitions(
-    database,
-    parts.tasks.map((task) => ({ name: task.name, settings: settingsRecord(task.settings) })),
-  );
-  await registerReplica(database, {
-    id,
-    hostname: hostname(),
-    pid: process.pid,
-    version: VERSION,
-    tasks: parts.tasks.map((task) => task.name),
-    queues: parts.queues,
-  });
-  return { id, setStatus: (status) => setReplicaStatus(database, id, status) };
+export class Replica {
+  readonly #parts: ReplicaParts;
+  #id: ReplicaId = newReplicaId();
+  #hasJoined = false;
+  #heart: Heart | undefined;
+  #unheard: HeartNews[] = [];
+  #onNews: (news: HeartNews) => void = (news) => this.#unheard.push(news);
+  #inHand: () => number = () => 0;
+
+  constructor(parts: ReplicaParts) {
+    this.#parts = parts;
+  }
+
+  get id(): ReplicaId {
+    return this.#id;
+  }
+
+  /** Known to the database, and beating. */
+  async join(): Promise<void> {
+    const { database, tasks, queues, settings } = this.#parts;
+    const plan = heartPlanOf(settings);
+    await saveDefinitions(
+      database,
+      tasks.map((task) => ({ name: task.name, settings: settingsRecord(task.settings) })),
+    );
+    const heardAtMs = steadyNowMs();
+    await registerReplica(database, {
+      id: this.#id,
+      machineId: machineId(),
+      hostname: hostname(),
+      pid: process.pid,
+      version: VERSION,
+      tasks: tasks.map((task) => task.name),
+      queues,
+      recovery: settings,
+      promise: plan.promise,
+    });
+    this.#hasJoined = true;
+    const firstBeat = new AbortController();
+    this.#heart = startHeart({
+      ...{ database, replicaId: this.#id, plan, heardAtMs, vanishedAfterMs: settings.runningDeadAfterMs },
+      inHand: () => this.#inHand(),
+      onNews: (news) => {
+        if (news.kind === "beating") firstBeat.abort();
+        this.#onNews(news);
+      },
+    });
+    // Nothing is claimed before its session can tell of its death; but a heart that is late is no reason not to work.
+    await delay(FIRST_BEAT_WITHIN_MS, firstBeat.signal);
+  }
+
+  /** What came before there was a listener comes at once. */
+  onNews(listener: (news: HeartNews) => void): void {
+    this.#onNews = listener;
+    for (const news of this.#unheard.splice(0)) listener(news);
+  }
+
+  /** How many tasks are in hand, for its beats. */
+  countInHand(inHand: () => number): void {
+    this.#inHand = inHand;
+  }
+
+  /** Under a new id. Nothing beats under the old one again. */
+  async rejoin(): Promise<void> {
+    await this.#heart?.stop();
+    // An id that the database has not answered for may be tried again: nothing was ever claimed under it.
+    if (this.#hasJoined) this.#id = newReplicaId();
+    this.#hasJoined = false;
+    await this.join();
+  }
+
+  confirmStopped(): void {
+    this.#heart?.confirmStopped();
+  }
+
+  setStatus(status: ReplicaRow["status"], id: ReplicaId = this.#id): Promise<void> {
+    return setReplicaStatus(this.#parts.database, id, status);
+  }
+
+  /** Its heart last: a session that ends before it is known why would look like a crash. */
+  async leave(): Promise<void> {
+    try {
+      await this.setStatus("offline");
+    } finally {
+      await this.#heart?.stop();
+    }
+  }
 }

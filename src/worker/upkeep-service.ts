@@ -1,8 +1,8 @@
 /** Expires, unparks, forces overdue cancellations and purges; whichever replica comes first does it for all. */
 import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
+import { createService, type Service } from "../service.ts";
 import { type Retention, runUpkeep } from "../sql/upkeep.ts";
-import { createService, type Service } from "./service.ts";
 
 const EVERY_MS = 5_000;
 const BATCH = 500;

@@ -5,28 +5,30 @@
  *      ▲                  ▲                  │ signal
  *      └──── free slot ───┴────── watch ─────┘  (cancelled? claim lost?)
  */
+import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
-import type { Events, TaskRef } from "../events.ts";
+import type { Events } from "../events.ts";
 import type { Logger } from "../log.ts";
-import { type ClaimedTask, releaseClaims, startClaims } from "../sql/claims.ts";
+import { createReaper } from "../recovery/reaper.ts";
+import type { Service } from "../service.ts";
+import { releaseClaims } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
-import { ClaimLostError, WorkerStoppingError } from "../task/errors.ts";
+import { WorkerStoppingError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import { Attempts, refOf } from "./attempts.ts";
 import { createClaimWatch } from "./claim-watch.ts";
 import { Claimer, type Demand } from "./claimer.ts";
 import { demandOf, NO_DEMAND } from "./demand.ts";
-import { createExecution, type Execution, type ExecutionParts, runGroup } from "./execution.ts";
+import type { ExecutionParts } from "./execution.ts";
 import { Finisher } from "./finisher.ts";
 import { giveBackUnknown } from "./give-back.ts";
-import { type Group, Hand } from "./hand.ts";
+import { Hand } from "./hand.ts";
 import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
-import { type Ending, outcomeOf } from "./outcome.ts";
-import { averaged } from "./prefetch.ts";
 import type { Replica } from "./replica.ts";
-import type { Service } from "./service.ts";
 import { Slots } from "./slots.ts";
+import { StandDown } from "./stand-down.ts";
 import { catchStrayRejections } from "./stray-rejections.ts";
 import { createUpkeep } from "./upkeep-service.ts";
 import { atMost, Changes } from "./waiting.ts";
@@ -47,6 +49,7 @@ export interface WorkerParts {
   readonly settings: WorkSettings;
   readonly resultLimitBytes: number;
   readonly replica: Replica;
+  readonly recovery: RecoverySettings;
 }
 
 export class Worker {
@@ -57,13 +60,13 @@ export class Worker {
   readonly #finisher: Finisher;
   readonly #claimer: Claimer;
   readonly #strays = catchStrayRejections();
-  readonly #execution: ExecutionParts;
+  readonly #attempts: Attempts;
   readonly #largestBatch: number;
   readonly #watch: Service;
   readonly #upkeep: Service;
+  readonly #reaper: Service;
+  readonly #standDown: StandDown;
   readonly #changes = new Changes();
-  #averageMs: number | undefined;
-  #isStarting = false;
   #isInHurry = false;
   #stopped: Promise<void> | undefined;
   #unsubscribe: () => void = () => {};
@@ -73,16 +76,17 @@ export class Worker {
     this.#parts = parts;
     this.#outages = new Outages(events);
     this.#slots = new Slots(settings.concurrency, settings.queueLimits);
-    this.#hand = new Hand(new Map(tasks.map((task) => [task.name, task])), this.#slots);
+    const byName = new Map(tasks.map((task) => [task.name, task]));
+    this.#hand = new Hand(byName, this.#slots);
     this.#largestBatch = Math.max(...tasks.map((task) => task.batchSize));
     this.#finisher = new Finisher({
       database,
       outages: this.#outages,
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
     });
-    this.#execution = {
+    const execution: ExecutionParts = {
       schema: database.schema,
-      replicaId: replica.id,
+      replica,
       log: parts.log,
       middleware: settings.middleware,
       resultLimitBytes: parts.resultLimitBytes,
@@ -93,20 +97,35 @@ export class Worker {
       database,
       notices,
       outages: this.#outages,
-      replicaId: replica.id,
+      replica,
       names: tasks.map((task) => task.name),
       queues: settings.queues,
       pollMs: settings.pollMs,
       demand: () => this.#demand(),
       known: () => this.#hand.claims(),
-      onClaimed: (claimed) => this.#onClaimed(claimed),
-      onAdopted: (adopted) => this.#onAdopted(adopted),
+      onClaimed: (claimed, under) => this.#attempts.take(claimed, under),
+      onAdopted: (adopted, under) => this.#attempts.adopt(adopted, under),
+    });
+    this.#attempts = new Attempts({
+      ...{ database, events, execution, tasks: byName, isStopping: () => this.#isStopping },
+      mayBegin: (under) => !this.#standDown.isUnderWay && under === replica.id,
+      ...{
+        slots: this.#slots,
+        hand: this.#hand,
+        finisher: this.#finisher,
+        outages: this.#outages,
+        changes: this.#changes,
+      },
+      onRoom: () => this.#claimer.wake(),
+      onWritten: () => this.#finisher.held === settings.maxHeldOutcomes - 1 && this.#claimer.wake(),
+      onUnsure: () => this.#claimer.lookForOwn(),
     });
     const onError = (doing: string) => (error: unknown) => this.#outages.noticed(error, doing);
     this.#watch = createClaimWatch({
       database,
-      replicaId: replica.id,
+      replica,
       hand: this.#hand,
+      isMoving: () => this.#standDown.isUnderWay,
       intervalMs: settings.pollMs,
       onLooked: () => this.#onLooked(),
       onUnknown: () => this.#claimer.lookForOwn(),
@@ -114,6 +133,18 @@ export class Worker {
       onError: onError("watching claims"),
     });
     this.#upkeep = createUpkeep({ database, events, retention: settings.retention, onError: onError("doing upkeep") });
+    this.#reaper = createReaper({
+      database,
+      events,
+      settings: parts.recovery,
+      replica,
+      onError: onError("listening for silence"),
+    });
+    replica.countInHand(() => this.#hand.size);
+    this.#standDown = new StandDown({
+      ...{ database, events, replica, hand: this.#hand, changes: this.#changes },
+      onBack: () => this.#claimer.lookForOwn(),
+    });
   }
 
   get replicaId(): ReplicaId {
@@ -130,6 +161,7 @@ export class Worker {
     this.#claimer.start();
     this.#watch.start();
     this.#upkeep.start();
+    this.#reaper.start();
     events.emit("worker.started", {
       replicaId: this.replicaId,
       tasks: tasks.map((task) => task.name),
@@ -160,7 +192,7 @@ export class Worker {
     await this.#patiently(this.#finisher.idle());
     this.#finisher.giveUp();
     this.#unsubscribe();
-    await this.#patiently(Promise.all([this.#watch.stop(), this.#upkeep.stop()]));
+    await this.#patiently(Promise.all([this.#watch.stop(), this.#upkeep.stop(), this.#reaper.stop()]));
     await this.#patiently(this.#leave());
     this.#strays.close();
     events.emit("worker.stopped", { replicaId: this.replicaId });
@@ -169,7 +201,8 @@ export class Worker {
   async #leave(): Promise<void> {
     const { database, replica } = this.#parts;
     await giveBackUnknown(database, replica.id, this.#hand.claims()).catch(() => {});
-    await replica.setStatus("offline").catch(() => {});
+    this.#standDown.stop();
+    await replica.leave().catch(() => {});
   }
 
   /** What a stopping worker has to do with the database, which may be away: waited for, but not for ever. */
@@ -179,139 +212,19 @@ export class Worker {
 
   #demand(): Demand {
     const { settings } = this.#parts;
-    if (this.#isStopping || this.#finisher.held >= settings.maxHeldOutcomes) return NO_DEMAND;
+    if (this.#isStopping || this.#standDown.isUnderWay || this.#finisher.held >= settings.maxHeldOutcomes)
+      return NO_DEMAND;
     return demandOf({
       settings: this.#hand.isOverstocked ? { ...settings, prefetch: 0 } : settings,
       slots: this.#slots,
       prefetched: this.#hand.prefetched,
-      averageMs: this.#averageMs,
+      averageMs: this.#attempts.averageMs,
       largestBatch: this.#largestBatch,
     });
   }
 
   get #isStopping(): boolean {
     return this.#stopped !== undefined;
-  }
-
-  #onClaimed(claimed: readonly ClaimedTask[]): void {
-    const started = claimed.filter((task) => task.state === "running");
-    this.#hand.addPrefetched(
-      claimed.filter((task) => task.state === "claimed"),
-      performance.now(),
-    );
-    for (const task of started) {
-      this.#slots.take(task.queue);
-      this.#run({ task: this.#taskNamed(task.name), members: [task] });
-    }
-    void this.#startPrefetched();
-  }
-
-  /** Claimed under our id without our knowing: whatever their state, none of their code has run. */
-  #onAdopted(adopted: readonly ClaimedTask[]): void {
-    for (const task of adopted) this.#parts.events.emit("claim.adopted", refOf(task));
-    this.#onClaimed(adopted);
-  }
-
-  /** One statement at a time starts all for which there is a slot; durable before any of their code runs. */
-  async #startPrefetched(): Promise<void> {
-    if (this.#isStarting || this.#isStopping) return;
-    this.#isStarting = true;
-    try {
-      while (!this.#isStopping) {
-        const groups = this.#hand.takeStartable();
-        if (groups.length === 0) return;
-        await this.#startGroups(groups);
-      }
-    } finally {
-      this.#isStarting = false;
-    }
-  }
-
-  async #startGroups(groups: readonly Group[]): Promise<void> {
-    const claims = groups.flatMap((group) => group.members.map((member) => member.claimId));
-    const started = await startClaims(this.#parts.database, claims).catch((error: unknown) => {
-      // Not known whether they are running now. Forgotten here, found again by the claimer, which looks for its own.
-      this.#outages.noticed(error, "starting tasks");
-      return undefined;
-    });
-    if (!started) {
-      this.#hand.dropStarting(claims);
-      this.#claimer.lookForOwn();
-    }
-    const running = new Set(started);
-    for (const group of groups) {
-      const members = group.members.filter((member) => running.has(member.claimId));
-      const lost = started ? group.members.filter((member) => !running.has(member.claimId)) : [];
-      this.#hand.dropStarting(lost.map((member) => member.claimId));
-      for (const member of lost) this.#parts.events.emit("claim.lost", { ...refOf(member), refusedOutcome: undefined });
-      if (members.length > 0) this.#run({ task: group.task, members });
-      else this.#slots.give(group.members[0]?.queue ?? "");
-    }
-    this.#changes.announce();
-  }
-
-  #run({ task, members }: Group): void {
-    const executions = members.map((member) => createExecution(task, member, this.#execution));
-    for (const execution of executions) {
-      this.#hand.begin(execution);
-      this.#parts.events.emit("task.started", refOf(execution.claimed));
-    }
-    void runGroup(executions, this.#execution, (execution, ending) => this.#onEnding(execution, ending)).then(() => {
-      this.#slots.give(members[0]?.queue ?? "");
-      this.#averageMs = averaged(this.#averageMs, performance.now() - (executions[0]?.startedAtMs ?? 0));
-      this.#changes.announce();
-      void this.#startPrefetched();
-      this.#claimer.wake();
-    });
-  }
-
-  #onEnding(execution: Execution, ending: Ending): void {
-    const { events, replica } = this.#parts;
-    const { claimed, task, claim, signal } = execution;
-    const ref = refOf(claimed);
-    const abortReason: unknown = signal.aborted ? signal.reason : undefined;
-    if (ending.kind === "abandoned") {
-      events.emit("handler.abandoned", {
-        ...ref,
-        reason: abortReason instanceof Error ? abortReason.message : String(abortReason),
-      });
-    }
-    const outcome = outcomeOf(
-      {
-        ref: { claim: claimed.claimId, task: claimed.taskId, replica: replica.id },
-        failures: claimed.failures,
-        ending,
-        abortReason,
-        completedInTransaction: claim.completedInTransaction,
-      },
-      task.settings,
-      Math.random(),
-    );
-    this.#hand.finishing(claimed.claimId);
-    if (!outcome) {
-      this.#hand.finished(claimed.claimId);
-      return;
-    }
-    const durationMs = performance.now() - execution.startedAtMs;
-    void this.#finisher.finish(outcome).then((verdict) => {
-      // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.
-      if (verdict === "given-up") return;
-      this.#hand.finished(claimed.claimId);
-      if (verdict === "late") {
-        execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));
-        return events.emit("claim.lost", { ...ref, refusedOutcome: outcome.outcome });
-      }
-      const isConfirmed = verdict === "repeat" && outcome.confirm === true;
-      if (verdict === "repeat" && !isConfirmed) events.emit("outcome.repeated", ref);
-      events.emit("task.ended", {
-        ...ref,
-        outcome: isConfirmed ? "completed" : outcome.outcome,
-        durationMs,
-        willRunAgain: outcome.to === "pending" && !isConfirmed,
-        error: isConfirmed ? undefined : outcome.error,
-      });
-      if (this.#finisher.held === this.#parts.settings.maxHeldOutcomes - 1) this.#claimer.wake();
-    });
   }
 
   #onLooked(): void {
@@ -337,12 +250,4 @@ export class Worker {
       for (const execution of running) execution.abandon();
     }, AT_ONCE_MS).unref();
   }
-
-  #taskNamed(name: string): AnyTask {
-    return this.#parts.tasks.find((task) => task.name === name) as AnyTask;
-  }
-}
-
-function refOf(claimed: ClaimedTask): TaskRef {
-  return { taskId: claimed.taskId, claimId: claimed.claimId, name: claimed.name, attempt: claimed.attempt };
 }

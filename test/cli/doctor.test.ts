@@ -1,6 +1,9 @@
 import { afterAll, describe, expect, test } from "vitest";
 import type { Finding } from "../../src/cli/doctor/finding.ts";
+import { Everbeat } from "../../src/everbeat.ts";
+import { defineTask } from "../../src/task/define-task.ts";
 import { createTestDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { throughPooler } from "./pooler.ts";
 import { everbeat as cli, everbeatJson, projectWith } from "./run-cli.ts";
 
@@ -31,11 +34,13 @@ describe("doctor", () => {
     expect(code).toBe(0);
     for (const check of ["versions", "embedded", "database", "server", "rights", "schema", "pooler", "clock"])
       expect(stdout).toMatch(new RegExp(`^✓ ${check} `, "m"));
+    for (const check of ["reaper", "recovery", "hearts"])
+      expect(stdout).toMatch(new RegExp(`^– ${check} .*no worker`, "m"));
     expect(stdout).toMatch(/direct connection, on which notices arrive \(after \d+ ms\)/);
     expect(stdout).not.toContain(new URL(database.url).password);
     const { answer } = await everbeatJson<Examination>(["doctor"], at);
     expect(answer.isWell).toBe(true);
-    expect(new Set(Object.values(marksOf(answer)))).toEqual(new Set(["good"]));
+    expect(new Set(Object.values(marksOf(answer)))).toEqual(new Set(["good", "skipped"]));
   });
 
   test("says that the database cannot be reached, and leaves out what depends on it", async () => {
@@ -81,6 +86,22 @@ describe("doctor", () => {
   test("knows a pooler, behind which notices cannot be used", async () => {
     const { code, stdout } = await cli(["doctor"], { database: await throughPooler(database.url) });
     expect(stdout).toMatch(/^! pooler +a pooler sits in between, so notices cannot be used/m);
+    expect(code).toBe(0);
+  });
+
+  test("knows hearts that have no session of their own, and says why a crash is known later there", async () => {
+    const through = await throughPooler(database.url);
+    const everbeat = await Everbeat.open({ database: through, log: "silent" });
+    const worker = await everbeat.work([defineTask({ name: "ping", run: () => {} })], { handleSignals: false });
+    await eventually(async () => (await everbeat.replicas()).some((row) => row.vitals !== null));
+    const { code, stdout } = await cli(["doctor"], at);
+    await worker.stop();
+    await everbeat.close();
+    expect(stdout).toMatch(/^✓ reaper +the last sweep was/m);
+    expect(stdout).toMatch(/^✓ recovery +on, profile "fast": a worker is dead after a silence of more than 15s/m);
+    expect(stdout).toMatch(
+      /^! hearts .*without a session of its own.*within 15\.3s.*\n +→ A pooler in transaction mode/m,
+    );
     expect(code).toBe(0);
   });
 

@@ -14,6 +14,8 @@ const completing = defineTask({ name: "completeIn", run: async (_input: object) 
 async function startNoting({ url }: CrashDatabase): Promise<WorkerProcess> {
   return startWorker({
     url,
+    // What a killed worker leaves behind is looked at here, so nobody is to recover it.
+    open: { recovery: { autoFailStaleRunning: false, autoRequeueStaleClaimed: false } },
     work: { concurrency: 8 },
     tasks: [{ handler: "note" }, { handler: "completeIn" }],
     // Only workers die here, not the server: 10,000 handlers need not wait for its disk.

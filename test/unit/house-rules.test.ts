@@ -22,12 +22,15 @@ const MAY_USE: Record<string, readonly string[]> = {
   // The middle: statements and the database that runs them, which know nothing above them.
   sql: [...FOUNDATION, "task", "database"],
   database: [...FOUNDATION, "task", "sql"],
+  service: ["database"],
   queue: [...FOUNDATION, "task", "events", "sql", "database"],
-  worker: [...FOUNDATION, "task", "events", "sql", "database", "queue"],
-  everbeat: [...FOUNDATION, "task", "events", "log-events", "sql", "database", "queue", "worker"],
+  heart: [...FOUNDATION, "task", "events", "sql", "database"],
+  recovery: [...FOUNDATION, "task", "events", "sql", "database", "queue", "service"],
+  worker: [...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "recovery", "service"],
+  everbeat: [...FOUNDATION, "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery", "worker"],
   testing: [...FOUNDATION, "task", "events", "sql", "database", "queue", "worker", "everbeat"],
-  cli: [...FOUNDATION, "task", "events", "sql", "database", "queue", "worker", "everbeat", "index"],
-  index: [...FOUNDATION, "task", "events", "sql", "database", "queue", "worker", "everbeat"],
+  cli: [...FOUNDATION, "task", "events", "sql", "database", "queue", "recovery", "worker", "everbeat", "index"],
+  index: [...FOUNDATION, "task", "events", "sql", "database", "queue", "recovery", "worker", "everbeat"],
 };
 
 describe("dependencies", () => {

@@ -43,7 +43,8 @@ function describe(summary: DemoSummary, { colours }: Screen): string {
       );
   const facts = [
     `${summary.workersStarted} workers, ${summary.workersKilled} killed, ${summary.workersFrozen} frozen`,
-    `${summary.tasksTakenBack} tasks taken back`,
+    ...(summary.crashKnownMs === undefined ? [] : [`a crash known after ${formatDuration(summary.crashKnownMs)}`]),
+    `${summary.tasksTakenBack} tasks recovered`,
     `${lateRefused} late ${lateRefused === 1 ? "outcome" : "outcomes"} refused`,
     formatDuration(summary.durationMs),
   ];

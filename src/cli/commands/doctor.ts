@@ -9,7 +9,7 @@ import type { Screen } from "../screen.ts";
 export function addDoctor(cli: Cli, program: Command): void {
   addCommand(cli, program, {
     usage: "doctor",
-    description: "check the database, its version, permissions, pooler and clock",
+    description: "check the database, its version, permissions, pooler, recovery and clock",
     group: "Set up:",
     examples: ["everbeat doctor", "everbeat doctor --database postgres://app@db.example.com/app --json"],
     run: runDoctor,

@@ -22,6 +22,8 @@ export function addStart(cli: Cli, program: Command): void {
       "everbeat start tasks.ts",
       "everbeat start src/mail.ts src/images.ts --concurrency 20 --queues mail,images",
       "everbeat start dist/tasks.js --shutdown-grace 2m --json",
+      "everbeat start tasks.ts --recovery claimed-and-running",
+      "everbeat start tasks.ts --recovery runningStaleThreshold=1m,autoFailStaleRunning=false",
     ],
     configure(command) {
       command.argument("<tasks-file...>", "files that export tasks made by defineTask: .ts, .mts, .js, .mjs");
@@ -35,7 +37,12 @@ export function addStart(cli: Cli, program: Command): void {
 async function start({ words, options, screen }: Call<StartOptions>): Promise<ExitCode> {
   const tasks = await loadTasks(words);
   const log = createWorkLog(screen, options.logLevel);
-  const everbeat = await Everbeat.open({ ...openOptions(options, screen), log, migrate: options.migrate });
+  const everbeat = await Everbeat.open({
+    ...openOptions(options, screen),
+    log,
+    migrate: options.migrate,
+    ...(options.recovery === undefined ? {} : { recovery: options.recovery }),
+  });
   screen.progress.clear();
   try {
     return await runWorker({ everbeat, tasks, options: toWorkOptions(options), screen });

@@ -1,13 +1,17 @@
 /** `everbeat status`: the fleet at a glance. */
 import type { Command } from "commander";
+import type { RecoverySettings } from "../../config/recovery-options.ts";
 import { readClock } from "../../sql/clock.ts";
 import type { QueueRow } from "../../sql/queues.ts";
 import type { ReplicaRow } from "../../sql/replicas.ts";
+import type { AlertRow, Listening } from "../../sql/stale-tasks.ts";
 import { TASK_STATES, type TaskState } from "../../task/states.ts";
 import { VERSION } from "../../version.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { addressOf, withEverbeat } from "../open-for-command.ts";
 import { queueTable } from "../queue-table.ts";
+import { recoveryLines } from "../recovery-lines.ts";
+import { type HeartState, heartStateOf } from "../replica-heart.ts";
 import { replicaTable } from "../replica-table.ts";
 import type { Screen } from "../screen.ts";
 import { inColourOf, marked } from "../states.ts";
@@ -23,14 +27,25 @@ interface Status {
   readonly now: Date;
   readonly counts: Readonly<Record<TaskState, number>>;
   readonly queues: readonly QueueRow[];
-  readonly replicas: readonly ReplicaRow[];
+  readonly replicas: readonly (ReplicaRow & { readonly heart: HeartState })[];
   readonly replicasLeftOut: number;
+  readonly recovery: RecoveryStatus;
 }
+
+export interface RecoveryStatus {
+  readonly listening: Listening | null;
+  readonly alerts: readonly AlertRow[];
+  readonly needingReview: number;
+  readonly settings: RecoverySettings;
+}
+
+/** One that died is news for this long; after that only if it still holds something. */
+const NEWS_MS = 3_600_000;
 
 export function addStatus(cli: Cli, program: Command): void {
   addCommand<StatusOptions>(cli, program, {
     usage: "status",
-    description: "the fleet at a glance: tasks, queues, replicas",
+    description: "the fleet at a glance: tasks, queues, replicas, recovery",
     group: "Look and act:",
     examples: ["everbeat status", "everbeat status --json | jq .counts"],
     configure: (command) => command.option("--all", "also replicas that have left and hold nothing"),
@@ -41,31 +56,43 @@ export function addStatus(cli: Cli, program: Command): void {
 async function showStatus(call: Call<StatusOptions>): Promise<undefined> {
   const { options, screen } = call;
   await withEverbeat(call, async (everbeat) => {
+    const now = await readClock(everbeat.database);
+    const { recovery } = everbeat;
+    const settings = await recovery.settings();
     const replicas = await everbeat.replicas();
-    const shown = options.all ? replicas : replicas.filter(isOfInterest);
+    const shown = options.all ? replicas : replicas.filter((replica) => isOfInterest(replica, now));
     const status: Status = {
       version: VERSION,
       database: addressOf(options),
       schema: everbeat.database.schemaName,
-      now: await readClock(everbeat.database),
+      now,
       counts: await everbeat.tasks.counts(),
       queues: await everbeat.queues.list(),
-      replicas: shown,
+      replicas: shown.map((replica) => ({ ...replica, heart: heartStateOf(replica, settings) })),
       replicasLeftOut: replicas.length - shown.length,
+      recovery: {
+        listening: (await recovery.listening()) ?? null,
+        alerts: await recovery.alerts(),
+        needingReview: await recovery.review.count(),
+        settings,
+      },
     };
     screen.answer(status, () => describeStatus(status, screen));
   });
   return undefined;
 }
 
-function isOfInterest({ status, claimed, running }: ReplicaRow): boolean {
-  return (status !== "offline" && status !== "dead") || claimed + running > 0;
+function isOfInterest({ status, claimed, running, diedAt }: ReplicaRow, now: Date): boolean {
+  if (claimed + running > 0) return true;
+  if (status === "dead") return diedAt !== null && now.getTime() - diedAt.getTime() < NEWS_MS;
+  return status !== "offline";
 }
 
 function describeStatus(status: Status, screen: Screen): string {
   const { colours } = screen;
   const head = `${colours.bold(`Everbeat ${status.version}`)} ${colours.dim(`${status.database}, schema ${status.schema}`)}`;
-  return [head, taskCounts(status, screen), queues(status, screen), replicas(status, screen)].join("\n\n");
+  const parts = [head, taskCounts(status, screen), queues(status, screen), replicas(status, screen)];
+  return [...parts, recovery(status, screen)].join("\n\n");
 }
 
 function taskCounts({ counts }: Status, { colours }: Screen): string {
@@ -84,9 +111,14 @@ function queues({ queues: rows }: Status, screen: Screen): string {
 function replicas(status: Status, screen: Screen): string {
   const { colours } = screen;
   const rows = status.replicas;
+  const look = { now: status.now, settings: status.recovery.settings };
   const body =
-    rows.length === 0 ? "  none is here. Start one: everbeat start tasks.ts" : replicaTable(rows, status.now, screen);
+    rows.length === 0 ? "  none is here. Start one: everbeat start tasks.ts" : replicaTable(rows, look, screen);
   const left = status.replicasLeftOut;
   const rest = left === 0 ? [] : [colours.dim(`  and ${left} that left before (--all shows them)`)];
   return [colours.bold("Replicas"), body, ...rest].join("\n");
+}
+
+function recovery(status: Status, screen: Screen): string {
+  return [screen.colours.bold("Recovery"), ...recoveryLines(status.recovery, status.now, screen)].join("\n");
 }

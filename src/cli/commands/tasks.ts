@@ -4,15 +4,16 @@ import { type Cli, showExamples } from "../command.ts";
 import { addTasksCancel } from "./tasks-cancel.ts";
 import { addTasksList } from "./tasks-list.ts";
 import { addTasksRetry } from "./tasks-retry.ts";
+import { addTasksReview } from "./tasks-review.ts";
 import { addTasksShow } from "./tasks-show.ts";
 
 export function addTasks(cli: Cli, program: Command): void {
   const tasks = program
     .command("tasks")
-    .description("list, show, cancel and retry tasks")
+    .description("list, show, cancel, retry and review tasks")
     .helpGroup("Look and act:")
     .helpCommand(false);
-  for (const add of [addTasksList, addTasksShow, addTasksCancel, addTasksRetry]) add(cli, tasks);
+  for (const add of [addTasksList, addTasksShow, addTasksCancel, addTasksRetry, addTasksReview]) add(cli, tasks);
   showExamples(tasks, [
     "everbeat tasks list --state failed --since 1h",
     "everbeat tasks show 0198c6f0-5a5e-7c3e-9d55-0b7f3c1f2a11",

@@ -1,9 +1,11 @@
-/** Scene: SIGSTOP in the middle of a task, which somebody else then ends. The sleeper's late finish is refused. */
+/** Scene: SIGSTOP past the threshold. It is declared dead and its task ends elsewhere; awake, it is refused and rejoins. */
+import { formatDuration } from "../../config/duration.ts";
+import type { ReplicaRow } from "../../sql/replicas.ts";
 import type { TaskDetails } from "../../sql/tasks.ts";
-import type { TaskId } from "../../task/ids.ts";
+import type { ReplicaId, TaskId } from "../../task/ids.ts";
 import { DemoFailedError } from "../errors.ts";
 import type { Scene, Stage } from "./stage.ts";
-import type { WorkerProcess } from "./worker-process.ts";
+import { DEAD_AFTER_MS, type WorkerProcess } from "./worker-process.ts";
 
 const WORK_MS = 700;
 /** What it had sent before it was frozen has arrived by then. */
@@ -15,20 +17,20 @@ export const aWorkerStandsStill: Scene = {
     const { story, everbeat } = stage;
     await stage.addWorker();
     const { id, sleeper } = await freezeWhileItRuns(stage);
+    const frozenId = sleeper.replicaId;
     const before = await everbeat.tasks.show(id);
     const heir = otherThan(stage, sleeper);
     stage.tally.workersFrozen++;
     story.tell(`Worker ${sleeper.name} runs task ${id} under claim ${before.claimId}.`);
-    story.bad(`kill -STOP: worker ${sleeper.name} stands still. It is not dead, and knows nothing of it.`);
-    await story.breathe();
+    story.bad(`kill -STOP: worker ${sleeper.name} stands still. Its session is there, but its heart does not beat.`);
 
-    story.tell("An operator takes its task away; from here on its claim is void:");
-    story.command(`everbeat tasks retry ${id} --force`);
-    const [taken] = await everbeat.tasks.retry(id, { force: true });
-    if (taken?.outcome !== "taken") throw new DemoFailedError(`task ${id} could not be taken back: ${taken?.outcome}.`);
+    const silentForMs = await untilDeclaredDead(stage, frozenId);
+    story.good(
+      `Declared dead after a silence of ${formatDuration(silentForMs)} (these workers wait for ${formatDuration(DEAD_AFTER_MS)}; by default 15s).`,
+    );
     stage.tally.tasksTakenBack++;
     const ended = await untilEndedBy(stage, id, heir);
-    story.good(`Worker ${heir.name} runs it under claim ${ended.claimId} and ends it.`);
+    story.good(`Worker ${heir.name} runs its task under claim ${ended.claimId} and ends it.`);
     await story.breathe();
 
     sleeper.thaw();
@@ -42,8 +44,10 @@ export const aWorkerStandsStill: Scene = {
       { title: "ATTEMPT", value: (row) => String(row.attempt), align: "right" },
       { title: "OUTCOME", value: (row) => row.outcome },
       { title: "CLAIM", value: (row) => row.claimId, align: "right" },
-      { title: "WORKER", value: (row) => nameOf(stage, row.replicaId) },
+      { title: "WORKER", value: (row) => nameOf(stage, row.replicaId, { sleeper, frozenId }) },
     ]);
+    await stage.until("the sleeper to rejoin", async () => sleeper.replicaId !== frozenId);
+    story.good(`It has heard that it was taken for dead, and is back under a new id: ${sleeper.replicaId}.`);
     await story.breathe();
   },
 };
@@ -73,6 +77,18 @@ function otherThan(stage: Stage, sleeper: WorkerProcess): WorkerProcess {
   return other;
 }
 
+async function untilDeclaredDead(stage: Stage, id: ReplicaId): Promise<number> {
+  return stage.until("the frozen worker to be declared dead", async () => {
+    const row = (await stage.everbeat.replicas()).find((replica) => replica.id === id);
+    if (row) stage.story.now(silenceWords(row));
+    return row?.status === "dead" && Number(row.death?.["silentForMs"]);
+  });
+}
+
+function silenceWords({ silentForMs }: ReplicaRow): string {
+  return `not heard for ${formatDuration(Math.max(0, silentForMs ?? 0))}`;
+}
+
 async function untilEndedBy(stage: Stage, id: TaskId, heir: WorkerProcess): Promise<TaskDetails> {
   stage.story.now(`worker ${heir.name} runs it`);
   return stage.until(`worker ${heir.name} to end the task`, async () => {
@@ -85,6 +101,7 @@ async function untilRefused(stage: Stage, id: TaskId): Promise<TaskDetails["late
   return stage.until("the late outcome to be refused", async () => (await stage.everbeat.tasks.show(id)).late[0]);
 }
 
-function nameOf(stage: Stage, replicaId: string): string {
+function nameOf(stage: Stage, replicaId: string, was: { sleeper: WorkerProcess; frozenId: ReplicaId }): string {
+  if (replicaId === was.frozenId) return was.sleeper.name;
   return stage.everyWorker.find((worker) => worker.replicaId === replicaId)?.name ?? replicaId;
 }

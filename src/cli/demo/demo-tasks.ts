@@ -5,6 +5,8 @@ import { defineTask } from "../../task/define-task.ts";
 /** Deaf to its signal on purpose: a handler that never hears of losing its claim, so that only fencing stands in its way. */
 export const demoStep = defineTask({
   name: "demo-step",
+  // It can be repeated, so nobody has to look first.
+  onCrash: "requeue",
   async run({ workMs }: { workMs: number }) {
     await pause(workMs);
     return { workedMs: workMs };

@@ -12,6 +12,8 @@ export interface Tally {
   workersKilled: number;
   workersFrozen: number;
   tasksTakenBack: number;
+  /** From kill -9 until its death was known. */
+  crashKnownMs: number | undefined;
 }
 
 export interface Scene {
@@ -25,7 +27,7 @@ const LOOK_EVERY_MS = 50;
 export class Stage {
   readonly everbeat: Everbeat;
   readonly story: Storyteller;
-  readonly tally: Tally = { workersKilled: 0, workersFrozen: 0, tasksTakenBack: 0 };
+  readonly tally: Tally = { workersKilled: 0, workersFrozen: 0, tasksTakenBack: 0, crashKnownMs: undefined };
   /** Every task that the database has accepted. */
   readonly accepted: TaskId[] = [];
   /** Every worker that was ever started, to be stopped in the end. */

@@ -10,9 +10,17 @@ const TASKS = fileURLToPath(new URL("./demo-worker-tasks.js", import.meta.url));
 const CONCURRENCY = 4;
 const STOP_MS = 5_000;
 
+/** Shorter than by default, so that nobody has to watch a worker standing still for a quarter of a minute. */
+export const DEAD_AFTER_MS = 3_000;
+const RECOVERY = [
+  `runningStaleThreshold=${DEAD_AFTER_MS},runnerHeartbeatInterval=500ms`,
+  `claimedStaleThreshold=${DEAD_AFTER_MS},claimerHeartbeatInterval=500ms`,
+].join(",");
+
 export interface WorkerProcess {
   /** A letter, for the story. */
   readonly name: string;
+  /** Another one after it was taken for dead. */
   readonly replicaId: ReplicaId;
   /** Shown, never tested. */
   readonly pid: number;
@@ -24,7 +32,8 @@ export interface WorkerProcess {
 }
 
 export async function startWorkerProcess(name: string, databaseUrl: string): Promise<WorkerProcess> {
-  const args = [MAIN, "start", TASKS, "--json", "--concurrency", String(CONCURRENCY), "--prefetch", "0"];
+  const work = ["--concurrency", String(CONCURRENCY), "--prefetch", "0", "--recovery", RECOVERY];
+  const args = [MAIN, "start", TASKS, "--json", ...work];
   // By the environment, since a command line with its password is visible to every user of the machine.
   const env = { ...process.env, DATABASE_URL: databaseUrl };
   const child = spawn(process.execPath, args, { env, stdio: ["pipe", "pipe", "pipe"] });
@@ -35,10 +44,14 @@ export async function startWorkerProcess(name: string, databaseUrl: string): Pro
     await ended;
   };
   try {
-    const replicaId = await readReplicaId(name, child);
+    let replicaId = await readReplicaId(name, child, (next) => {
+      replicaId = next;
+    });
     return {
       name,
-      replicaId,
+      get replicaId() {
+        return replicaId;
+      },
       pid: child.pid ?? 0,
       kill,
       freeze: () => void child.kill("SIGSTOP"),
@@ -58,7 +71,11 @@ export async function startWorkerProcess(name: string, databaseUrl: string): Pro
 }
 
 /** The worker's own words on its standard output, read on so that it never waits for us. */
-function readReplicaId(name: string, child: ChildProcess): Promise<ReplicaId> {
+function readReplicaId(
+  name: string,
+  child: ChildProcess,
+  onRejoined: (replicaId: ReplicaId) => void,
+): Promise<ReplicaId> {
   return new Promise((resolve, reject) => {
     const said: string[] = [];
     const fail = () => reject(new DemoFailedError(`worker ${name} did not start:\n${said.join("\n")}`));
@@ -71,6 +88,7 @@ function readReplicaId(name: string, child: ChildProcess): Promise<ReplicaId> {
       keep(line);
       const { event, replicaId } = parse(line);
       if (event === "worker.started" && replicaId) resolve(replicaId);
+      if (event === "replica.rejoined" && replicaId) onRejoined(replicaId);
     });
   });
 }

@@ -9,9 +9,9 @@ export async function checkPooler(database: Database): Promise<Finding> {
     return good("pooler", `none: a direct connection, on which notices arrive (after ${Math.ceil(noticeMs)} ms)`);
   }
   const advice =
-    "Nothing has to be done. For tasks to start at once, give the workers the server's own address, without the pooler.";
+    "Nothing has to be done. For tasks to start at once, and for a crash to be known in about a second, give the workers the server's own address, without the pooler.";
   const found = isDirect
     ? "a direct connection, but no notice arrived within 2 s; workers look for tasks by themselves instead"
-    : "a pooler sits in between, so notices cannot be used; workers look for tasks by themselves instead";
+    : "a pooler sits in between, so notices cannot be used; workers look for tasks by themselves instead. Hearts cannot hold session locks either: a crash is known by silence alone, which takes longer";
   return { check: "pooler", mark: "warning", found, advice };
 }

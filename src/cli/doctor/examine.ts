@@ -6,12 +6,16 @@ import { addressOf, isEmbedded } from "../open-for-command.ts";
 import { checkClock } from "./check-clock.ts";
 import { checkDatabase } from "./check-database.ts";
 import { checkEmbedded } from "./check-embedded.ts";
+import { checkHearts } from "./check-hearts.ts";
 import { checkPooler } from "./check-pooler.ts";
+import { checkReaper } from "./check-reaper.ts";
+import { checkRecoverySwitches } from "./check-recovery.ts";
 import { checkRights } from "./check-rights.ts";
 import { checkSchema } from "./check-schema.ts";
 import { checkServer } from "./check-server.ts";
 import { checkVersions } from "./check-versions.ts";
 import { type Finding, skipped } from "./finding.ts";
+import { ifMigrated } from "./if-migrated.ts";
 
 /** Each gets a database that answers. */
 const DATABASE_CHECKS = {
@@ -19,6 +23,9 @@ const DATABASE_CHECKS = {
   rights: checkRights,
   schema: checkSchema,
   pooler: checkPooler,
+  reaper: ifMigrated("reaper", checkReaper),
+  recovery: ifMigrated("recovery", checkRecoverySwitches),
+  hearts: ifMigrated("hearts", checkHearts),
   clock: checkClock,
 };
 

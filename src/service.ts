@@ -1,5 +1,5 @@
 /** The one shape of everything that runs in the background: `runOnce` holds what is worth testing, the loop is shared. */
-import { delay } from "../database/backoff.ts";
+import { delay } from "./database/backoff.ts";
 
 export interface Service {
   start(): void;

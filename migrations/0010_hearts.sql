@@ -1,0 +1,263 @@
+-- Hearts: one narrow row per process, updated in place, whatever the number of tasks. What silence means is decided
+-- elsewhere (src/recovery); here is what is heard, since when, and the conditional writes that follow a verdict.
+
+create table machine (
+  id            text primary key,
+  hostname      text not null,
+  first_seen_at timestamptz not null default now()
+);
+
+alter table replica
+  add column machine_id text,
+  add column died_at timestamptz,
+  add column death json,
+  add column recovery json;      -- the settings by which it judges, when it is the one that sweeps
+
+-- beat_at and session_free_since are not indexed, so that a beat is a HOT update.
+create table heart (
+  replica_id         uuid primary key,
+  beat_at            timestamptz not null,
+  epoch              text not null,
+  interval_ms        integer not null,
+  promise_ms         integer not null,   -- without an acknowledged beat for this long, it stops its own work
+  session_promise_ms integer not null,   -- the same without its session lock
+  session_key        bigint not null,
+  session_epoch      text,               -- the epoch in which it took its lock; null: it has none, or it would mean nothing
+  session_free_since timestamptz,        -- since when a reaper has seen the lock free
+  is_dead            boolean not null default false, -- declared dead: here too, so that a beat at the same time sees it
+  vitals             json
+) with (fillfactor = 50);
+
+create table beat_history (
+  replica_id uuid not null,
+  beat_at    timestamptz not null,
+  vitals     json
+);
+create index beat_history_replica on beat_history (replica_id, beat_at);
+create index beat_history_age on beat_history using brin (beat_at);
+
+-- What the reapers know together: since when hearts could be heard, when the last sweep was, whether recovery is held.
+create table listening (
+  is_only           boolean primary key default true check (is_only),
+  epoch             text not null,
+  hearing_since     timestamptz not null,
+  swept_at          timestamptz not null,
+  swept_by          uuid,
+  sweep_ms          double precision,
+  held_since        timestamptz,
+  hold_confirmed_at timestamptz
+);
+
+create table alert (
+  id          bigint generated always as identity primary key,
+  kind        text not null,
+  subject     text not null,
+  message     text not null,
+  details     json,
+  raised_at   timestamptz not null default now(),
+  resolved_at timestamptz
+);
+create unique index alert_open on alert (kind, subject) where resolved_at is null;
+
+-- One life of the database server. Unlogged: a crash recovery and a promotion empty it. The postmaster's start tells
+-- clean restarts apart.
+create unlogged table epoch_marker (
+  is_only boolean primary key default true check (is_only),
+  marker  uuid not null default gen_random_uuid()
+);
+
+create function current_epoch() returns text
+language plpgsql set search_path from current
+as $$
+declare
+  v_marker uuid;
+begin
+  select marker into v_marker from epoch_marker;
+  if not found then
+    insert into epoch_marker default values on conflict do nothing;
+    select marker into v_marker from epoch_marker;
+  end if;
+  return v_marker || '/' || extract(epoch from pg_postmaster_start_time());
+end $$;
+
+create function session_key(p_replica uuid) returns bigint
+language sql stable set search_path from current
+as $$ select hashtextextended(current_schema() || '/heart/' || p_replica, 0) $$;
+
+-- The keys of all session locks that are held: looked up once for all hearts.
+create function held_sessions() returns bigint[]
+language sql volatile
+as $$
+  select coalesce(array_agg((l.classid::bigint << 32) | l.objid::bigint), '{}') from pg_locks l
+  where l.locktype = 'advisory' and l.objsubid = 1 and l.granted
+    and l.database = (select oid from pg_database where datname = current_database())
+$$;
+
+-- The first beat. A replica that was declared dead never beats again under this id.
+create function begin_heart(p_replica uuid, p_interval_ms integer, p_promise_ms integer, p_session_promise_ms integer) returns boolean
+language plpgsql set search_path from current
+as $$
+begin
+  perform from replica where id = p_replica and status in ('online', 'draining') for share;
+  if not found then
+    return false;
+  end if;
+  insert into heart (replica_id, beat_at, epoch, interval_ms, promise_ms, session_promise_ms, session_key)
+  values (p_replica, now(), current_epoch(), p_interval_ms, p_promise_ms, p_session_promise_ms, session_key(p_replica))
+  on conflict (replica_id) do update set beat_at = now(), epoch = excluded.epoch where not heart.is_dead;
+  return found;
+end $$;
+
+-- One sign of life, stamped by the database. p_has_session: the caller's own session holds the lock. False: refused,
+-- the replica was declared dead or is gone.
+create function beat(p_replica uuid, p_vitals json, p_has_session boolean, p_remember boolean) returns boolean
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_epoch text := current_epoch();
+begin
+  update heart h
+  set beat_at = now(), epoch = v_epoch, vitals = p_vitals,
+      session_epoch = case when p_has_session then v_epoch end,
+      session_free_since = case when p_has_session then null else h.session_free_since end
+  from replica r
+  where h.replica_id = p_replica and not h.is_dead and r.id = p_replica and r.status in ('online', 'draining');
+  if not found then
+    return false;
+  end if;
+  if p_remember then
+    insert into beat_history (replica_id, beat_at, vitals) values (p_replica, now(), p_vitals);
+  end if;
+  return true;
+end $$;
+
+-- How long a heart has been silent: counted from its last sign of this epoch, but not from before anyone could be heard.
+create function silent_ms(p_heart heart, p_started_at timestamptz, p_listening listening) returns double precision
+language sql stable
+as $$
+  select extract(epoch from clock_timestamp() - greatest(
+    case when p_heart.epoch = p_listening.epoch then p_heart.beat_at end, p_started_at, p_listening.hearing_since)) * 1000
+$$;
+
+-- One reaper at a time listens; whoever finds another at it, or that it was done just now, gets nothing. Notes since when
+-- hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no heart at all was heard.
+create function listen_to_hearts(p_replica uuid, p_min_interval_ms bigint, p_gap_ms bigint)
+returns table (replica_id uuid, machine_id text, hostname text, status text, silent_for_ms double precision,
+               session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, vitals json)
+language plpgsql set search_path from current
+as $$
+#variable_conflict use_column
+declare
+  v_epoch     text := current_epoch();
+  v_listening listening;
+  v_newest    timestamptz;
+  v_gap       interval := make_interval(secs => p_gap_ms / 1000.0);
+  v_held      bigint[];
+begin
+  if not pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper')) then
+    return;
+  end if;
+  select max(beat_at) into v_newest from heart where epoch = v_epoch;
+  select * into v_listening from listening;
+  if not found then
+    insert into listening (epoch, hearing_since, swept_at, swept_by) values (v_epoch, clock_timestamp(), clock_timestamp(), p_replica)
+    returning * into v_listening;
+  elsif v_listening.epoch = v_epoch and clock_timestamp() - v_listening.swept_at < make_interval(secs => p_min_interval_ms / 1000.0)
+        and v_listening.swept_by is distinct from p_replica then
+    return;
+  else
+    update listening
+    set epoch = v_epoch, swept_at = clock_timestamp(), swept_by = p_replica,
+        hearing_since = case
+          when epoch <> v_epoch or clock_timestamp() - swept_at > v_gap or v_newest is null or clock_timestamp() - v_newest > v_gap
+          then clock_timestamp() else hearing_since end
+    returning * into v_listening;
+  end if;
+
+  -- A free lock is evidence only where it was taken in this epoch, and only from when it was first seen free.
+  v_held := held_sessions();
+  update heart h
+  set session_free_since = case when h.session_free_since is null then clock_timestamp() end
+  from replica r
+  where r.id = h.replica_id and r.status in ('online', 'draining')
+    and (h.session_free_since is not null) <> (h.session_epoch is not distinct from v_epoch and h.session_key <> all (v_held));
+
+  return query
+    select h.replica_id, r.machine_id, r.hostname, r.status, silent_ms(h, r.started_at, v_listening),
+           extract(epoch from clock_timestamp() - h.session_free_since)::double precision * 1000,
+           h.promise_ms, h.session_promise_ms, h.vitals
+    from heart h join replica r on r.id = h.replica_id
+    where r.status in ('online', 'draining');
+end $$;
+
+-- The verdict: one conditional write that looks at the evidence again. The heart's row is locked and marked, so a beat that
+-- comes at the same time either comes first, and the replica lives, or is refused. Everybody locks a replica before its heart.
+create function declare_dead(p_replica uuid, p_because text, p_min_ms double precision, p_death json) returns boolean
+language plpgsql set search_path from current
+as $$
+declare
+  v_heart     heart;
+  v_replica   replica;
+  v_listening listening;
+begin
+  select * into v_replica from replica where id = p_replica and status in ('online', 'draining') for update;
+  select * into v_heart from heart where replica_id = p_replica for update;
+  select * into v_listening from listening;
+  if v_heart.replica_id is null or v_replica.id is null or v_listening.epoch <> current_epoch() then
+    return false;
+  end if;
+  if p_because = 'session-lost' then
+    if v_heart.session_epoch is distinct from v_listening.epoch or v_heart.session_key = any (held_sessions())
+       or not coalesce(clock_timestamp() - v_heart.session_free_since > make_interval(secs => p_min_ms / 1000.0), false) then
+      return false;
+    end if;
+  elsif silent_ms(v_heart, v_replica.started_at, v_listening) <= p_min_ms then
+    return false;
+  end if;
+  update heart set is_dead = true where replica_id = p_replica;
+  update replica set status = 'dead', died_at = clock_timestamp(), death = p_death where id = p_replica;
+  return true;
+end $$;
+
+-- The owners of unfinished tasks that are not alive: dead, gone, or not on record at all. By a loose index scan: one
+-- probe per owner, however many tasks each has.
+create function absent_owners() returns table (replica_id uuid, status text)
+language plpgsql set search_path from current set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_owner  uuid;
+  v_status text;
+begin
+  select min(r.replica_id::text)::uuid into v_owner from (select replica_id from running order by replica_id limit 1) r;
+  while v_owner is not null loop
+    select r.status into v_status from replica r where r.id = v_owner;
+    if not found or v_status in ('dead', 'offline') then
+      replica_id := v_owner; status := coalesce(v_status, 'missing');
+      return next;
+    end if;
+    v_status := null;
+    select r.replica_id into v_owner from running r where r.replica_id > v_owner order by r.replica_id limit 1;
+    if not found then
+      v_owner := null;
+    end if;
+  end loop;
+end $$;
+
+-- One line per task and role, as if each task had a heartbeat of its own, and without a write per task.
+create view heartbeats as
+select r.claim_id as id, r.task_id, r.replica_id as sender_id,
+       case r.state when 'claimed' then 'claimer' else 'runner' end as role,
+       h.beat_at as sent_at, x.hostname, x.pid
+from running r
+left join heart h on h.replica_id = r.replica_id
+left join replica x on x.id = r.replica_id;
+
+-- Tasks that ended because their worker died may have had part of their effects: somebody should look. A task that was
+-- run again and crashed again ended after its review, and counts anew.
+create table review (
+  task_id     uuid primary key,
+  reviewed_at timestamptz not null default now(),
+  note        text
+);
+create index ended_crashed on ended (ended_at) where state = 'failed' and error ->> 'code' = 'WORKER_CRASHED';

@@ -1,0 +1,107 @@
+/** `everbeat recover`: what workers do by themselves, done by hand. Or the word that a held recovery waits for. */
+import { type Command, Option } from "commander";
+import type { Everbeat } from "../../everbeat.ts";
+import type { StaleTask } from "../../sql/stale-tasks.ts";
+import { addCommand, type Call, type Cli } from "../command.ts";
+import { withEverbeat } from "../open-for-command.ts";
+import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
+import { staleTable } from "../stale-table.ts";
+
+interface RecoverOptions extends StaleFilters {
+  readonly dryRun?: boolean;
+  readonly running?: boolean;
+  readonly claimed?: boolean;
+  readonly confirm?: boolean;
+}
+
+interface Recovery {
+  readonly dryRun: boolean;
+  readonly failed: readonly StaleTask[];
+  readonly requeued: readonly StaleTask[];
+}
+
+export function addRecover(cli: Cli, program: Command): void {
+  addCommand<RecoverOptions>(cli, program, {
+    usage: "recover",
+    description: "fail stale running tasks and requeue stale claimed ones, by hand",
+    group: "Look and act:",
+    examples: [
+      "everbeat recover --dry-run",
+      "everbeat recover --claimed --after 2m",
+      "everbeat recover --running --replica 5b0f3c1e-7a52-4c1b-9d7a-2f0a4f0f6b11",
+      "everbeat recover --confirm     the machines on whose account recovery is held are dead indeed",
+    ],
+    configure(command) {
+      addStaleFilters(command);
+      command
+        .option("--dry-run", "show what would be done, and do nothing")
+        .option("--running", "only running tasks, which fail with WORKER_CRASHED")
+        .option("--claimed", "only claimed tasks, which are pending again")
+        .addOption(
+          new Option("--confirm", "confirm a mass death, for which recovery is held").conflicts([
+            ...["dryRun", "running", "claimed", "after", "name", "queue", "replica"],
+          ]),
+        );
+    },
+    run: (call) => (call.options.confirm ? confirmDeaths(call) : recover(call)),
+  });
+}
+
+async function confirmDeaths(call: Call<RecoverOptions>): Promise<undefined> {
+  const { colours } = call.screen;
+  await withEverbeat(call, async ({ recovery }) => {
+    const isConfirmed = await recovery.confirmDeaths();
+    call.screen.answer({ isConfirmed }, () =>
+      isConfirmed
+        ? `${colours.green("✓")} Confirmed: the next sweep declares them dead and recovers their tasks.`
+        : "Nothing is held, so there is nothing to confirm.",
+    );
+  });
+  return undefined;
+}
+
+async function recover(call: Call<RecoverOptions>): Promise<undefined> {
+  const { options, screen } = call;
+  const both = options.running === options.claimed;
+  await withEverbeat(call, async (everbeat) => {
+    const done: Recovery = {
+      dryRun: options.dryRun === true,
+      failed: both || options.running ? await recoverThose("running", options, everbeat) : [],
+      requeued: both || options.claimed ? await recoverThose("claimed", options, everbeat) : [],
+    };
+    screen.answer(done, () => describeRecovery(done, screen));
+  });
+  return undefined;
+}
+
+/** Those that are stale, and of them the ones that were still so when they were recovered. */
+async function recoverThose(state: OwnedState, options: RecoverOptions, everbeat: Everbeat): Promise<StaleTask[]> {
+  const query = await toStaleQuery(state, options, everbeat);
+  const stale = await everbeat.recovery.findStale(query);
+  if (options.dryRun || stale.length === 0) return [...stale];
+  const those = { ...query, ids: stale.map((task) => task.id) };
+  const { ids } =
+    state === "running"
+      ? await everbeat.recovery.failStaleRunning(those)
+      : await everbeat.recovery.requeueStaleClaimed(those);
+  return stale.filter((task) => ids.includes(task.id));
+}
+
+function describeRecovery({ dryRun, failed, requeued }: Recovery, screen: Call["screen"]): string {
+  const tasks = [...failed, ...requeued];
+  if (tasks.length === 0) return "No task is stale, so nothing was done.";
+  const { colours } = screen;
+  const outcome = (task: StaleTask) => (task.state === "running" ? "failed" : "pending");
+  const list = staleTable(tasks, screen, [
+    {
+      title: dryRun ? "WOULD BE" : "NOW",
+      value: outcome,
+      style: (text, task) => (outcome(task) === "failed" ? colours.red(text) : colours.green(text)),
+    },
+  ]);
+  const [fail, be] = dryRun ? ["would fail", "would be pending again"] : ["failed", "pending again"];
+  const lines = [list, "", `${failed.length} ${fail}, ${requeued.length} ${be}`];
+  if (failed.length > 0 && !dryRun)
+    lines.push(colours.yellow("Failed ones may have had part of their effects: everbeat tasks review lists them."));
+  return lines.join("\n");
+}

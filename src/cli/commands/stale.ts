@@ -1,0 +1,45 @@
+/** `everbeat stale`: tasks whose owner is not alive, or has not been heard for too long. */
+import { type Command, Option } from "commander";
+import type { StaleTask } from "../../sql/stale-tasks.ts";
+import { addCommand, type Call, type Cli } from "../command.ts";
+import { withEverbeat } from "../open-for-command.ts";
+import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
+import { staleTable } from "../stale-table.ts";
+
+interface StaleOptions extends StaleFilters {
+  readonly state?: OwnedState;
+}
+
+export function addStale(cli: Cli, program: Command): void {
+  addCommand<StaleOptions>(cli, program, {
+    usage: "stale",
+    description: "find tasks whose worker is dead, gone or silent",
+    group: "Look and act:",
+    examples: [
+      "everbeat stale",
+      "everbeat stale --state running --after 5m",
+      "everbeat stale --replica 5b0f3c1e-7a52-4c1b-9d7a-2f0a4f0f6b11 --json",
+    ],
+    configure(command) {
+      addStaleFilters(command);
+      command.addOption(new Option("--state <state>", "only tasks in this state").choices(["claimed", "running"]));
+    },
+    run: showStale,
+  });
+}
+
+async function showStale(call: Call<StaleOptions>): Promise<undefined> {
+  const { options, screen } = call;
+  await withEverbeat(call, async (everbeat) => {
+    const tasks: StaleTask[] = [];
+    for (const state of options.state ? [options.state] : (["running", "claimed"] as const))
+      tasks.push(...(await everbeat.recovery.findStale(await toStaleQuery(state, options, everbeat))));
+    screen.answer({ tasks }, () => {
+      if (tasks.length === 0) return "No task is stale: whoever holds one is alive and heard.";
+      const hint =
+        "Workers recover these by themselves, unless that is switched off. By hand: everbeat recover --dry-run";
+      return `${staleTable(tasks, screen)}\n\n${screen.colours.dim(hint)}`;
+    });
+  });
+  return undefined;
+}

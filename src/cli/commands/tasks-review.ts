@@ -1,0 +1,117 @@
+/** `everbeat tasks review`: tasks whose worker died under them, until somebody has looked at what they left behind. */
+import { type Command, Option } from "commander";
+import { isText } from "../../config/checks.ts";
+import type { Everbeat } from "../../everbeat.ts";
+import { readClock } from "../../sql/clock.ts";
+import type { ReviewTask } from "../../sql/review.ts";
+import { isName } from "../../task/settings.ts";
+import { checkedBy, wholeNumber } from "../arguments.ts";
+import { addCommand, type Call, type Cli } from "../command.ts";
+import { UsageError } from "../errors.ts";
+import { EXIT, type ExitCode } from "../exit-codes.ts";
+import { withEverbeat } from "../open-for-command.ts";
+import type { Screen } from "../screen.ts";
+import { type Column, table } from "../table.ts";
+import { fromNow, lasting } from "../times.ts";
+
+interface ReviewOptions {
+  readonly name?: string;
+  readonly queue?: string;
+  readonly all?: boolean;
+  readonly limit: number;
+  readonly done?: boolean;
+  readonly redrive?: boolean;
+  readonly note?: string;
+}
+
+export function addTasksReview(cli: Cli, parent: Command): void {
+  addCommand<ReviewOptions>(cli, parent, {
+    usage: "review [ids...]",
+    description: "list tasks whose worker died while running them; take them off the list, or run them again",
+    examples: [
+      "everbeat tasks review",
+      `everbeat tasks review 0198c6f0-5a5e-7c3e-9d55-0b7f3c1f2a11 --done --note "the invoice was sent once"`,
+      "everbeat tasks review --name resize --redrive     they can be repeated: run them all again",
+    ],
+    configure(command) {
+      command
+        .optionsGroup("Filters:")
+        .option("--name <name>", "tasks of this name", checkedBy(isName))
+        .option("--queue <queue>", "tasks of this queue", checkedBy(isName))
+        .option("--limit <number>", "how many at most, 1 to 1000", wholeNumber({ min: 1, max: 1_000 }), 100)
+        .addOption(new Option("--all", "also those that were reviewed").conflicts(["done", "redrive"]))
+        .optionsGroup("Options:")
+        .option("--done", "take them off the list: somebody has looked")
+        .option("--redrive", "take them off the list, and run them again")
+        .option("--note <text>", "what was found, kept with the task", checkedBy(isText({ max: 2_000 })));
+    },
+    run: review,
+  });
+}
+
+async function review(call: Call<ReviewOptions>): Promise<ExitCode> {
+  const { options, words } = call;
+  const acts = options.done === true || options.redrive === true;
+  if (options.note !== undefined && !acts) throw new UsageError("--note needs --done or --redrive.");
+  return withEverbeat(call, async (everbeat) => {
+    const { name, queue, all, limit } = options;
+    const tasks = await everbeat.recovery.review.list({
+      ...(name === undefined ? {} : { name }),
+      ...(queue === undefined ? {} : { queue }),
+      ...(words.length === 0 ? {} : { ids: words }),
+      // Who names tasks means those, reviewed before or not.
+      all: all === true || words.length > 0,
+      limit,
+    });
+    if (acts) await act(call, everbeat, tasks);
+    else await show(call, everbeat, tasks);
+    return words.some((id) => !tasks.some((task) => task.id === id.toLowerCase())) ? EXIT.failed : EXIT.ok;
+  });
+}
+
+async function show(
+  { screen, words }: Call<ReviewOptions>,
+  everbeat: Everbeat,
+  tasks: readonly ReviewTask[],
+): Promise<void> {
+  const now = await readClock(everbeat.database);
+  screen.answer({ tasks }, () => {
+    if (tasks.length === 0)
+      return words.length > 0 ? "None of these failed because its worker died." : "No task needs review.";
+    const hint = "Each may have had part of its effects. When you have looked: --done, or --redrive to run it again.";
+    return `${reviewTable(tasks, now, screen)}\n\n${screen.colours.yellow(hint)}`;
+  });
+}
+
+async function act(
+  { screen, options }: Call<ReviewOptions>,
+  everbeat: Everbeat,
+  tasks: readonly ReviewTask[],
+): Promise<void> {
+  const note = options.note === undefined ? {} : { note: options.note };
+  const ids = tasks.map((task) => task.id);
+  const reviewed = ids.length === 0 ? [] : await everbeat.recovery.review.done(ids, note);
+  const again = options.redrive && reviewed.length > 0 ? await everbeat.tasks.retry(reviewed) : [];
+  const redriven = again.filter((each) => each.outcome === "pending").map((each) => each.id);
+  screen.answer({ reviewed, redriven }, () => {
+    if (reviewed.length === 0) return "No task needs review, so nothing was done.";
+    const lines = reviewed.map((id) => `${screen.colours.green("✓")} ${id}`);
+    const also = options.redrive ? `, ${redriven.length} run again` : "";
+    return [...lines, "", `${reviewed.length} reviewed${also}`].join("\n");
+  });
+}
+
+function reviewTable(tasks: readonly ReviewTask[], now: Date, { colours, width }: Screen): string {
+  const columns: Column<ReviewTask>[] = [
+    { title: "ID", value: (task) => task.id },
+    { title: "TASK", value: (task) => task.name, style: (text) => colours.bold(text) },
+    { title: "QUEUE", value: (task) => task.queue },
+    { title: "ATTEMPT", value: (task) => String(task.attempt), align: "right" },
+    { title: "RAN FOR", value: (task) => lasting(task.startedAt, task.endedAt), align: "right" },
+    { title: "FAILED", value: (task) => fromNow(task.endedAt, now) },
+    { title: "REVIEWED", value: (task) => fromNow(task.reviewedAt, now), isOptional: true },
+    { title: "NOTE", value: (task) => task.note ?? "", isOptional: true },
+    { title: "WHAT HAPPENED", value: (task) => task.error.message, style: (text) => colours.dim(text) },
+  ];
+  return table(tasks, columns, { colours, width });
+}

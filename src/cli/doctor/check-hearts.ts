@@ -1,0 +1,39 @@
+/** How quickly a crash is known here: by the end of a session, or only by silence. */
+import { formatDuration } from "../../config/duration.ts";
+import type { RecoverySettings } from "../../config/recovery-options.ts";
+import type { Database } from "../../database/database.ts";
+import { readFleetSettings } from "../../sql/fleet-settings.ts";
+import { listReplicas, type ReplicaRow } from "../../sql/replicas.ts";
+import { heartStateOf } from "../replica-heart.ts";
+import { type Finding, good, skipped } from "./finding.ts";
+
+export async function checkHearts(database: Database): Promise<Finding> {
+  const [first] = await readFleetSettings(database);
+  return judgeHearts(await listReplicas(database), first?.settings);
+}
+
+export function judgeHearts(replicas: readonly ReplicaRow[], settings: RecoverySettings | undefined): Finding {
+  const here = replicas.filter(({ status }) => status === "online" || status === "draining");
+  if (here.length === 0 || !settings) return skipped("hearts", "no worker is online");
+  const unwell = here.filter((replica) => !["fresh", "blocked"].includes(heartStateOf(replica, settings)));
+  const bySilence = formatDuration(settings.runningDeadAfterMs + 1.25 * settings.checkMs);
+  if (unwell.length > 0) {
+    const found = `${unwell.length} of ${here.length} hearts ${unwell.length === 1 ? "is not heard as it" : "are not heard as they"} should be`;
+    return { check: "hearts", mark: "warning", found, advice: "everbeat replicas shows which, and for how long." };
+  }
+  const all = here.length === 1 ? "the one heart is heard" : `all ${here.length} hearts are heard`;
+  if (settings.sessionGraceMs === undefined)
+    return good("hearts", `${all}; sessions do not count by these settings, so a crash is known within ${bySilence}`);
+  const without = here.filter((replica) => !replica.hasSession).length;
+  if (without > 0) {
+    const found = `${all}, but ${without} of them without a session of its own, so a crash there is known within ${bySilence} and not in about a second`;
+    const advice =
+      "A pooler in transaction mode sits in between. Give the workers the server's own address, or a session-mode pool.";
+    return { check: "hearts", mark: "warning", found, advice };
+  }
+  const bySession = formatDuration(settings.sessionGraceMs + 2.5 * settings.checkMs);
+  return good(
+    "hearts",
+    `${all}; a crash is known within ${bySession} by its session, a vanished host within ${bySilence}`,
+  );
+}

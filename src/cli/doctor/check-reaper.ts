@@ -1,0 +1,48 @@
+/** Whether anybody listens for silence: where nobody sweeps, nobody's tasks are recovered. */
+import { formatDuration } from "../../config/duration.ts";
+import { PROFILES, type RecoverySettings } from "../../config/recovery-options.ts";
+import type { Database } from "../../database/database.ts";
+import { isSweeping } from "../../recovery/sweeping.ts";
+import { readFleetSettings } from "../../sql/fleet-settings.ts";
+import { listReplicas, type ReplicaRow } from "../../sql/replicas.ts";
+import { type Listening, readListening } from "../../sql/stale-tasks.ts";
+import { type Finding, good, skipped } from "./finding.ts";
+
+export async function checkReaper(database: Database): Promise<Finding> {
+  const [first] = await readFleetSettings(database);
+  const replicas = await listReplicas(database);
+  return judgeReaper(await readListening(database), replicas, first?.settings);
+}
+
+export function judgeReaper(
+  listening: Listening | undefined,
+  replicas: readonly Pick<ReplicaRow, "status" | "claimed" | "running">[],
+  settings: RecoverySettings | undefined,
+): Finding {
+  const checkMs = settings?.checkMs ?? PROFILES.fast.checkMs;
+  const online = replicas.filter(({ status }) => status === "online" || status === "draining").length;
+  const held = replicas.reduce((sum, { claimed, running }) => sum + claimed + running, 0);
+  if (listening && isSweeping(listening, checkMs)) return sweeping(listening, checkMs);
+  const last = listening ? `the last sweep was ${formatDuration(listening.sweptAgoMs)} ago` : "nobody has ever swept";
+  if (online === 0 && held === 0) return skipped("reaper", "no worker is online to sweep");
+  if (online === 0) {
+    const found = `${last}: no worker is online, and ${held} tasks are held by workers that are gone`;
+    return { check: "reaper", mark: "wrong", found, advice: START };
+  }
+  const found = `${last}, though ${online} ${online === 1 ? "replica is" : "replicas are"} on record as online`;
+  const advice = `${START}\nIf they do run, look into their logs for "listening for silence": they do not reach the database.`;
+  return { check: "reaper", mark: "wrong", found, advice };
+}
+
+const START =
+  "Start a worker: it sweeps at once, and recovers what workers that are gone have left in a second or two.";
+
+function sweeping({ sweptAgoMs, sweepMs, heldSince }: Listening, checkMs: number): Finding {
+  const took = sweepMs === null ? "" : ` and took ${formatDuration(sweepMs)}`;
+  const found = `the last sweep was ${formatDuration(Math.max(0, sweptAgoMs))} ago${took} (one every ${formatDuration(checkMs)})`;
+  if (!heldSince) return good("reaper", found);
+  const advice =
+    "It goes on when they are heard again, or at its cap. If those machines are dead indeed: everbeat recover --confirm";
+  const held = `${found}; recovery is held, since too many machines fell silent at once`;
+  return { check: "reaper", mark: "warning", found: held, advice };
+}

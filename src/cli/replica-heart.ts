@@ -1,0 +1,64 @@
+/** How a replica's heart is doing, in a few words: by the same rules as the reaper's verdict. */
+import { formatDuration } from "../config/duration.ts";
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import { policyOf } from "../recovery/reaper.ts";
+import { verdictOn } from "../recovery/verdict.ts";
+import type { ReplicaRow } from "../sql/replicas.ts";
+
+export type HeartState = "fresh" | "blocked" | "session-lost" | "stale" | "dying" | "unheard" | "dead" | "offline";
+
+/** A loop that has not turned for this long is worth a word. */
+const BLOCKED_MS = 1_000;
+const MIB = 1_048_576;
+
+export function heartStateOf(replica: ReplicaRow, settings: RecoverySettings): HeartState {
+  const { status, silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs, vitals } = replica;
+  const isFree = sessionFreeForMs !== null || (replica.hasSession && !replica.holdsSession);
+  if (status === "dead" || status === "offline") return status;
+  if (silentForMs === null) return "unheard";
+  const verdict = verdictOn(
+    {
+      silentForMs,
+      sessionFreeForMs: sessionFreeForMs ?? undefined,
+      promiseMs: promiseMs ?? 0,
+      sessionPromiseMs: sessionPromiseMs ?? 0,
+    },
+    policyOf(settings, "running"),
+  );
+  if (verdict.kind === "dead") return "dying";
+  if (isFree && settings.sessionGraceMs !== undefined) return "session-lost";
+  if (verdict.kind === "stale") return "stale";
+  return (vitals?.["blockedForMs"] ?? 0) >= BLOCKED_MS ? "blocked" : "fresh";
+}
+
+export function heartWords(replica: ReplicaRow, settings: RecoverySettings): string {
+  const state = heartStateOf(replica, settings);
+  switch (state) {
+    case "fresh":
+      return replica.hasSession || settings.sessionGraceMs === undefined ? "fresh" : "fresh, without a session";
+    case "blocked":
+      return `loop blocked for ${formatDuration(replica.vitals?.["blockedForMs"] ?? 0)}`;
+    case "session-lost":
+      return replica.sessionFreeForMs === null
+        ? "session gone"
+        : `session gone for ${formatDuration(replica.sessionFreeForMs)}`;
+    case "stale":
+      return "stale";
+    case "dying":
+      return "dead, not declared yet";
+    case "unheard":
+      return "nobody listens";
+    case "dead":
+      return replica.death?.["because"] === "session-lost" ? "its session ended" : "it fell silent";
+    case "offline":
+      return "";
+  }
+}
+
+/** Memory against its limit, the loop's delay, the cores in use, as of the last beat. */
+export function vitalsWords({ vitals, status }: ReplicaRow): string {
+  if (!vitals || status === "offline") return "";
+  const { rss = 0, memoryLimit = 0, loopP99Ms = 0, cpu = 0 } = vitals;
+  const memory = `${Math.round(rss / MIB)} of ${Math.round(memoryLimit / MIB)} MiB`;
+  return `${memory}, loop p99 ${Math.round(loopP99Ms)} ms, cpu ${cpu.toFixed(1)}`;
+}

@@ -1,0 +1,45 @@
+/** The options by which stale tasks are chosen, shared by the commands that find and recover them. */
+import type { Command } from "commander";
+import type { Everbeat } from "../everbeat.ts";
+import type { StaleQuery } from "../recovery/recovery-orders.ts";
+import { isName } from "../task/settings.ts";
+import { checkedBy, duration } from "./arguments.ts";
+
+export interface StaleFilters {
+  readonly after?: number;
+  readonly name?: string;
+  readonly queue?: string;
+  readonly replica?: string;
+}
+
+export type OwnedState = "claimed" | "running";
+
+export function addStaleFilters(command: Command): void {
+  command
+    .optionsGroup("Filters:")
+    .option(
+      "--after <duration>",
+      "how long the owner must have been silent (default: the workers' own thresholds)",
+      duration({ minMs: 0, maxMs: 365 * 86_400_000 }),
+    )
+    .option("--name <name>", "tasks of this name", checkedBy(isName))
+    .option("--queue <queue>", "tasks of this queue", checkedBy(isName))
+    .option("--replica <id>", "tasks that this replica holds")
+    .optionsGroup("Options:");
+}
+
+/** By the thresholds of the workers, which this process does not share: theirs are on record. */
+export async function toStaleQuery(
+  state: OwnedState,
+  { after, name, queue, replica }: StaleFilters,
+  everbeat: Everbeat,
+): Promise<StaleQuery> {
+  const settings = await everbeat.recovery.settings();
+  return {
+    state,
+    after: after ?? (state === "claimed" ? settings.claimedDeadAfterMs : settings.runningDeadAfterMs),
+    ...(name === undefined ? {} : { name }),
+    ...(queue === undefined ? {} : { queue }),
+    ...(replica === undefined ? {} : { replicaId: replica }),
+  };
+}

@@ -1,0 +1,181 @@
+/**
+ * The heart itself: connects, takes its session lock, beats, and connects again when that breaks, one statement at a time.
+ * Says what it notices; decides only when its own process must stop trusting itself.
+ *
+ *   connect ──▶ pooler? ──▶ session lock ──▶ first beat ──▶ beat ─┬─▶ refused: this replica was declared dead
+ *      ▲                                                          │
+ *      └────────────────── broken, or no reply in time ◀──────────┘
+ */
+import { delay } from "../database/backoff.ts";
+import type { HeartPromise } from "../sql/hearts.ts";
+import { type FenceAfter, type FenceReason, fenceOn } from "./self-fencing.ts";
+import type { Vitals } from "./vitals.ts";
+
+/** One connection of the heart's own. */
+export interface HeartConnection {
+  /** False behind a pooler that gives each transaction another session: a lock would prove nothing. */
+  readonly hasSession: boolean;
+  takeSession(): Promise<void>;
+  begin(promise: HeartPromise): Promise<boolean>;
+  beat(sign: { vitals: Vitals; hasSession: boolean; isRemembered: boolean }): Promise<boolean>;
+  /** Resolves when the connection is gone. */
+  readonly ended: Promise<void>;
+  close(): void;
+}
+
+export type HeartNews =
+  | { readonly kind: "beating"; readonly hasSession: boolean }
+  | { readonly kind: "lost"; readonly isServerDown: boolean; readonly message: string }
+  /** Declared dead: nothing this replica holds is its own any more. */
+  | { readonly kind: "refused" }
+  /** Others may act on its silence from soon on: it must stop first. */
+  | { readonly kind: "fenced"; readonly because: FenceReason };
+
+export interface HeartLoopParts {
+  readonly connect: () => Promise<HeartConnection>;
+  readonly isServerDown: (error: unknown) => boolean;
+  readonly promise: HeartPromise;
+  readonly fenceAfter: FenceAfter;
+  /** When the replica's registration was sent: that was its first sign of life. */
+  readonly heardAtMs: number;
+  readonly vitals: () => Vitals;
+  readonly steadyNow: () => number;
+  readonly tell: (news: HeartNews) => void;
+  readonly rememberEveryMs: number;
+}
+
+const FIRST_PAUSE_MS = 20;
+
+export class HeartLoop {
+  readonly #parts: HeartLoopParts;
+  readonly #stopping = new AbortController();
+  #heardAt: number;
+  #rememberedAt = 0;
+  #sessionGoneAt: number | undefined;
+  #isServerDown = false;
+  #isBeating = false;
+
+  constructor(parts: HeartLoopParts) {
+    this.#parts = parts;
+    this.#heardAt = parts.heardAtMs;
+  }
+
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  /** Ends when it is stopped, refused or fenced: nothing beats under this id again. */
+  async run(): Promise<void> {
+    const { intervalMs } = this.#parts.promise;
+    const { sessionGoneMs } = this.#parts.fenceAfter;
+    const watchdog = setInterval(() => this.#watch(), this.#watchEveryMs());
+    let pauseMs = FIRST_PAUSE_MS;
+    try {
+      while (!this.#stopping.signal.aborted) {
+        try {
+          await this.#live();
+        } catch (error) {
+          // One that was beating has lost its session, and has little time to get it back.
+          if (this.#isBeating) pauseMs = FIRST_PAUSE_MS;
+          this.#onBroken(error);
+        }
+        await delay(pauseMs * (0.5 + Math.random() / 2), this.#stopping.signal);
+        pauseMs = Math.min(pauseMs * 2, intervalMs / 2, sessionGoneMs / 4);
+      }
+    } finally {
+      clearInterval(watchdog);
+    }
+  }
+
+  /** One connection's life. Returns when it is gone or the heart is told to stop. */
+  async #live(): Promise<void> {
+    const { connect, promise, tell } = this.#parts;
+    const connecting = connect();
+    const connection = await this.#within(connecting).catch((error: unknown) => {
+      // Should it come after all: nobody needs it any more.
+      void connecting.then((late) => late.close()).catch(() => {});
+      throw error;
+    });
+    try {
+      if (connection.hasSession) await this.#within(connection.takeSession());
+      if (!(await this.#within(connection.begin(promise)))) return this.#end({ kind: "refused" });
+      this.#sessionGoneAt = undefined;
+      this.#isServerDown = false;
+      const gone = new AbortController();
+      void connection.ended.then(() => gone.abort());
+      while (!this.#stopping.signal.aborted) {
+        if (!(await this.#beatOn(connection))) return this.#end({ kind: "refused" });
+        if (!this.#isBeating) tell({ kind: "beating", hasSession: connection.hasSession });
+        this.#isBeating = true;
+        const pauseMs = promise.intervalMs * (0.9 + Math.random() * 0.1);
+        await delay(pauseMs, AbortSignal.any([this.#stopping.signal, gone.signal]));
+        if (gone.signal.aborted) throw new Error("the heart's connection ended");
+      }
+    } finally {
+      if (connection.hasSession && !this.#stopping.signal.aborted) this.#sessionGoneAt ??= this.#parts.steadyNow();
+      connection.close();
+    }
+  }
+
+  async #beatOn(connection: HeartConnection): Promise<boolean> {
+    const { vitals, steadyNow, rememberEveryMs } = this.#parts;
+    // Counted from when it was sent: when the database stamped it cannot be known, only that it was not before.
+    const sentAt = steadyNow();
+    const isRemembered = sentAt - this.#rememberedAt >= rememberEveryMs;
+    const isHeard = await this.#within(
+      connection.beat({ vitals: vitals(), hasSession: connection.hasSession, isRemembered }),
+    );
+    if (!isHeard) return false;
+    this.#heardAt = sentAt;
+    if (isRemembered) this.#rememberedAt = sentAt;
+    return true;
+  }
+
+  /** A reply that does not come is a broken connection: packets may be swallowed without anybody being told. */
+  async #within<T>(work: Promise<T>): Promise<T> {
+    const limit = new AbortController();
+    const ms = Math.max(1_000, Math.min(this.#parts.promise.intervalMs * 2, this.#parts.promise.promiseMs / 3));
+    const tooLate = delay(ms, AbortSignal.any([limit.signal, this.#stopping.signal])).then(() => {
+      throw new Error(`no reply from the database within ${ms} ms`);
+    });
+    tooLate.catch(() => {});
+    try {
+      return await Promise.race([work, tooLate]);
+    } finally {
+      limit.abort();
+      work.catch(() => {});
+    }
+  }
+
+  #onBroken(error: unknown): void {
+    this.#isServerDown = this.#parts.isServerDown(error);
+    if (!this.#isBeating || this.#stopping.signal.aborted) return;
+    this.#isBeating = false;
+    const message = error instanceof Error ? error.message : String(error);
+    this.#parts.tell({ kind: "lost", isServerDown: this.#isServerDown, message });
+  }
+
+  #watch(): void {
+    const now = this.#parts.steadyNow();
+    const because = fenceOn(
+      {
+        unheardForMs: now - this.#heardAt,
+        sessionGoneForMs: this.#sessionGoneAt === undefined ? undefined : now - this.#sessionGoneAt,
+        isServerDown: this.#isServerDown,
+      },
+      this.#parts.fenceAfter,
+    );
+    if (because) this.#end({ kind: "fenced", because });
+  }
+
+  #watchEveryMs(): number {
+    const { unheardMs, sessionGoneMs } = this.#parts.fenceAfter;
+    return Math.max(10, Math.min(unheardMs, sessionGoneMs) / 20);
+  }
+
+  #end(news: HeartNews): void {
+    if (this.#stopping.signal.aborted) return;
+    this.#parts.tell(news);
+    this.#stopping.abort();
+  }
+}

@@ -1,0 +1,131 @@
+/** A replica's heart, as its main thread sees it: started with the replica, told to stop with it, heard in between. */
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { fileURLToPath } from "node:url";
+import { Worker as Thread } from "node:worker_threads";
+import type { Database } from "../database/database.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { steadyNowMs } from "./clock.ts";
+import type { HeartNews } from "./heart-loop.ts";
+import type { HeartPlan } from "./heart-plan.ts";
+import { endUnlessStopped, type HeartData, liveAsHeart } from "./live-as-heart.ts";
+import { SharedState } from "./shared-state.ts";
+
+export interface Heart {
+  /** After being fenced: everything that others may repeat has stopped. */
+  confirmStopped(): void;
+  stop(): Promise<void>;
+}
+
+const TICK_MS = 100;
+const REMEMBER_EVERY_MS = 15_000;
+
+export function startHeart(parts: {
+  database: Database;
+  replicaId: ReplicaId;
+  plan: HeartPlan;
+  /** When the replica's registration was sent. */
+  heardAtMs: number;
+  vanishedAfterMs: number;
+  /** How many tasks are in hand. */
+  inHand: () => number;
+  onNews: (news: HeartNews) => void;
+}): Heart {
+  const shared = new SharedState();
+  const data: HeartData = {
+    source: parts.database.source,
+    schema: parts.database.schema,
+    replicaId: parts.replicaId,
+    plan: parts.plan,
+    heardAtMs: parts.heardAtMs,
+    vanishedAfterMs: parts.vanishedAfterMs,
+    rememberEveryMs: REMEMBER_EVERY_MS,
+    buffer: shared.buffer,
+  };
+  const ticking = tick(shared, parts.inHand);
+  const beating = canBeSent(data) ? onThread(data, parts.onNews) : onMainThread(data, parts.onNews);
+  return {
+    confirmStopped: () => shared.set("hasStopped", 1),
+    async stop() {
+      clearInterval(ticking);
+      await beating.stop();
+    },
+  };
+}
+
+function onThread(data: HeartData, onNews: (news: HeartNews) => void): { stop(): Promise<unknown> } {
+  const thread = new Thread(threadFile(), { workerData: data });
+  let isOver = false;
+  const hear = (news: HeartNews) => {
+    if (isOver) return;
+    isOver = news.kind === "refused" || news.kind === "fenced";
+    onNews(news);
+  };
+  // A process with nothing left to do may end; its heart is no reason to stay.
+  thread.unref();
+  thread.on("message", hear);
+  thread.on("error", (error) =>
+    hear({ kind: "lost", isServerDown: false, message: `the heart's thread failed: ${error.message}` }),
+  );
+  thread.on("exit", () => {
+    if (isOver) return;
+    // Without a heart nobody would notice in time that it must stop.
+    hear({ kind: "fenced", because: "unheard" });
+    endUnlessStopped(new SharedState(data.buffer), data.plan.stopWithinMs.unheard);
+  });
+  return {
+    async stop() {
+      isOver = true;
+      thread.postMessage("stop");
+      await thread.terminate();
+    },
+  };
+}
+
+/** Settings that only the main thread can use, such as a password that a function gives: then a blocked loop stops the heart. */
+function onMainThread(data: HeartData, onNews: (news: HeartNews) => void): { stop(): Promise<unknown> } {
+  const loop = liveAsHeart(data, onNews);
+  const ended = loop.run();
+  return {
+    stop() {
+      loop.stop();
+      return ended;
+    },
+  };
+}
+
+function canBeSent(data: HeartData): boolean {
+  try {
+    structuredClone({ ...data, buffer: undefined });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Writes how the main thread is doing for as long as its loop turns. */
+function tick(shared: SharedState, inHand: () => number): NodeJS.Timeout {
+  const delays = monitorEventLoopDelay({ resolution: 20 });
+  delays.enable();
+  let beats = 0;
+  const write = () => {
+    shared.set("tickedAtMs", steadyNowMs());
+    shared.set("heapUsed", process.memoryUsage().heapUsed);
+    shared.set("delayP50Ms", delays.percentile(50) / 1e6);
+    shared.set("delayP99Ms", delays.percentile(99) / 1e6);
+    shared.set("delayMaxMs", delays.max / 1e6);
+    shared.set("inHand", inHand());
+    // A beat tells how it was since the one before.
+    if (shared.get("beats") !== beats) delays.reset();
+    beats = shared.get("beats");
+  };
+  write();
+  const timer = setInterval(write, TICK_MS);
+  timer.unref();
+  return timer;
+}
+
+/** Run from sources (in our own tests), the thread is the compiled one: plain Node cannot run TypeScript. */
+function threadFile(): string {
+  const file = import.meta.url.endsWith(".ts") ? "../../dist/heart/heart-thread.js" : "./heart-thread.js";
+  return fileURLToPath(new URL(file, import.meta.url));
+}

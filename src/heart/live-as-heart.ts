@@ -1,0 +1,47 @@
+/** Puts a heart together, on whichever thread: it beats, and ends the process if that must stop and does not. */
+import type { ConnectionSource } from "../database/connections.ts";
+import { isServerDown } from "../database/transient.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { steadyNowMs } from "./clock.ts";
+import { connectHeart } from "./heart-connection.ts";
+import { HeartLoop, type HeartNews } from "./heart-loop.ts";
+import type { HeartPlan } from "./heart-plan.ts";
+import { SharedState } from "./shared-state.ts";
+import { createVitals } from "./vitals.ts";
+
+export interface HeartData {
+  readonly source: ConnectionSource;
+  /** Quoted. */
+  readonly schema: string;
+  readonly replicaId: ReplicaId;
+  readonly plan: HeartPlan;
+  readonly heardAtMs: number;
+  readonly vanishedAfterMs: number;
+  readonly rememberEveryMs: number;
+  readonly buffer: SharedArrayBuffer;
+}
+
+export function liveAsHeart(data: HeartData, tell: (news: HeartNews) => void): HeartLoop {
+  const shared = new SharedState(data.buffer);
+  return new HeartLoop({
+    connect: () => connectHeart(data),
+    isServerDown,
+    promise: data.plan.promise,
+    fenceAfter: data.plan.fenceAfter,
+    heardAtMs: data.heardAtMs,
+    vitals: createVitals(shared, steadyNowMs),
+    steadyNow: steadyNowMs,
+    rememberEveryMs: data.rememberEveryMs,
+    tell(news) {
+      tell(news);
+      if (news.kind === "fenced") endUnlessStopped(shared, data.plan.stopWithinMs[news.because]);
+    },
+  });
+}
+
+/** Others may repeat this process's work from then on. Where it cannot be stopped, the process must go. */
+export function endUnlessStopped(shared: SharedState, withinMs: number): void {
+  setTimeout(() => {
+    if (shared.get("hasStopped") === 0) process.kill(process.pid, "SIGKILL");
+  }, withinMs);
+}

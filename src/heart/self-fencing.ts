@@ -1,0 +1,22 @@
+/** When a heart must assume that others may act on its silence. Pure. */
+export interface Standing {
+  /** Since the last acknowledged beat was sent. */
+  readonly unheardForMs: number;
+  /** Since the session with its lock ended; undefined while it is held, and where there is none to hold. */
+  readonly sessionGoneForMs: number | undefined;
+  /** Reconnecting showed that the server itself is down: then its next epoch protects the session, but not the beats. */
+  readonly isServerDown: boolean;
+}
+
+export interface FenceAfter {
+  readonly unheardMs: number;
+  readonly sessionGoneMs: number;
+}
+
+export type FenceReason = "unheard" | "session-gone";
+
+export function fenceOn(standing: Standing, after: FenceAfter): FenceReason | undefined {
+  if (standing.unheardForMs >= after.unheardMs) return "unheard";
+  if (standing.sessionGoneForMs === undefined || standing.isServerDown) return undefined;
+  return standing.sessionGoneForMs >= after.sessionGoneMs ? "session-gone" : undefined;
+}

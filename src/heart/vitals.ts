@@ -1,0 +1,60 @@
+/** How a process is doing: what a beat carries besides being there. */
+import { readFileSync } from "node:fs";
+import { totalmem } from "node:os";
+import type { SharedState } from "./shared-state.ts";
+
+export interface Vitals {
+  /** Resident memory, against what the process may have before it is killed for it. */
+  readonly rss: number;
+  readonly memoryLimit: number;
+  readonly heapUsed: number;
+  /** The event loop's delay since the last beat. */
+  readonly loopP50Ms: number;
+  readonly loopP99Ms: number;
+  readonly loopMaxMs: number;
+  /** How long the main thread has not turned its loop: alive and blocked is not the same as dead. */
+  readonly blockedForMs: number;
+  /** Cores used since the last beat. */
+  readonly cpu: number;
+  readonly inHand: number;
+}
+
+export function createVitals(shared: SharedState, steadyNow: () => number): () => Vitals {
+  const memoryLimit = readMemoryLimit();
+  let last = { cpu: process.cpuUsage(), at: steadyNow() };
+  return () => {
+    const now = { cpu: process.cpuUsage(), at: steadyNow() };
+    const usedMicros = now.cpu.user + now.cpu.system - last.cpu.user - last.cpu.system;
+    const cpu = usedMicros / 1_000 / Math.max(1, now.at - last.at);
+    last = now;
+    shared.set("beats", shared.get("beats") + 1);
+    return {
+      rss: process.memoryUsage.rss(),
+      memoryLimit,
+      heapUsed: shared.get("heapUsed"),
+      loopP50Ms: round(shared.get("delayP50Ms")),
+      loopP99Ms: round(shared.get("delayP99Ms")),
+      loopMaxMs: round(shared.get("delayMaxMs")),
+      blockedForMs: Math.max(0, Math.round(now.at - shared.get("tickedAtMs"))),
+      cpu: round(cpu),
+      inHand: shared.get("inHand"),
+    };
+  };
+}
+
+/** The container's limit (cgroup v2, then v1), or all of the machine's memory. */
+function readMemoryLimit(): number {
+  for (const file of ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]) {
+    try {
+      const limit = Number(readFileSync(file, "utf8").trim());
+      if (Number.isFinite(limit) && limit > 0 && limit < totalmem()) return limit;
+    } catch {
+      // Not this kind of cgroup, or none.
+    }
+  }
+  return totalmem();
+}
+
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}

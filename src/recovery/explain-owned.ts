@@ -1,0 +1,243 @@
+/** How a task that somebody holds is doing: its owner, the owner's heart, the verdict, and what follows. */
+import { formatDuration } from "../config/duration.ts";
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
+import type { Reason } from "./explain.ts";
+import { policyOf } from "./reaper.ts";
+import { recoveryOf } from "./recovery-action.ts";
+import { isSweeping } from "./sweeping.ts";
+import { type Verdict, verdictOn } from "./verdict.ts";
+
+/** What workers and upkeep are left beyond the grace of a cancellation. */
+const CANCEL_MARGIN_MS = 5_000;
+/** A loop that has not turned for this long is worth a word. */
+const BLOCKED_MS = 1_000;
+
+type State = "claimed" | "running";
+type Finding = Omit<Reason, "evidence">;
+
+export function explainOwned(facts: TaskFacts, settings: RecoverySettings): Reason {
+  const { owner } = facts;
+  const finding = owner ? findingOn({ facts, owner, settings }) : moved();
+  return { ...finding, evidence: owner ? evidenceOf(facts, owner, settings) : [] };
+}
+
+interface Case {
+  readonly facts: TaskFacts;
+  readonly owner: OwnerFacts;
+  readonly settings: RecoverySettings;
+}
+
+function findingOn(the: Case): Finding {
+  const { facts, owner } = the;
+  const isHere = owner.status === "online" || owner.status === "draining";
+  const verdict = isHere ? verdictOf(the) : undefined;
+  if (!isHere || verdict?.kind === "dead") return lost(the, verdict);
+  if (facts.cancelForceInMs !== null) return cancelling(facts.cancelForceInMs);
+  if (hasLostSession(the) || verdict?.kind === "stale") {
+    if (!isSweeping(facts.listening, the.settings.checkMs)) return unwatched(the);
+  }
+  if (hasLostSession(the)) return sessionLost(the);
+  if (verdict?.kind === "stale") return stale(the);
+  return alive(the);
+}
+
+export function verdictOf({ facts, owner, settings }: Case): Verdict {
+  const evidence = {
+    silentForMs: owner.silentForMs ?? 0,
+    sessionFreeForMs: owner.sessionFreeForMs ?? undefined,
+    promiseMs: owner.promiseMs ?? 0,
+    sessionPromiseMs: owner.sessionPromiseMs ?? 0,
+  };
+  return verdictOn(evidence, policyOf(settings, facts.state as State));
+}
+
+/** Known before any reaper has noted it: what it will see is what is so now. */
+function hasLostSession({ owner, settings }: Case): boolean {
+  if (settings.sessionGraceMs === undefined) return false;
+  return owner.sessionFreeForMs !== null || (owner.hasSession && !owner.holdsSession);
+}
+
+/** Its owner is dead, has left, or is not on record; or will be declared dead by the next sweep. */
+function lost(the: Case, verdict: Verdict | undefined): Finding {
+  const { facts, owner, settings } = the;
+  const summary = verdict ? `Its owner is about to be declared dead: ${deathWords(owner, verdict)}.` : goneWords(owner);
+  const byHand = handCommands(facts);
+  const action = recoveryOf({ ...crashFacts(facts) }, settings, 0);
+  if (action.kind === "leave") {
+    const option = facts.state === "claimed" ? "autoRequeueStaleClaimed" : "autoFailStaleRunning";
+    const next = `Nothing: automatic recovery of ${facts.state} tasks is switched off (${option}: false). It stays until recovered by hand.`;
+    return { because: "recovery-off", summary, next, isStuck: true, advice: byHand };
+  }
+  if (!isSweeping(facts.listening, settings.checkMs)) return nobodySweeps(facts, summary);
+  if (verdict && facts.listening?.heldForMs != null && !facts.listening.isConfirmed) {
+    const leftMs = Math.max(0, settings.massDeath.holdMs - facts.listening.heldForMs);
+    const next = `Recovery is held, because too many machines fell silent at once. It goes on when they are heard again, when somebody confirms, or in ${formatDuration(leftMs)}. Then ${outcomeWords(the)}.`;
+    return { because: "recovery-held", summary, next, isStuck: false, advice: ["everbeat recover --confirm"] };
+  }
+  const next = `At the next sweep, within ${formatDuration(1.25 * settings.checkMs)}, ${outcomeWords(the)}.`;
+  return { because: verdict ? "owner-dying" : "owner-gone", summary, next, isStuck: false, advice: [] };
+}
+
+/** It may well be dead, but there is nobody to say so. */
+function unwatched(the: Case): Finding {
+  const { owner, facts } = the;
+  const signs = hasLostSession(the)
+    ? "its database session has ended"
+    : `it has been silent for ${formatDuration(owner.silentForMs ?? 0)}`;
+  return nobodySweeps(facts, `Its owner is on record as ${owner.status}, but ${signs}.`);
+}
+
+function nobodySweeps(facts: TaskFacts, summary: string): Finding {
+  const { listening } = facts;
+  const ago = listening ? `the last sweep was ${formatDuration(listening.sweptAgoMs)} ago` : "nobody ever has";
+  const next = `Nothing until a worker runs: every worker sweeps, but ${ago}.`;
+  const advice = ["everbeat start tasks.ts", ...handCommands(facts)];
+  return { because: "nobody-sweeps", summary, next, isStuck: true, advice };
+}
+
+function cancelling(forceInMs: number): Finding {
+  const leftMs = forceInMs + CANCEL_MARGIN_MS;
+  return {
+    because: "cancelling",
+    summary: "Its cancellation was asked for: its signal has fired, and its handler has not ended yet.",
+    next: `It is cancelled when its handler ends, at the latest ${leftMs > 0 ? `in ${formatDuration(leftMs)}` : "at the next upkeep"}.`,
+    isStuck: false,
+    advice: [],
+  };
+}
+
+function sessionLost(the: Case): Finding {
+  const { owner, settings, facts } = the;
+  const policy = policyOf(settings, facts.state as State);
+  const limitMs = Math.max(policy.sessionGraceMs ?? 0, (owner.sessionPromiseMs ?? 0) + policy.sessionMarginMs);
+  const leftMs = Math.max(0, limitMs - (owner.sessionFreeForMs ?? 0));
+  return {
+    because: "session-lost",
+    summary: `Its owner's database session ended ${owner.sessionFreeForMs === null ? "just now" : `${formatDuration(owner.sessionFreeForMs)} ago`}, as it does when a process dies.`,
+    next: `Unless its heart takes it up again, it is declared dead in ${formatDuration(leftMs)}. Then ${outcomeWords(the)}.`,
+    isStuck: false,
+    advice: [],
+  };
+}
+
+function stale(the: Case): Finding {
+  const { owner, settings, facts } = the;
+  const policy = policyOf(settings, facts.state as State);
+  const limitMs = Math.max(policy.deadAfterMs, (owner.promiseMs ?? 0) + policy.marginMs);
+  const leftMs = Math.max(0, limitMs - (owner.silentForMs ?? 0));
+  return {
+    because: "owner-stale",
+    summary: `Its owner has been silent for ${formatDuration(owner.silentForMs ?? 0)}: stale, which is a warning and nothing else.`,
+    next: `Unless it is heard again, it is declared dead in ${formatDuration(leftMs)}. Then ${outcomeWords(the)}.`,
+    isStuck: false,
+    advice: [`everbeat stale --replica ${owner.replicaId}`],
+  };
+}
+
+function alive({ facts, owner }: Case): Finding {
+  const blockedForMs = owner.vitals?.["blockedForMs"] ?? 0;
+  const held = formatDuration(facts.heldForMs ?? 0);
+  if (blockedForMs >= BLOCKED_MS) {
+    return {
+      because: "owner-blocked",
+      summary: `Its owner is alive, but its event loop has not turned for ${formatDuration(blockedForMs)}: some handler there blocks it.`,
+      next: "Nothing happens to its tasks on that account; none of them gets on until the loop turns again.",
+      isStuck: false,
+      advice: [`everbeat tasks list --state running --replica ${owner.replicaId}`],
+    };
+  }
+  if (facts.state === "claimed") {
+    return {
+      because: "owner-alive",
+      summary: `A worker that is alive claimed it ${held} ago, ahead of a free slot. None of its code has run.`,
+      next: "It starts when a slot is free there, or is given back after about two seconds.",
+      isStuck: false,
+      advice: [],
+    };
+  }
+  return {
+    because: "owner-alive",
+    summary: `It has been running for ${held} on a worker that is alive.`,
+    next: "It ends when its handler does.",
+    isStuck: false,
+    advice: [],
+  };
+}
+
+/** Between the look at the task and the look at its owner it moved on. */
+function moved(): Finding {
+  const next = "Ask again.";
+  return { because: "owner-alive", summary: "It changed hands just now.", next, isStuck: false, advice: [] };
+}
+
+function evidenceOf(
+  { claimId, crashes, attempt, definition, listening }: TaskFacts,
+  owner: OwnerFacts,
+  settings: RecoverySettings,
+): string[] {
+  const where = owner.hostname === null ? "" : ` on ${owner.hostname}, process ${owner.pid}`;
+  const lines = [`claim ${claimId}, attempt ${attempt}, owned by replica ${owner.replicaId}${where}: ${owner.status}`];
+  if (owner.heardAgoMs === null) lines.push("its owner has no heart on record");
+  else {
+    const silence = owner.silentForMs === null ? "" : `, a silence of ${formatDuration(owner.silentForMs)}`;
+    lines.push(`its heart beat ${formatDuration(owner.heardAgoMs)} ago${silence}`);
+    lines.push(sessionWords(owner, settings));
+  }
+  if (owner.diedAgoMs !== null) lines.push(`declared dead ${formatDuration(owner.diedAgoMs)} ago`);
+  if (listening) lines.push(`the last sweep was ${formatDuration(listening.sweptAgoMs)} ago`);
+  lines.push(
+    `if its owner dies: onCrash "${definition?.onCrash ?? "fail"}", ${crashes} of ${settings.crashBudget} crashes so far`,
+  );
+  return lines;
+}
+
+function sessionWords({ hasSession, holdsSession }: OwnerFacts, settings: RecoverySettings): string {
+  if (settings.sessionGraceMs === undefined) return "sessions do not count as evidence (sessionEvidence)";
+  if (hasSession) return holdsSession ? "its session lock is held" : "its session lock is free";
+  return "it has no session lock that counts (behind a pooler, just started, or the database was restarted): only its silence does";
+}
+
+function goneWords({ status, replicaId, death, hostname }: OwnerFacts): string {
+  const who = `Its owner, replica ${replicaId}${hostname ? ` on ${hostname}` : ""},`;
+  if (status === "missing") return `${who} is not on record at all.`;
+  if (status === "offline") return `${who} has left without giving it back.`;
+  return `${who} is dead: ${death?.because === "session-lost" ? "its database session ended and did not come back" : "its heart fell silent"}.`;
+}
+
+function deathWords({ silentForMs, sessionFreeForMs }: OwnerFacts, verdict: Verdict): string {
+  if (verdict.kind === "dead" && verdict.because === "session-lost")
+    return `its database session ended ${formatDuration(sessionFreeForMs ?? 0)} ago and did not come back`;
+  return `its heart has been silent for ${formatDuration(silentForMs ?? 0)}`;
+}
+
+function crashFacts({ state, crashes, definition }: TaskFacts) {
+  return {
+    state: state as State,
+    crashes,
+    onCrash: definition?.onCrash ?? undefined,
+    retry: definition?.retry ?? undefined,
+  };
+}
+
+function outcomeWords({ facts, settings }: Case): string {
+  const action = recoveryOf(crashFacts(facts), settings, 0);
+  switch (action.kind) {
+    case "leave":
+      return "nothing is done, since automatic recovery is switched off";
+    case "release":
+      return "it is pending again, with nothing spent: none of its code ran";
+    case "fail":
+      return action.because === "crash-budget"
+        ? "it fails with WORKER_CRASHED, because its crash budget is spent, and needs review"
+        : 'it fails with WORKER_CRASHED (onCrash: "fail") and needs review';
+    case "again":
+      return action.delayMs === 0
+        ? "it is pending again at once"
+        : `it is pending again, due ${formatDuration(action.delayMs)} later`;
+  }
+}
+
+function handCommands({ state, owner }: TaskFacts): string[] {
+  return [`everbeat recover --${state} --replica ${owner?.replicaId}`];
+}

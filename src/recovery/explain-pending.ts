@@ -1,0 +1,159 @@
+/** Why a task waits. Everything that stands in its way is named; the first of it is the answer. */
+import { formatDuration } from "../config/duration.ts";
+import type { KeyHolder, TaskFacts } from "../sql/explain-task.ts";
+import type { Reason } from "./explain.ts";
+import { triesWords } from "./explain-words.ts";
+
+type Obstacle = Omit<Reason, "evidence">;
+
+export function explainPending(facts: TaskFacts): Reason {
+  const found = [parked, notDue, paused, noWorker, atItsLimit, outOfRate, behindOthers].flatMap((look) => {
+    const obstacle = look(facts);
+    return obstacle ? [obstacle] : [];
+  });
+  const [first, ...others] = found;
+  return {
+    ...(first ?? due(facts)),
+    evidence: [...others.map((other) => `besides: ${other.summary}`), ...history(facts)],
+    isStuck: found.some((obstacle) => obstacle.isStuck),
+    advice: found.flatMap((obstacle) => obstacle.advice),
+  };
+}
+
+function due({ workers }: TaskFacts): Obstacle {
+  const { serving, inHand } = workers;
+  const who =
+    serving === 1 ? "The one worker that could take it does" : `One of ${serving} workers that could take it does`;
+  return {
+    because: "due",
+    summary: "It is due, and nothing stands in its way.",
+    next: `${who} so as soon as it has a free slot; ${serving === 1 ? "it has" : "they have"} ${inHand} in hand.`,
+    isStuck: false,
+    advice: [],
+  };
+}
+
+function parked({ isParked, key }: TaskFacts): Obstacle | undefined {
+  if (!isParked || !key) return undefined;
+  const [holder] = key.holders;
+  const behind = key.ahead > 0 ? `, and ${key.ahead} more wait before it` : "";
+  if (!holder) {
+    return {
+      because: "parked",
+      summary: `It waited for its exclusive key "${key.key}", which is free now${behind}.`,
+      next: "It is let go at the next upkeep, within a few seconds, if a worker runs.",
+      isStuck: false,
+      advice: [],
+    };
+  }
+  return {
+    because: "parked",
+    summary: `It waits for its exclusive key "${key.key}": ${key.holders.map(holding).join("; ")}${behind}.`,
+    next: isGone(holder)
+      ? `Its key is free as soon as task ${holder.taskId} has been recovered.`
+      : `Its key is free as soon as task ${holder.taskId} has ended, waits for a retry, or is given back.`,
+    isStuck: false,
+    advice: [`everbeat explain ${holder.taskId}`],
+  };
+}
+
+function holding({ taskId, name, state, replicaId, ownerStatus, heldForMs }: KeyHolder): string {
+  const since = `${state} for ${formatDuration(heldForMs)}`;
+  return `task ${taskId} (${name}) has it, ${since} on replica ${replicaId}, which is ${ownerStatus}`;
+}
+
+function isGone({ ownerStatus }: KeyHolder): boolean {
+  return ownerStatus !== "online" && ownerStatus !== "draining";
+}
+
+function notDue({ dueInMs, last, isParked, id }: TaskFacts): Obstacle | undefined {
+  if (isParked || dueInMs <= 0) return undefined;
+  const next = `It is due in ${formatDuration(dueInMs)}.`;
+  const advice = [`everbeat tasks retry ${id}`];
+  if (last?.outcome === "failed" || last?.outcome === "crashed") {
+    const how =
+      last.outcome === "failed" ? `attempt ${last.attempt} failed` : `its worker died in attempt ${last.attempt}`;
+    return { because: "backoff", summary: `It waits to be tried again: ${how}.`, next, isStuck: false, advice };
+  }
+  return { because: "delayed", summary: "It was enqueued for later.", next, isStuck: false, advice };
+}
+
+function paused({ queueIs, queue }: TaskFacts): Obstacle | undefined {
+  if (!queueIs.isPaused) return undefined;
+  return {
+    because: "queue-paused",
+    summary: `Its queue "${queue}" is paused.`,
+    next: "It stays until somebody resumes the queue.",
+    isStuck: true,
+    advice: [`everbeat queues resume ${queue}`],
+  };
+}
+
+function noWorker({ workers, name, queue }: TaskFacts): Obstacle | undefined {
+  if (workers.serving > 0) return undefined;
+  const next = "It stays until one comes that does.";
+  const base = { next, isStuck: true };
+  if (workers.online === 0)
+    return {
+      ...base,
+      because: "no-worker",
+      summary: "No worker is online and heard.",
+      advice: ["everbeat start tasks.ts"],
+    };
+  const online =
+    workers.online === 1 ? "The one worker that is online does" : `The ${workers.online} workers that are online do`;
+  if (workers.knowing === 0) {
+    const summary = `${online} not know a task named "${name}".`;
+    return { ...base, because: "unknown-task", summary, advice: ["everbeat replicas"] };
+  }
+  const summary = `The workers that know "${name}" do not work on the queue "${queue}".`;
+  return { ...base, because: "queue-not-served", summary, advice: [`everbeat start tasks.ts --queues ${queue}`] };
+}
+
+function atItsLimit({ queueIs, queue }: TaskFacts): Obstacle | undefined {
+  const { concurrency, limited } = queueIs;
+  if (concurrency === null || limited < concurrency) return undefined;
+  return {
+    because: "concurrency-limit",
+    summary: `Its queue "${queue}" is at its limit: ${limited} of ${concurrency} at once, on all replicas together.`,
+    next: concurrency === 0 ? "It stays until the limit is raised." : "It can go on as soon as one of those has ended.",
+    isStuck: concurrency === 0,
+    advice: [`everbeat tasks list --state running --queue ${queue}`],
+  };
+}
+
+function outOfRate({ queueIs, queue }: TaskFacts): Obstacle | undefined {
+  const { rateLimit, ratePerMs, rateInMs } = queueIs;
+  if (rateLimit === null || ratePerMs === null || rateInMs === null || rateInMs <= 0) return undefined;
+  return {
+    because: "rate-limit",
+    summary: `Its queue "${queue}" has used up its rate of ${rateLimit} per ${formatDuration(ratePerMs)}.`,
+    next: `The next task of the queue can start in ${formatDuration(rateInMs)}.`,
+    isStuck: false,
+    advice: [],
+  };
+}
+
+function behindOthers({ ahead, queue, isParked, dueInMs }: TaskFacts): Obstacle | undefined {
+  if (ahead === 0 || isParked || dueInMs > 0) return undefined;
+  const many = ahead >= 1_000 ? "a thousand or more tasks are" : ahead === 1 ? "one task is" : `${ahead} tasks are`;
+  return {
+    because: "behind-others",
+    summary: `It is due, but ${many} due before it in its queue "${queue}".`,
+    next: "It is taken when those have been, by priority and then in their order.",
+    isStuck: false,
+    advice: [],
+  };
+}
+
+function history({ last, attempt, failures, crashes, expiresInMs }: TaskFacts): string[] {
+  const lines: string[] = [];
+  if (last) {
+    const why = last.error ? `: ${last.error.message}` : "";
+    lines.push(`attempt ${last.attempt} ended ${formatDuration(last.endedAgoMs)} ago as ${last.outcome}${why}`);
+  }
+  if (attempt > 0) lines.push(`so far ${triesWords({ attempt, failures, crashes })}`);
+  if (expiresInMs !== null)
+    lines.push(`it expires in ${formatDuration(Math.max(0, expiresInMs))} unless it has started`);
+  return lines;
+}

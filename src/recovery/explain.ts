@@ -1,0 +1,84 @@
+/**
+ * Why a task is where it is, in plain words, with the evidence, what will happen when, and what can be done. Pure: the
+ * same facts always give the same explanation.
+ */
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import type { TaskFacts } from "../sql/explain-task.ts";
+import type { TaskId } from "../task/ids.ts";
+import type { TaskState } from "../task/states.ts";
+import { explainEnded } from "./explain-ended.ts";
+import { explainOwned } from "./explain-owned.ts";
+import { explainPending } from "./explain-pending.ts";
+
+/** A word for programs; people read the summary. */
+export type Because =
+  // pending
+  | "due"
+  | "parked"
+  | "delayed"
+  | "backoff"
+  | "queue-paused"
+  | "no-worker"
+  | "unknown-task"
+  | "queue-not-served"
+  | "concurrency-limit"
+  | "rate-limit"
+  | "behind-others"
+  // claimed or running
+  | "owner-alive"
+  | "owner-blocked"
+  | "owner-stale"
+  | "session-lost"
+  | "owner-dying"
+  | "owner-gone"
+  | "recovery-off"
+  | "recovery-held"
+  | "nobody-sweeps"
+  | "cancelling"
+  // ended
+  | "completed"
+  | "failed"
+  | "needs-review"
+  | "reviewed"
+  | "cancelled"
+  | "expired";
+
+export interface Reason {
+  readonly because: Because;
+  /** One sentence: why it is where it is. */
+  readonly summary: string;
+  readonly evidence: readonly string[];
+  /** What will happen, and when, if nobody does anything. */
+  readonly next: string;
+  /** It does not go on by itself. */
+  readonly isStuck: boolean;
+  /** Commands that help, where something does. */
+  readonly advice: readonly string[];
+}
+
+export interface Explanation extends Reason {
+  readonly taskId: TaskId;
+  readonly name: string;
+  readonly state: TaskState;
+}
+
+/** `fallback`: the settings to reckon with where no replica has ever swept. */
+export function explain(facts: TaskFacts, fallback: RecoverySettings): Explanation {
+  const { id, name, state } = facts;
+  return { taskId: id, name, state, ...reasonOf(facts, facts.settings ?? fallback) };
+}
+
+function reasonOf(facts: TaskFacts, settings: RecoverySettings): Reason {
+  switch (facts.state) {
+    case "pending":
+      return explainPending(facts);
+    case "claimed":
+    case "running":
+      return explainOwned(facts, settings);
+    case "completed":
+    case "failed":
+    case "cancelled":
+    case "expired":
+      return explainEnded(facts);
+  }
+}

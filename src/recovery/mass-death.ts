@@ -1,0 +1,30 @@
+/**
+ * The guard against mass false death. When a large share of the machines would die in one window, it is more likely that
+ * something between them and us is broken. Recovery then holds, for a bounded and remembered time. Pure.
+ */
+export interface MassDeathPolicy {
+  /** More than this share of the machines… */
+  readonly share: number;
+  /** …and at least this many of them. */
+  readonly atLeast: number;
+  readonly holdMs: number;
+}
+
+export interface Fleet {
+  /** Machines with a replica that is alive or would be declared dead now. */
+  readonly machines: number;
+  /** Machines whose every replica is dead or on the way there: silent, or without its session. */
+  readonly dying: number;
+  /** How long recovery has been held for this already; undefined while it is not. */
+  readonly heldForMs: number | undefined;
+  readonly isConfirmed: boolean;
+}
+
+export type HoldDecision = "act" | "hold" | "act-after-hold";
+
+export function holdOn(fleet: Fleet, policy: MassDeathPolicy): HoldDecision {
+  const isMass = fleet.dying >= policy.atLeast && fleet.dying > policy.share * fleet.machines;
+  if (!isMass) return "act";
+  if (fleet.isConfirmed) return "act-after-hold";
+  return (fleet.heldForMs ?? 0) > policy.holdMs ? "act-after-hold" : "hold";
+}

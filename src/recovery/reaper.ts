@@ -1,0 +1,193 @@
+/**
+ * The reaper: listens for silence, gives verdicts and recovers. Any replica can be it, one is at a time, and nobody is
+ * configured to be it: whoever gets the lock for this sweep.
+ *
+ *   listen ──▶ verdicts (pure) ──▶ guard (pure) ──▶ declare dead, on the evidence of that moment ──▶ recover
+ *
+ * Every sweep also recovers every task whose owner is not alive, so that no race between a claim and a verdict strands one.
+ */
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import type { Database } from "../database/database.ts";
+import type { Events } from "../events.ts";
+import { createService, type Service } from "../service.ts";
+import { declareDead, type HeardHeart, listenToHearts } from "../sql/hearts.ts";
+import {
+  beginHold,
+  endHold,
+  findAbsentOwners,
+  noteSweep,
+  purgeReplicas,
+  raiseAlert,
+  resolveAlerts,
+} from "../sql/recovery.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { holdOn } from "./mass-death.ts";
+import { recoverTasksOf } from "./recover.ts";
+import type { Death } from "./recovery-action.ts";
+import { type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
+
+export interface ReaperParts {
+  readonly database: Database;
+  readonly events: Events;
+  readonly settings: RecoverySettings;
+  readonly replica: { readonly id: ReplicaId };
+  readonly onError: (error: unknown) => void;
+}
+
+interface Judged {
+  readonly heart: HeardHeart;
+  readonly running: Verdict;
+  readonly claimed: Verdict;
+}
+
+export function createReaper(parts: ReaperParts): Service {
+  const reaper = new Reaper(parts);
+  return createService({ intervalMs: parts.settings.checkMs, onError: parts.onError, runOnce: () => reaper.sweep() });
+}
+
+class Reaper {
+  readonly #parts: ReaperParts;
+  #purgedAt = Number.NEGATIVE_INFINITY;
+  #stale: ReadonlySet<ReplicaId> = new Set();
+
+  constructor(parts: ReaperParts) {
+    this.#parts = parts;
+  }
+
+  async sweep(): Promise<void> {
+    const { database, settings, replica } = this.#parts;
+    const startedMs = performance.now();
+    const hearts = await listenToHearts(database, {
+      replicaId: replica.id,
+      minIntervalMs: settings.checkMs * 0.6,
+      gapMs: 2.5 * Math.max(settings.checkMs, settings.runnerIntervalMs, settings.claimerIntervalMs),
+    });
+    // Somebody else is at it, or was just now: it has seen all that we would see.
+    if (hearts.length === 0) return;
+    const judged = hearts.map((heart) => judge(heart, settings));
+    this.#warn(judged);
+    if (await this.#mayAct(judged)) await this.#act(judged);
+    await this.#recoverAbsent();
+    await this.#purge();
+    await noteSweep(database, performance.now() - startedMs);
+  }
+
+  async #act(judged: readonly Judged[]): Promise<void> {
+    const { database, events, settings } = this.#parts;
+    for (const { heart, running, claimed } of judged) {
+      if (running.kind === "dead") {
+        const death = deathOf(heart, running.because);
+        const policy = policyOf(settings, "running");
+        const isDead = await declareDead(database, heart.replicaId, {
+          because: running.because,
+          minMs: limitOf(heart, running.because, policy),
+          death,
+        });
+        if (isDead) events.emit("replica.dead", { ...death, replicaId: heart.replicaId });
+      } else if (claimed.kind === "dead" && settings.requeuesClaimed) {
+        await recoverTasksOf({ ...this.#parts, random: Math.random }, deathOf(heart, claimed.because), "claimed");
+      }
+    }
+  }
+
+  async #recoverAbsent(): Promise<void> {
+    for (const owner of await findAbsentOwners(this.#parts.database)) {
+      const death: Death = {
+        replicaId: owner.replicaId,
+        machineId: owner.machineId ?? undefined,
+        hostname: owner.hostname ?? undefined,
+        because: owner.status === "dead" ? ((owner.death?.["because"] as Death["because"]) ?? "silent") : owner.status,
+        silentForMs: owner.death?.["silentForMs"] as number | undefined,
+        vitals: owner.death?.["vitals"],
+      };
+      await recoverTasksOf({ ...this.#parts, random: Math.random }, death);
+    }
+  }
+
+  /** Whether so many may be declared dead at once; remembered in the database, so that a takeover does not start it anew. */
+  async #mayAct(judged: readonly Judged[]): Promise<boolean> {
+    const { database, events, settings } = this.#parts;
+    const machineOf = (one: Judged) => one.heart.machineId ?? one.heart.replicaId;
+    const machines = new Set(judged.map(machineOf));
+    // Those that die together are not silent to the same millisecond: once one is dead, those on the way count with it.
+    const living = new Set(judged.filter(isWell).map(machineOf));
+    const fleet = {
+      machines: machines.size,
+      dying: machines.size - living.size,
+      heldForMs: undefined,
+      isConfirmed: false,
+    };
+    if (holdOn(fleet, settings.massDeath) === "act") {
+      if (await endHold(database)) await resolveAlerts(database, "mass-death", "fleet");
+      return true;
+    }
+    if (judged.every((one) => one.running.kind !== "dead")) return false;
+    const hold = await beginHold(database);
+    const decision = holdOn({ ...fleet, ...hold }, settings.massDeath);
+    if (decision === "hold") {
+      const message = `${fleet.dying} of ${fleet.machines} machines fell silent at once; recovery holds for up to ${settings.massDeath.holdMs} ms.`;
+      if (await raiseAlert(database, { kind: "mass-death", subject: "fleet", message, details: fleet }))
+        events.emit("recovery.held", fleet);
+    }
+    return decision !== "hold";
+  }
+
+  /** Once for each silence. */
+  #warn(judged: readonly Judged[]): void {
+    const hearts = judged.filter(({ running }) => running.kind === "stale").map(({ heart }) => heart);
+    for (const { replicaId, silentForMs } of hearts) {
+      if (!this.#stale.has(replicaId)) this.#parts.events.emit("replica.stale", { replicaId, silentForMs });
+    }
+    this.#stale = new Set(hearts.map(({ replicaId }) => replicaId));
+  }
+
+  async #purge(): Promise<void> {
+    const { database, settings } = this.#parts;
+    if (performance.now() - this.#purgedAt < settings.purgeEveryMs) return;
+    this.#purgedAt = performance.now();
+    await purgeReplicas(database, settings);
+  }
+}
+
+function isWell({ heart, running }: Judged): boolean {
+  return running.kind === "fresh" && heart.sessionFreeForMs === null;
+}
+
+function judge(heart: HeardHeart, settings: RecoverySettings): Judged {
+  const evidence = { ...heart, sessionFreeForMs: heart.sessionFreeForMs ?? undefined };
+  return {
+    heart,
+    running: verdictOn(evidence, policyOf(settings, "running")),
+    claimed: verdictOn(evidence, policyOf(settings, "claimed")),
+  };
+}
+
+export function policyOf(settings: RecoverySettings, role: "claimed" | "running"): SilencePolicy {
+  const { staleAfterMs, sessionGraceMs } = settings;
+  const deadAfterMs = role === "claimed" ? settings.claimedDeadAfterMs : settings.runningDeadAfterMs;
+  return {
+    staleAfterMs,
+    deadAfterMs,
+    sessionGraceMs,
+    marginMs: deadAfterMs / 10,
+    sessionMarginMs: (sessionGraceMs ?? 0) / 5,
+  };
+}
+
+/** The least evidence that the verdict needs: looked at again in the moment of writing. */
+function limitOf(heart: HeardHeart, because: "silent" | "session-lost", policy: SilencePolicy): number {
+  if (because === "silent") return Math.max(policy.deadAfterMs, heart.promiseMs + policy.marginMs);
+  return Math.max(policy.sessionGraceMs ?? 0, heart.sessionPromiseMs + policy.sessionMarginMs);
+}
+
+function deathOf(heart: HeardHeart, because: "silent" | "session-lost"): Death {
+  const { replicaId, machineId, hostname, silentForMs, vitals } = heart;
+  return {
+    replicaId,
+    machineId: machineId ?? undefined,
+    hostname,
+    because,
+    silentForMs: Math.round(silentForMs),
+    vitals,
+  };
+}

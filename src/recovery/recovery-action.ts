@@ -1,0 +1,66 @@
+/** What becomes of a task whose owner is dead. Pure. */
+import type { ErrorRecord } from "../task/error-record.ts";
+import { backoffMs, DEFAULT_RETRY, type RetryPolicy } from "../task/retry.ts";
+
+export interface OwnedTask {
+  readonly state: "claimed" | "running";
+  readonly crashes: number;
+  /** What its definition says, where one is on record. */
+  readonly onCrash: "fail" | "retry" | "requeue" | undefined;
+  readonly retry: RetryPolicy | undefined;
+}
+
+export interface RecoveryPolicy {
+  readonly requeuesClaimed: boolean;
+  /** Whether running tasks are recovered at all: failed, retried or requeued. */
+  readonly recoversRunning: boolean;
+  /** How many crashes a task may cost before it is not tried again. */
+  readonly crashBudget: number;
+}
+
+export type RecoveryAction =
+  | { readonly kind: "leave" }
+  /** None of its code ran: back to its place, nothing spent. */
+  | { readonly kind: "release" }
+  | { readonly kind: "fail"; readonly crashes: number; readonly because: "on-crash" | "crash-budget" }
+  | { readonly kind: "again"; readonly crashes: number; readonly delayMs: number };
+
+export function recoveryOf(task: OwnedTask, policy: RecoveryPolicy, random: number): RecoveryAction {
+  if (task.state === "claimed") return policy.requeuesClaimed ? { kind: "release" } : { kind: "leave" };
+  if (!policy.recoversRunning) return { kind: "leave" };
+  const crashes = task.crashes + 1;
+  const onCrash = task.onCrash ?? "fail";
+  if (onCrash === "fail") return { kind: "fail", crashes, because: "on-crash" };
+  if (crashes >= policy.crashBudget) return { kind: "fail", crashes, because: "crash-budget" };
+  if (onCrash === "requeue") return { kind: "again", crashes, delayMs: 0 };
+  return { kind: "again", crashes, delayMs: backoffMs(crashes, task.retry ?? DEFAULT_RETRY, random) };
+}
+
+export interface Death {
+  readonly replicaId: string;
+  readonly machineId: string | undefined;
+  readonly hostname: string | undefined;
+  readonly because: "silent" | "session-lost" | "offline" | "missing" | "by-hand";
+  readonly silentForMs: number | undefined;
+  readonly vitals: unknown;
+}
+
+const CAUSES: Record<Death["because"], string> = {
+  silent: "its heart fell silent",
+  "session-lost": "its database session ended and did not come back",
+  offline: "its replica had left",
+  missing: "its replica is not on record",
+  "by-hand": "it was recovered by hand",
+};
+
+/** What is on record of a crash, for whoever has to review it. */
+export function crashError(death: Death, action: RecoveryAction): ErrorRecord & Death {
+  const where = death.hostname ? ` on ${death.hostname}` : "";
+  const silence = death.silentForMs === undefined ? "" : ` (silent for ${Math.round(death.silentForMs)} ms)`;
+  const budget = action.kind === "fail" && action.because === "crash-budget" ? " Its crash budget is spent." : "";
+  return {
+    code: "WORKER_CRASHED",
+    message: `The worker that ran this task${where} is dead: ${CAUSES[death.because]}${silence}. The task may have had part of its effects.${budget}`,
+    ...death,
+  };
+}

@@ -1,0 +1,183 @@
+/** Finding and recovering by hand, also where automatic recovery is switched off. */
+import { checkOptions, isBoolean, isDuration, isListOf, isOneOf, isText } from "../config/checks.ts";
+import type { Duration } from "../config/duration.ts";
+import { Problems } from "../config/problems.ts";
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import type { Database } from "../database/database.ts";
+import type { Events } from "../events.ts";
+import { releaseClaims } from "../sql/claims.ts";
+import { readTaskFacts } from "../sql/explain-task.ts";
+import { type ReplicaSettings, readFleetSettings } from "../sql/fleet-settings.ts";
+import { endClaims } from "../sql/outcomes.ts";
+import { confirmHold } from "../sql/recovery.ts";
+import {
+  type AlertRow,
+  findStaleTasks,
+  type Listening,
+  listAlerts,
+  listMachines,
+  type MachineRow,
+  readListening,
+  type StaleFilter,
+  type StaleTask,
+} from "../sql/stale-tasks.ts";
+import { TaskNotFoundError } from "../task/errors.ts";
+import { isUuid, type TaskId } from "../task/ids.ts";
+import { isName } from "../task/settings.ts";
+import { type Explanation, explain } from "./explain.ts";
+import { crashError } from "./recovery-action.ts";
+import { ReviewOrders } from "./review.ts";
+
+export interface StaleQuery {
+  /** How long the owner must have been silent (default: the thresholds of the settings, by state). */
+  after?: Duration;
+  state?: "claimed" | "running";
+  name?: string;
+  queue?: string;
+  replicaId?: string;
+  ids?: readonly string[];
+}
+
+export interface RecoveryCount {
+  readonly count: number;
+  readonly ids: readonly TaskId[];
+}
+
+const isReplicaId = isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a replica's id (a UUID)" });
+const SHAPE = {
+  after: isDuration({ minMs: 0, maxMs: 365 * 86_400_000 }),
+  state: isOneOf(["claimed", "running"]),
+  name: isName,
+  queue: isName,
+  replicaId: isReplicaId,
+  ids: isListOf(isReplicaId),
+  dryRun: isBoolean,
+};
+
+export class RecoveryOrders {
+  /** Tasks that failed because their worker died: what somebody should look at. */
+  readonly review: ReviewOrders;
+  readonly #database: Database;
+  readonly #events: Events;
+  readonly #settings: RecoverySettings;
+
+  constructor(database: Database, events: Events, settings: RecoverySettings) {
+    this.#database = database;
+    this.#events = events;
+    this.#settings = settings;
+    this.review = new ReviewOrders(database);
+  }
+
+  /** Why this task is where it is, in plain words, with the evidence. */
+  async explain(id: string): Promise<Explanation> {
+    const facts = isUuid(id) ? await readTaskFacts(this.#database, id.toLowerCase() as TaskId) : undefined;
+    if (!facts) throw new TaskNotFoundError(id);
+    return explain(facts, this.#settings);
+  }
+
+  /** The settings by which recovery acts: those of the replica that swept last, else of one that could, else our own. */
+  async settings(): Promise<RecoverySettings> {
+    const [first] = await readFleetSettings(this.#database);
+    return first?.settings ?? this.#settings;
+  }
+
+  /** The settings of every replica that could sweep, the one that did last first. */
+  fleetSettings(): Promise<readonly ReplicaSettings[]> {
+    return readFleetSettings(this.#database);
+  }
+
+  /** Tasks whose owner is not alive, or has been silent for that long. */
+  async findStale(query: StaleQuery = {}): Promise<readonly StaleTask[]> {
+    const { ages, filter } = this.#check(query);
+    return findStaleTasks(this.#database, ages, filter);
+  }
+
+  /** Fails running tasks of silent owners, whatever their `onCrash` says. */
+  async failStaleRunning(query: StaleQuery & { dryRun?: boolean } = {}): Promise<RecoveryCount> {
+    const { ages, filter, dryRun } = this.#check(query);
+    const stale = await findStaleTasks(this.#database, ages, { ...filter, state: "running" });
+    if (dryRun || stale.length === 0) return counted(stale);
+    const report = await endClaims(
+      this.#database,
+      stale.map((task) => ({
+        ...{ claim: task.claimId, task: task.id, replica: task.owner, to: "failed", outcome: "failed" },
+        error: crashError(
+          {
+            ...{ replicaId: task.owner, machineId: undefined, hostname: task.hostname ?? undefined },
+            ...{ because: "by-hand", silentForMs: task.silentForMs ?? undefined, vitals: undefined },
+          },
+          { kind: "leave" },
+        ),
+      })),
+    );
+    return this.#told(stale, new Set(report.late), "failed");
+  }
+
+  /** Gives back tasks that a silent owner had claimed and not started. */
+  async requeueStaleClaimed(query: StaleQuery & { dryRun?: boolean } = {}): Promise<RecoveryCount> {
+    const { ages, filter, dryRun } = this.#check(query);
+    const stale = await findStaleTasks(this.#database, ages, { ...filter, state: "claimed" });
+    if (dryRun || stale.length === 0) return counted(stale);
+    const released = new Set(
+      await releaseClaims(
+        this.#database,
+        stale.map((task) => task.claimId),
+      ),
+    );
+    return this.#told(
+      stale,
+      new Set(stale.map((task) => task.claimId).filter((claim) => !released.has(claim))),
+      "released",
+    );
+  }
+
+  /** Says that the machines on whose account recovery is held are dead indeed. False: nothing is held. */
+  confirmDeaths(): Promise<boolean> {
+    return confirmHold(this.#database);
+  }
+
+  machines(): Promise<readonly MachineRow[]> {
+    return listMachines(this.#database);
+  }
+
+  /** The reapers' own state; undefined where none has ever listened. */
+  listening(): Promise<Listening | undefined> {
+    return readListening(this.#database);
+  }
+
+  alerts(options: { onlyOpen?: boolean; limit?: number } = {}): Promise<readonly AlertRow[]> {
+    return listAlerts(this.#database, { onlyOpen: options.onlyOpen ?? true, limit: options.limit ?? 100 });
+  }
+
+  #check(query: StaleQuery & { dryRun?: boolean }) {
+    const problems = new Problems();
+    const { after, dryRun = false, ...filter } = checkOptions(query, SHAPE, { path: "", problems });
+    problems.throwIfAny("The choice of stale tasks");
+    const { claimedDeadAfterMs, runningDeadAfterMs } = this.#settings;
+    return {
+      ages: { claimedMs: after ?? claimedDeadAfterMs, runningMs: after ?? runningDeadAfterMs },
+      filter: filter as StaleFilter,
+      dryRun,
+    };
+  }
+
+  #told(stale: readonly StaleTask[], lost: ReadonlySet<string>, action: "failed" | "released"): RecoveryCount {
+    const done = stale.filter((task) => !lost.has(task.claimId));
+    for (const { id, claimId, name, attempt, owner } of done) {
+      this.#events.emit("task.recovered", {
+        taskId: id,
+        claimId,
+        name,
+        attempt,
+        replicaId: owner,
+        action,
+        because: "by-hand",
+      });
+    }
+    return counted(done);
+  }
+}
+
+function counted(tasks: readonly StaleTask[]): RecoveryCount {
+  return { count: tasks.length, ids: tasks.map((task) => task.id) };
+}

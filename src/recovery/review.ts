@@ -1,0 +1,55 @@
+/** The tasks whose worker died under them: they may have had part of their effects, so somebody should look. */
+import { checkOptions, isBoolean, isInteger, isListOf, isText } from "../config/checks.ts";
+import { Problems } from "../config/problems.ts";
+import type { Database } from "../database/database.ts";
+import { countNeedingReview, listReviews, markReviewed, type ReviewFilter, type ReviewTask } from "../sql/review.ts";
+import type { TaskId } from "../task/ids.ts";
+import { isName } from "../task/settings.ts";
+
+export interface ReviewQuery {
+  name?: string;
+  queue?: string;
+  ids?: readonly string[];
+  /** Also those that were reviewed (default false). */
+  all?: boolean;
+  /** At most this many, the latest first (default 100). */
+  limit?: number;
+}
+
+const isId = isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a task's id (a UUID)" });
+const SHAPE = {
+  name: isName,
+  queue: isName,
+  ids: isListOf(isId),
+  all: isBoolean,
+  limit: isInteger({ min: 1, max: 10_000 }),
+};
+
+export class ReviewOrders {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** Tasks that failed as WORKER_CRASHED and that nobody has reviewed since. */
+  async list(query: ReviewQuery = {}): Promise<readonly ReviewTask[]> {
+    const problems = new Problems();
+    const { limit = 100, ...filter } = checkOptions(query, SHAPE, { path: "", problems });
+    problems.throwIfAny("The list of tasks to review");
+    return listReviews(this.#database, filter as ReviewFilter, limit);
+  }
+
+  count(): Promise<number> {
+    return countNeedingReview(this.#database);
+  }
+
+  /** Takes these off the list; to run one again, `tasks.retry` it. Returns those that were on it, or had been. */
+  async done(ids: readonly string[], options: { note?: string } = {}): Promise<readonly TaskId[]> {
+    const problems = new Problems();
+    const checked = isListOf(isId)(ids, "ids", problems) ?? [];
+    const { note } = checkOptions(options, { note: isText({ max: 2_000 }) }, { path: "", problems });
+    problems.throwIfAny("The review");
+    return markReviewed(this.#database, checked as TaskId[], note);
+  }
+}

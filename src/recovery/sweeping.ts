@@ -1,0 +1,12 @@
+/** Whether anybody listens at all. The listener is listened to: sweeps that have stopped are worse than a dead worker. Pure. */
+
+/** Sweeps are jittered, and one may meet a busy moment: three intervals, and never less than a few seconds. */
+const LEAST_PATIENCE_MS = 3_000;
+
+export function isSweeping(listening: { readonly sweptAgoMs: number } | null | undefined, checkMs: number): boolean {
+  return listening != null && listening.sweptAgoMs <= sweepPatienceMs(checkMs);
+}
+
+export function sweepPatienceMs(checkMs: number): number {
+  return Math.max(LEAST_PATIENCE_MS, 3 * checkMs);
+}

@@ -1,0 +1,43 @@
+/** What a silence means. Pure: the same evidence always gives the same verdict. */
+
+/** How long a heart has not been heard, counted only while signs could be written, and what its session lock says. */
+export interface Evidence {
+  readonly silentForMs: number;
+  /** How long its session lock has been seen free; undefined where that proves nothing. */
+  readonly sessionFreeForMs: number | undefined;
+  /** How long the heart itself goes on without an acknowledged beat, and without its lock: nobody acts before that. */
+  readonly promiseMs: number;
+  readonly sessionPromiseMs: number;
+}
+
+export interface SilencePolicy {
+  /** From here on a warning, and nothing else. */
+  readonly staleAfterMs: number;
+  /** Beyond this, dead. */
+  readonly deadAfterMs: number;
+  /** How long a free session lock is waited with; undefined where sessions are not to count. */
+  readonly sessionGraceMs: number | undefined;
+  /** What lies between a heart's own promise to stop and anybody else's right to act. */
+  readonly marginMs: number;
+  readonly sessionMarginMs: number;
+}
+
+export type Verdict =
+  | { readonly kind: "fresh" }
+  | { readonly kind: "stale"; readonly because: "silent" }
+  | { readonly kind: "dead"; readonly because: "silent" | "session-lost" };
+
+export const FRESH: Verdict = { kind: "fresh" };
+
+export function verdictOn(evidence: Evidence, policy: SilencePolicy): Verdict {
+  const { silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs } = evidence;
+  if (policy.sessionGraceMs !== undefined && sessionFreeForMs !== undefined) {
+    if (sessionFreeForMs > Math.max(policy.sessionGraceMs, sessionPromiseMs + policy.sessionMarginMs)) {
+      return { kind: "dead", because: "session-lost" };
+    }
+  }
+  if (silentForMs > Math.max(policy.deadAfterMs, promiseMs + policy.marginMs))
+    return { kind: "dead", because: "silent" };
+  if (silentForMs >= policy.staleAfterMs) return { kind: "stale", because: "silent" };
+  return FRESH;
+}

@@ -1,0 +1,176 @@
+/** Everything that explains why a task is where it is, in one look: all of it is true at the same moment. */
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import type { Store } from "../database/database.ts";
+import type { ErrorRecord } from "../task/error-record.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { RetryPolicy } from "../task/retry.ts";
+import type { AttemptOutcome, TaskState } from "../task/states.ts";
+
+/** Distances in time are counted by the database's clock, so whoever explains needs none. */
+export interface TaskFacts {
+  readonly id: TaskId;
+  readonly name: string;
+  readonly queue: string;
+  readonly state: TaskState;
+  readonly attempt: number;
+  readonly failures: number;
+  readonly crashes: number;
+  readonly claimId: ClaimId | null;
+  readonly isParked: boolean;
+  readonly dueInMs: number;
+  readonly expiresInMs: number | null;
+  readonly heldForMs: number | null;
+  readonly endedAgoMs: number | null;
+  readonly tookMs: number | null;
+  readonly error: ErrorRecord | null;
+  /** When its cancellation is forced; null where none was asked for. */
+  readonly cancelForceInMs: number | null;
+  readonly late: number;
+  /** Tasks that are due before it in its queue, counted up to a thousand. */
+  readonly ahead: number;
+  readonly definition: { readonly onCrash: OnCrash | null; readonly retry: RetryPolicy | null } | null;
+  readonly key: KeyFacts | null;
+  readonly queueIs: QueueFacts;
+  readonly workers: WorkerFacts;
+  readonly last: LastAttempt | null;
+  readonly owner: OwnerFacts | null;
+  readonly listening: ListeningFacts | null;
+  readonly review: { readonly reviewedAgoMs: number; readonly note: string | null } | null;
+  /** Of the replica that swept last. */
+  readonly settings: RecoverySettings | null;
+}
+
+export type OnCrash = "fail" | "retry" | "requeue";
+
+export interface KeyFacts {
+  readonly key: string;
+  readonly limit: number;
+  readonly holders: readonly KeyHolder[];
+  /** Parked behind the same key, and let go before it. */
+  readonly ahead: number;
+}
+
+export interface KeyHolder {
+  readonly taskId: TaskId;
+  readonly name: string;
+  readonly state: "claimed" | "running";
+  readonly replicaId: ReplicaId;
+  readonly ownerStatus: OwnerFacts["status"];
+  readonly heldForMs: number;
+}
+
+export interface QueueFacts {
+  readonly isPaused: boolean;
+  readonly concurrency: number | null;
+  /** How many count against its limit now. */
+  readonly limited: number;
+  readonly rateLimit: number | null;
+  readonly ratePerMs: number | null;
+  /** When its rate allows another; null where it has none. */
+  readonly rateInMs: number | null;
+}
+
+/** Replicas that are online and were heard of late; of those, the ones that know the task; of those, the ones that work on its queue. */
+export interface WorkerFacts {
+  readonly online: number;
+  readonly knowing: number;
+  readonly serving: number;
+  /** What the last of these have in hand. */
+  readonly inHand: number;
+}
+
+export interface LastAttempt {
+  readonly outcome: AttemptOutcome;
+  readonly attempt: number;
+  readonly endedAgoMs: number;
+  readonly error: ErrorRecord | null;
+}
+
+export interface OwnerFacts {
+  readonly replicaId: ReplicaId;
+  readonly status: "online" | "draining" | "offline" | "dead" | "missing";
+  readonly hostname: string | null;
+  readonly pid: number | null;
+  /** Since its last beat, whether that could be written or not; null where it has no heart. */
+  readonly heardAgoMs: number | null;
+  readonly silentForMs: number | null;
+  /** Its heart took a session lock in this epoch… */
+  readonly hasSession: boolean;
+  /** …and holds it at this moment. */
+  readonly holdsSession: boolean;
+  /** How long reapers have seen it free. */
+  readonly sessionFreeForMs: number | null;
+  readonly promiseMs: number | null;
+  readonly sessionPromiseMs: number | null;
+  readonly vitals: Readonly<Record<string, number>> | null;
+  readonly diedAgoMs: number | null;
+  readonly death: { readonly because?: string; readonly silentForMs?: number } | null;
+}
+
+export interface ListeningFacts {
+  readonly sweptAgoMs: number;
+  readonly hearingForMs: number;
+  readonly heldForMs: number | null;
+  readonly isConfirmed: boolean;
+}
+
+export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts | undefined> {
+  const s = store.schema;
+  const ms = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`;
+  const [facts] = await store.query<TaskFacts>(
+    `select t.id::text, t.name, t.queue, t.state, t.attempt, t.failures, t.crashes, t.claim_id as "claimId", t.is_parked as "isParked", t.error,
+            ${ms("t.run_at - c.now")} as "dueInMs", ${ms("t.expires_at - c.now")} as "expiresInMs",
+            ${ms("c.now - coalesce(u.started_at, u.claimed_at)")} as "heldForMs", ${ms("c.now - t.ended_at")} as "endedAgoMs",
+            ${ms("t.ended_at - t.started_at")} as "tookMs", ${ms("u.cancel_force_at - c.now")} as "cancelForceInMs",
+            (select count(*)::int from ${s}.late x where x.task_id = t.id) as late,
+            (select count(*)::int from (
+               select from ${s}.ready x where t.state = 'pending' and x.queue = t.queue and x.run_at <= c.now
+                 and (x.priority, x.run_at, x.task_id) < (t.priority, t.run_at, t.id) limit 1000) a) as ahead,
+            (select json_build_object('onCrash', d.settings ->> 'onCrash', 'retry', d.settings -> 'retry')
+             from ${s}.definition d where d.name = t.name) as definition,
+            (select json_build_object('key', k.exclusive_key, 'limit', k.exclusive_limit,
+               'holders', coalesce((select json_agg(json_build_object('taskId', x.task_id, 'name', x.name, 'state', x.state,
+                   'replicaId', x.replica_id, 'ownerStatus', coalesce(xr.status, 'missing'),
+                   'heldForMs', ${ms("c.now - coalesce(x.started_at, x.claimed_at)")}) order by x.claim_id)
+                 from ${s}.running x left join ${s}.replica xr on xr.id = x.replica_id
+                 where x.exclusive_key = k.exclusive_key and x.task_id <> t.id), '[]'),
+               'ahead', (select count(*) from ${s}.parked x where t.is_parked and x.exclusive_key = k.exclusive_key
+                 and (x.priority, x.run_at, x.task_id) < (t.priority, t.run_at, t.id)))
+             from ${s}.task k where k.id = t.id and k.exclusive_key is not null) as key,
+            json_build_object('isPaused', coalesce(q.paused, false), 'concurrency', q.concurrency,
+              'limited', (select count(*) from ${s}.running x where x.queue = t.queue and x.limited),
+              'rateLimit', q.rate_limit, 'ratePerMs', q.rate_per_ms,
+              'rateInMs', (select ${ms("a.spent_until - c.now")} + q.rate_per_ms::float8 / q.rate_limit - q.rate_per_ms
+                           from ${s}.rate a where a.key = 'queue/' || t.queue)) as "queueIs",
+            (select json_build_object('online', count(*), 'knowing', count(*) filter (where t.name = any (x.tasks)),
+               'serving', count(*) filter (where t.name = any (x.tasks) and (x.queues is null or t.queue = any (x.queues))),
+               'inHand', coalesce(sum((select count(*) from ${s}.running y where y.replica_id = x.id))
+                 filter (where t.name = any (x.tasks) and (x.queues is null or t.queue = any (x.queues))), 0))
+             from ${s}.replica x left join ${s}.heart xh on xh.replica_id = x.id
+             where x.status = 'online' and coalesce(${s}.silent_ms(xh, x.started_at, l) < 3 * xh.interval_ms, true)) as workers,
+            (select json_build_object('outcome', a.outcome, 'attempt', a.attempt, 'error', a.error, 'endedAgoMs', ${ms("c.now - a.ended_at")})
+             from ${s}.attempt a where a.task_id = t.id order by a.claim_id desc limit 1) as last,
+            case when u.claim_id is not null then json_build_object(
+              'replicaId', u.replica_id, 'status', coalesce(r.status, 'missing'), 'hostname', r.hostname, 'pid', r.pid,
+              'heardAgoMs', ${ms("c.now - h.beat_at")}, 'silentForMs', ${s}.silent_ms(h, r.started_at, l),
+              'hasSession', coalesce(h.session_epoch = l.epoch, false),
+              'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${ms("c.now - h.session_free_since")},
+              'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'vitals', h.vitals,
+              'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death) end as owner,
+            case when l.epoch is not null then json_build_object('sweptAgoMs', ${ms("c.now - l.swept_at")},
+              'hearingForMs', ${ms("c.now - l.hearing_since")}, 'heldForMs', ${ms("c.now - l.held_since")},
+              'isConfirmed', l.hold_confirmed_at is not null) end as listening,
+            (select json_build_object('reviewedAgoMs', ${ms("c.now - v.reviewed_at")}, 'note', v.note)
+             from ${s}.review v where v.task_id = t.id and v.reviewed_at >= t.ended_at) as review,
+            (select x.recovery from ${s}.replica x where x.id = l.swept_by) as settings
+     from (select clock_timestamp() as now) c
+     join ${s}.tasks t on t.id = $1
+     left join ${s}.running u on u.task_id = t.id
+     left join ${s}.replica r on r.id = u.replica_id
+     left join ${s}.heart h on h.replica_id = u.replica_id
+     left join ${s}.queue q on q.name = t.queue
+     left join ${s}.listening l on true`,
+    [id],
+  );
+  return facts;
+}

@@ -1,0 +1,22 @@
+/** By which settings the replicas that are here judge silence. */
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import type { Store } from "../database/database.ts";
+import type { ReplicaId } from "../task/ids.ts";
+
+export interface ReplicaSettings {
+  readonly replicaId: ReplicaId;
+  readonly hostname: string;
+  /** It was the reaper of the last sweep: these are the settings that act. */
+  readonly hasSwept: boolean;
+  readonly settings: RecoverySettings;
+}
+
+/** The reaper of the last sweep first, alive or not, then those that are online and could be the next. */
+export async function readFleetSettings(store: Store): Promise<ReplicaSettings[]> {
+  return store.query<ReplicaSettings>(
+    `select r.id::text as "replicaId", r.hostname, r.id is not distinct from l.swept_by as "hasSwept", r.recovery as settings
+     from ${store.schema}.replica r left join ${store.schema}.listening l on true
+     where r.recovery is not null and (r.status in ('online', 'draining') or r.id = l.swept_by)
+     order by "hasSwept" desc, r.started_at desc`,
+  );
+}

@@ -1,0 +1,78 @@
+/** Signs of life, and the conditional writes that follow a verdict. */
+import type { Store } from "../database/database.ts";
+import type { ReplicaId } from "../task/ids.ts";
+
+export interface HeartPromise {
+  readonly intervalMs: number;
+  readonly promiseMs: number;
+  readonly sessionPromiseMs: number;
+}
+
+/** False: this replica was declared dead, or is not on record. */
+export async function beginHeart(store: Store, replicaId: ReplicaId, promise: HeartPromise): Promise<boolean> {
+  const [row] = await store.query<{ begun: boolean }>(`select ${store.schema}.begin_heart($1, $2, $3, $4) as begun`, [
+    replicaId,
+    promise.intervalMs,
+    promise.promiseMs,
+    promise.sessionPromiseMs,
+  ]);
+  return row?.begun === true;
+}
+
+/** False: refused. */
+export async function beat(
+  store: Store,
+  replicaId: ReplicaId,
+  sign: { vitals: unknown; hasSession: boolean; isRemembered: boolean },
+): Promise<boolean> {
+  const [row] = await store.query<{ heard: boolean }>(`select ${store.schema}.beat($1, $2::json, $3, $4) as heard`, [
+    replicaId,
+    JSON.stringify(sign.vitals),
+    sign.hasSession,
+    sign.isRemembered,
+  ]);
+  return row?.heard === true;
+}
+
+/** On the heart's own connection: held for as long as that lives. Shared, so that a reconnect does not wait for its predecessor. */
+export async function takeSession(store: Store, replicaId: ReplicaId): Promise<void> {
+  await store.query(`select pg_advisory_lock_shared(${store.schema}.session_key($1))`, [replicaId]);
+}
+
+export interface HeardHeart {
+  readonly replicaId: ReplicaId;
+  readonly machineId: string | null;
+  readonly hostname: string;
+  readonly status: "online" | "draining";
+  readonly silentForMs: number;
+  readonly sessionFreeForMs: number | null;
+  readonly promiseMs: number;
+  readonly sessionPromiseMs: number;
+  readonly vitals: unknown;
+}
+
+/** Everyone who should be alive, as heard now. Nothing where another reaper is at it, or was just now. */
+export async function listenToHearts(
+  store: Store,
+  reaper: { replicaId: ReplicaId; minIntervalMs: number; gapMs: number },
+): Promise<HeardHeart[]> {
+  return store.query<HeardHeart>(
+    `select replica_id::text as "replicaId", machine_id as "machineId", hostname, status, silent_for_ms as "silentForMs",
+            session_free_for_ms as "sessionFreeForMs", promise_ms as "promiseMs", session_promise_ms as "sessionPromiseMs", vitals
+     from ${store.schema}.listen_to_hearts($1, $2, $3)`,
+    [reaper.replicaId, Math.round(reaper.minIntervalMs), Math.round(reaper.gapMs)],
+  );
+}
+
+/** False: the evidence no longer holds. */
+export async function declareDead(
+  store: Store,
+  replicaId: ReplicaId,
+  verdict: { because: "silent" | "session-lost"; minMs: number; death: unknown },
+): Promise<boolean> {
+  const [row] = await store.query<{ dead: boolean }>(
+    `select ${store.schema}.declare_dead($1, $2, $3, $4::json) as dead`,
+    [replicaId, verdict.because, verdict.minMs, JSON.stringify(verdict.death)],
+  );
+  return row?.dead === true;
+}

@@ -1,0 +1,116 @@
+/** Finding the tasks of owners that are not alive, and the state that reapers share. */
+import type { Store } from "../database/database.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { RetryPolicy } from "../task/retry.ts";
+
+export interface AbsentOwner {
+  readonly replicaId: ReplicaId;
+  readonly status: "dead" | "offline" | "missing";
+  readonly hostname: string | null;
+  readonly machineId: string | null;
+  readonly death: Record<string, unknown> | null;
+}
+
+/** Every owner of unfinished tasks that is dead, has left, or is not on record. */
+export async function findAbsentOwners(store: Store): Promise<AbsentOwner[]> {
+  return store.query<AbsentOwner>(
+    `select o.replica_id::text as "replicaId", o.status, r.hostname, r.machine_id as "machineId", r.death
+     from ${store.schema}.absent_owners() o left join ${store.schema}.replica r on r.id = o.replica_id`,
+  );
+}
+
+export interface OwnedClaim {
+  readonly claimId: ClaimId;
+  readonly taskId: TaskId;
+  readonly replicaId: ReplicaId;
+  readonly state: "claimed" | "running";
+  readonly name: string;
+  readonly attempt: number;
+  readonly crashes: number;
+  readonly onCrash: "fail" | "retry" | "requeue" | null;
+  readonly retry: RetryPolicy | null;
+}
+
+/** What this replica holds, with what the definition says about crashes. */
+export async function readClaimsOf(
+  store: Store,
+  replicaId: ReplicaId,
+  page: { after: ClaimId | undefined; limit: number; state?: "claimed" | "running" | undefined },
+): Promise<OwnedClaim[]> {
+  return store.query<OwnedClaim>(
+    `select u.claim_id as "claimId", u.task_id::text as "taskId", u.replica_id::text as "replicaId", u.state, u.name, u.attempt, u.crashes,
+            d.settings ->> 'onCrash' as "onCrash", d.settings -> 'retry' as retry
+     from ${store.schema}.running u left join ${store.schema}.definition d on d.name = u.name
+     where u.replica_id = $1 and u.claim_id > $2 and ($3::text is null or u.state = $3)
+     order by u.claim_id limit $4`,
+    [replicaId, page.after ?? "0", page.state ?? null, page.limit],
+  );
+}
+
+/** A hold on recovery, remembered for whoever is the reaper then. Returns how long it has been held. */
+export async function beginHold(store: Store): Promise<{ heldForMs: number; isConfirmed: boolean }> {
+  const [row] = await store.query<{ heldForMs: number; isConfirmed: boolean }>(
+    `update ${store.schema}.listening set held_since = coalesce(held_since, clock_timestamp())
+     returning (extract(epoch from clock_timestamp() - held_since) * 1000)::float8 as "heldForMs", hold_confirmed_at is not null as "isConfirmed"`,
+  );
+  return row ?? { heldForMs: 0, isConfirmed: false };
+}
+
+export async function endHold(store: Store): Promise<boolean> {
+  const rows = await store.query(
+    `update ${store.schema}.listening set held_since = null, hold_confirmed_at = null where held_since is not null returning 1 as one`,
+  );
+  return rows.length > 0;
+}
+
+/** An operator's word that the silent machines are dead indeed. */
+export async function confirmHold(store: Store): Promise<boolean> {
+  const rows = await store.query(
+    `update ${store.schema}.listening set hold_confirmed_at = clock_timestamp() where held_since is not null returning 1 as one`,
+  );
+  return rows.length > 0;
+}
+
+export async function noteSweep(store: Store, tookMs: number): Promise<void> {
+  await store.query(`update ${store.schema}.listening set sweep_ms = $1`, [tookMs]);
+}
+
+/** Durable, and once while it stays open. False: it is open already. */
+export async function raiseAlert(
+  store: Store,
+  alert: { kind: string; subject: string; message: string; details?: unknown },
+): Promise<boolean> {
+  const rows = await store.query(
+    `insert into ${store.schema}.alert (kind, subject, message, details) values ($1, $2, $3, $4::json)
+     on conflict (kind, subject) where resolved_at is null do nothing returning id`,
+    [alert.kind, alert.subject, alert.message, JSON.stringify(alert.details ?? null)],
+  );
+  return rows.length > 0;
+}
+
+export async function resolveAlerts(store: Store, kind: string, subject: string): Promise<void> {
+  await store.query(
+    `update ${store.schema}.alert set resolved_at = now() where kind = $1 and subject = $2 and resolved_at is null`,
+    [kind, subject],
+  );
+}
+
+/** Replicas that are gone, own nothing, and are older than that; and the history of beats. */
+export async function purgeReplicas(store: Store, ages: { purgeAgeMs: number; historyAgeMs: number }): Promise<number> {
+  await store.query(
+    `delete from ${store.schema}.beat_history where beat_at < now() - make_interval(secs => $1::float8 / 1000)`,
+    [ages.historyAgeMs],
+  );
+  const rows = await store.query(
+    `with gone as (
+       delete from ${store.schema}.replica r
+       where r.status in ('offline', 'dead')
+         and coalesce((select h.beat_at from ${store.schema}.heart h where h.replica_id = r.id), r.seen_at) < now() - make_interval(secs => $1::float8 / 1000)
+         and not exists (select from ${store.schema}.running u where u.replica_id = r.id)
+       returning r.id
+     )
+     delete from ${store.schema}.heart h using gone where h.replica_id = gone.id returning 1 as one`,
+    [ages.purgeAgeMs],
+  );
+  return rows.length;
+}

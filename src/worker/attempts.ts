@@ -1,0 +1,201 @@
+/** From claimed to written: starts what there is a slot for, runs it, and hands its outcome to be written. */
+import type { Database } from "../database/database.ts";
+import type { Events, TaskRef } from "../events.ts";
+import { type ClaimedTask, startClaims } from "../sql/claims.ts";
+import type { AnyTask } from "../task/define-task.ts";
+import { ClaimLostError } from "../task/errors.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { createExecution, type Execution, type ExecutionParts, runGroup } from "./execution.ts";
+import type { Finisher } from "./finisher.ts";
+import { giveBack } from "./give-back.ts";
+import type { Group, Hand } from "./hand.ts";
+import type { Outages } from "./outages.ts";
+import { type Ending, outcomeOf } from "./outcome.ts";
+import { averaged } from "./prefetch.ts";
+import type { Slots } from "./slots.ts";
+import type { Changes } from "./waiting.ts";
+
+export interface AttemptsParts {
+  readonly database: Database;
+  readonly events: Events;
+  readonly tasks: ReadonlyMap<string, AnyTask>;
+  readonly slots: Slots;
+  readonly hand: Hand;
+  readonly finisher: Finisher;
+  readonly outages: Outages;
+  readonly changes: Changes;
+  readonly execution: ExecutionParts;
+  readonly isStopping: () => boolean;
+  /** Whether what was claimed under this id may still be begun: not once others may have been told that it stops. */
+  readonly mayBegin: (under: ReplicaId) => boolean;
+  /** There is a slot for another task. */
+  readonly onRoom: () => void;
+  /** An outcome was written. */
+  readonly onWritten: () => void;
+  /** A reply was lost: there may be claims that are ours without our knowing. */
+  readonly onUnsure: () => void;
+}
+
+export class Attempts {
+  readonly #parts: AttemptsParts;
+  #averageMs: number | undefined;
+  #isStarting = false;
+
+  constructor(parts: AttemptsParts) {
+    this.#parts = parts;
+  }
+
+  /** How long tasks have taken of late. */
+  get averageMs(): number | undefined {
+    return this.#averageMs;
+  }
+
+  /** Runs what is running already, and starts of the rest what there is a slot for. */
+  take(claimed: readonly ClaimedTask[], under: ReplicaId): void {
+    if (!this.#parts.mayBegin(under)) {
+      this.#giveBack(claimed, under);
+      return;
+    }
+    const started = claimed.filter((task) => task.state === "running");
+    this.#parts.hand.addPrefetched(
+      claimed.filter((task) => task.state === "claimed"),
+      performance.now(),
+    );
+    for (const task of started) {
+      this.#parts.slots.take(task.queue);
+      this.#run({ task: this.#parts.tasks.get(task.name) as AnyTask, members: [task] });
+    }
+    void this.#startPrefetched();
+  }
+
+  /** Claimed under our id without our knowing: whatever their state, none of their code has run. */
+  adopt(adopted: readonly ClaimedTask[], under: ReplicaId): void {
+    for (const task of adopted) this.#parts.events.emit("claim.adopted", refOf(task));
+    this.take(adopted, under);
+  }
+
+  /** None of their code has run. Should this fail, they are recovered as a lost owner's tasks. */
+  #giveBack(claimed: readonly ClaimedTask[], under: ReplicaId): void {
+    void giveBack(this.#parts.database, under, claimed).catch((error: unknown) =>
+      this.#parts.outages.noticed(error, "giving tasks back"),
+    );
+  }
+
+  /** One statement at a time starts all for which there is a slot; durable before any of their code runs. */
+  async #startPrefetched(): Promise<void> {
+    if (this.#isStarting || this.#parts.isStopping()) return;
+    this.#isStarting = true;
+    try {
+      while (!this.#parts.isStopping()) {
+        const groups = this.#parts.hand.takeStartable();
+        if (groups.length === 0) return;
+        await this.#startGroups(groups);
+      }
+    } finally {
+      this.#isStarting = false;
+    }
+  }
+
+  async #startGroups(groups: readonly Group[]): Promise<void> {
+    const claims = groups.flatMap((group) => group.members.map((member) => member.claimId));
+    const under = this.#parts.execution.replica.id;
+    const started = await startClaims(this.#parts.database, claims).catch((error: unknown) => {
+      // Not known whether they are running now. Forgotten here, found again by the claimer, which looks for its own.
+      this.#parts.outages.noticed(error, "starting tasks");
+      return undefined;
+    });
+    if (!started) {
+      this.#parts.hand.dropStarting(claims);
+      this.#parts.onUnsure();
+    }
+    const running = new Set(started);
+    const mayBegin = this.#parts.mayBegin(under);
+    for (const group of groups) {
+      const held = group.members.filter((member) => running.has(member.claimId));
+      const members = mayBegin ? held : [];
+      if (!mayBegin) {
+        this.#parts.hand.dropStarting(held.map((member) => member.claimId));
+        this.#giveBack(
+          held.map((member) => ({ ...member, state: "running" })),
+          under,
+        );
+      }
+      const lost = started ? group.members.filter((member) => !running.has(member.claimId)) : [];
+      this.#parts.hand.dropStarting(lost.map((member) => member.claimId));
+      for (const member of lost) this.#parts.events.emit("claim.lost", { ...refOf(member), refusedOutcome: undefined });
+      if (members.length > 0) this.#run({ task: group.task, members });
+      else this.#parts.slots.give(group.members[0]?.queue ?? "");
+    }
+    this.#parts.changes.announce();
+  }
+
+  #run({ task, members }: Group): void {
+    const executions = members.map((member) => createExecution(task, member, this.#parts.execution));
+    for (const execution of executions) {
+      this.#parts.hand.begin(execution);
+      this.#parts.events.emit("task.started", refOf(execution.claimed));
+    }
+    void runGroup(executions, this.#parts.execution, (execution, ending) => this.#onEnding(execution, ending)).then(
+      () => {
+        this.#parts.slots.give(members[0]?.queue ?? "");
+        this.#averageMs = averaged(this.#averageMs, performance.now() - (executions[0]?.startedAtMs ?? 0));
+        this.#parts.changes.announce();
+        void this.#startPrefetched();
+        this.#parts.onRoom();
+      },
+    );
+  }
+
+  #onEnding(execution: Execution, ending: Ending): void {
+    const { events, execution: parts } = this.#parts;
+    const { claimed, task, claim, signal } = execution;
+    const ref = refOf(claimed);
+    const abortReason: unknown = signal.aborted ? signal.reason : undefined;
+    if (ending.kind === "abandoned") {
+      events.emit("handler.abandoned", {
+        ...ref,
+        reason: abortReason instanceof Error ? abortReason.message : String(abortReason),
+      });
+    }
+    const outcome = outcomeOf(
+      {
+        ref: { claim: claimed.claimId, task: claimed.taskId, replica: parts.replica.id },
+        failures: claimed.failures,
+        ending,
+        abortReason,
+        completedInTransaction: claim.completedInTransaction,
+      },
+      task.settings,
+      Math.random(),
+    );
+    this.#parts.hand.finishing(claimed.claimId);
+    if (!outcome) {
+      this.#parts.hand.finished(claimed.claimId);
+      return;
+    }
+    const durationMs = performance.now() - execution.startedAtMs;
+    void this.#parts.finisher.finish(outcome).then((verdict) => {
+      // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.
+      if (verdict === "given-up") return;
+      this.#parts.hand.finished(claimed.claimId);
+      if (verdict === "late") {
+        execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));
+        return events.emit("claim.lost", { ...ref, refusedOutcome: outcome.outcome });
+      }
+      const isConfirmed = verdict === "repeat" && outcome.confirm === true;
+      if (verdict === "repeat" && !isConfirmed) events.emit("outcome.repeated", ref);
+      events.emit("task.ended", {
+        ...ref,
+        outcome: isConfirmed ? "completed" : outcome.outcome,
+        durationMs,
+        willRunAgain: outcome.to === "pending" && !isConfirmed,
+        error: isConfirmed ? undefined : outcome.error,
+      });
+      this.#parts.onWritten();
+    });
+  }
+}
+
+export function refOf(claimed: ClaimedTask): TaskRef {
+  return { taskId: claimed.taskId, claimId: claimed.claimId, name: claimed.name, attempt: claimed.attempt };
+}

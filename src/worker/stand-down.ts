@@ -1,0 +1,155 @@
+/**
+ * What a replica does when it may not go on as it is: declared dead by others, or no longer able to prove its claims.
+ *
+ *   refused  everything it holds is lost: all handlers are told, and it comes back under another id
+ *   fenced   others may soon take what it holds: work that they may repeat stops first, work that nobody will repeat goes
+ *            on, and is taken along to the new id once the database can be reached and if its claims still hold
+ */
+import { createBackoff } from "../database/backoff.ts";
+import type { Database } from "../database/database.ts";
+import type { Events } from "../events.ts";
+import type { HeartNews } from "../heart/heart-loop.ts";
+import { rehomeClaims } from "../sql/claims.ts";
+import { ClaimLostError, CutOffError } from "../task/errors.ts";
+import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import { refOf } from "./attempts.ts";
+import type { Execution } from "./execution.ts";
+import { giveBackUnknown } from "./give-back.ts";
+import type { Hand } from "./hand.ts";
+import type { Replica } from "./replica.ts";
+import type { Changes } from "./waiting.ts";
+
+export interface StandDownParts {
+  readonly database: Database;
+  readonly events: Events;
+  readonly replica: Replica;
+  readonly hand: Hand;
+  readonly changes: Changes;
+  readonly onBack: () => void;
+}
+
+export class StandDown {
+  readonly #parts: StandDownParts;
+  readonly #stopping = new AbortController();
+  #isUnderWay = false;
+  #mustRejoin = false;
+
+  constructor(parts: StandDownParts) {
+    this.#parts = parts;
+    parts.replica.onNews((news) => this.#hear(news));
+  }
+
+  /** While this is true nothing new may be taken: there is no id under which it would be safe. */
+  get isUnderWay(): boolean {
+    return this.#isUnderWay;
+  }
+
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  #hear(news: HeartNews): void {
+    const { events, replica } = this.#parts;
+    const replicaId = replica.id;
+    if (news.kind === "beating") events.emit("heart.beating", { replicaId, hasSession: news.hasSession });
+    else if (news.kind === "lost") events.emit("heart.lost", { ...news, replicaId });
+    else this.#onLost(news);
+  }
+
+  #onLost(news: HeartNews & { kind: "refused" | "fenced" }): void {
+    const { events, hand, replica } = this.#parts;
+    const replicaId = replica.id;
+    if (this.#stopping.signal.aborted) {
+      // It is leaving: with nothing left that must stop, its heart has no reason to end the process.
+      if (![...hand.running.values()].some(mustStop)) replica.confirmStopped();
+      return;
+    }
+    if (news.kind === "refused") events.emit("beat.refused", { replicaId });
+    else events.emit("replica.fenced", { replicaId, because: news.because });
+    if (this.#isUnderWay) {
+      this.#onceMore();
+      return;
+    }
+    this.#isUnderWay = true;
+    void this.#standDown(news.kind).finally(() => {
+      this.#isUnderWay = false;
+      this.#parts.onBack();
+    });
+  }
+
+  /** The next id was lost as well, on the way back: all that must stop has stopped, and nothing new was begun. */
+  #onceMore(): void {
+    this.#parts.replica.confirmStopped();
+    this.#mustRejoin = true;
+  }
+
+  async #standDown(kind: "refused" | "fenced"): Promise<void> {
+    const { hand, replica } = this.#parts;
+    const unstarted = hand.takePrefetched();
+    const running = [...hand.running.values()];
+    const stopping = kind === "refused" ? running : running.filter(mustStop);
+    for (const { claimed, abort } of stopping) {
+      abort(kind === "refused" ? new ClaimLostError(claimed.claimId, claimed.taskId) : new CutOffError(claimed.taskId));
+    }
+    if (kind === "fenced") await this.#untilEnded(stopping);
+    replica.confirmStopped();
+    await this.#comeBack(kind);
+    hand.released(unstarted);
+  }
+
+  /** For as long as it takes: the heart ends the process if that is too long. */
+  async #untilEnded(executions: readonly Execution[]): Promise<void> {
+    const { hand, changes } = this.#parts;
+    const haveEnded = () => executions.every(({ claimed }) => !hand.running.has(claimed.claimId));
+    while (!haveEnded()) await changes.until(haveEnded, 60_000);
+  }
+
+  async #comeBack(kind: "refused" | "fenced"): Promise<void> {
+    const { database, events, hand, replica } = this.#parts;
+    const backoff = createBackoff({ firstMs: 50, maxMs: 500 });
+    const before = replica.id;
+    /** Every id under which something may still be held. */
+    const left = new Set<ReplicaId>();
+    while (!this.#stopping.signal.aborted) {
+      try {
+        left.add(replica.id);
+        this.#mustRejoin = false;
+        await replica.rejoin();
+        left.delete(replica.id);
+        await this.#takeAlong(left);
+        for (const id of left) {
+          // What has not begun is given back; whatever is left then is nobody's, and recovered at the next sweep.
+          if (kind === "fenced") await giveBackUnknown(database, id, hand.begun());
+          await replica.setStatus("offline", id);
+        }
+        if (!this.#mustRejoin) return events.emit("replica.rejoined", { replicaId: replica.id, before });
+      } catch {
+        // The outage is reported by the heart; here it is only tried again.
+        await backoff.pause(this.#stopping.signal);
+      }
+    }
+  }
+
+  /** What goes on, and what has ended and is not written yet. First of all: until then it belongs to an id that nobody hears. */
+  async #takeAlong(left: ReadonlySet<ReplicaId>): Promise<void> {
+    const { database, events, replica, hand } = this.#parts;
+    const running = [...hand.running.values()];
+    const claims = hand.begun();
+    if (claims.length === 0) return;
+    const held = new Set<ClaimId>();
+    for (const id of left) {
+      for (const claim of await rehomeClaims(database, id, replica.id, claims)) held.add(claim);
+    }
+    for (const { claimed, claim, signal, abort } of running) {
+      const { claimId, taskId } = claimed;
+      if (held.has(claimId) || !hand.running.has(claimId) || signal.aborted || claim.completedInTransaction) continue;
+      abort(new ClaimLostError(claimId, taskId));
+      events.emit("claim.lost", { ...refOf(claimed), refusedOutcome: undefined });
+    }
+  }
+}
+
+/** Work that someone else may repeat, or that excludes others by its key, must not go on unseen. */
+function mustStop({ task, claimed }: Execution): boolean {
+  return task.settings.whenCutOff === "abort" || task.settings.onCrash !== "fail" || claimed.exclusiveKey !== null;
+}

@@ -1,0 +1,200 @@
+/** The commands about hearts and recovery, on workers that are really killed. */
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import type { Explanation } from "../../src/recovery/explain.ts";
+import { defineTask } from "../../src/task/define-task.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+import { everbeat as cli, everbeatJson, projectWith, startEverbeat } from "./run-cli.ts";
+
+interface Stale {
+  tasks: { id: string; state: string; owner: string; ownerStatus: string; hostname: string; silentForMs: number }[];
+}
+interface Recovery {
+  dryRun: boolean;
+  failed: { id: string }[];
+  requeued: { id: string }[];
+}
+
+const { everbeat, database } = await openTestEverbeat();
+const at = { database: database.url };
+const hold = defineTask({ name: "hold", run: () => new Promise<void>(() => {}) });
+const TASKS = `import { defineTask } from "everbeat";
+export const hold = defineTask({ name: "hold", run: () => new Promise((end) => setTimeout(end, 600_000)) });`;
+const OFF = "autoRequeueStaleClaimed=false,autoFailStaleRunning=false";
+
+/** A worker with one task running and one claimed ahead, SIGKILLed. */
+async function killedWorker(recovery: string): Promise<{ running: string; claimed: string; replicaId: string }> {
+  const cwd = await projectWith({ "tasks.ts": TASKS });
+  const args = ["start", "tasks.ts", "--concurrency", "1", "--prefetch", "1", "--recovery", recovery];
+  const worker = startEverbeat(args, { ...at, cwd });
+  await worker.says("worker started");
+  // Before its first beat there is no session whose end could tell of its own.
+  await eventually(async () =>
+    (await everbeat.replicas()).some((row) => row.pid === worker.child.pid && row.hasSession),
+  );
+  const ids = await everbeat.enqueueMany(hold, [undefined, undefined]);
+  const held = await eventually(async () => {
+    const tasks = await Promise.all(ids.map((id) => everbeat.tasks.show(id)));
+    const running = tasks.find((task) => task.state === "running");
+    const claimed = tasks.find((task) => task.state === "claimed");
+    return running && claimed && { running, claimed };
+  });
+  worker.child.kill("SIGKILL");
+  await worker.ended;
+  if (!held) throw new Error("the worker held nothing");
+  return { running: held.running.id, claimed: held.claimed.id, replicaId: String(held.running.replicaId) };
+}
+
+describe("where recovery is switched off", { timeout: 60_000 }, async () => {
+  test("a killed worker's tasks are found, explained, and recovered by hand", async () => {
+    const { running, claimed, replicaId } = await killedWorker(OFF);
+
+    const found = await everbeatJson<Stale>(["stale", "--after", "0s", "--replica", replicaId], at);
+    expect(found.code).toBe(0);
+    expect(found.answer.tasks).toEqual([
+      expect.objectContaining({ id: running, state: "running", owner: replicaId, silentForMs: expect.any(Number) }),
+      expect.objectContaining({ id: claimed, state: "claimed", owner: replicaId, hostname: expect.any(String) }),
+    ]);
+    const { stdout } = await cli(["stale", "--after", "1ms", "--state", "claimed"], at);
+    expect(stdout).toMatch(new RegExp(`^${claimed}  hold  default  ◐ claimed  ${replicaId}  . \\w+ `, "m"));
+    expect(stdout).not.toContain(running);
+    for (const none of [
+      ["--name", "other"],
+      ["--queue", "other"],
+      ["--replica", randomUUID()],
+      ["--after", "1d"],
+    ])
+      expect((await cli(["stale", ...none, ...(none[0] === "--after" ? ["--state", "running"] : [])], at)).code).toBe(
+        0,
+      );
+
+    // Another worker with the same settings sweeps, declares it dead, and touches nothing.
+    const survivor = startEverbeat(["start", "tasks.ts", "--queues", "elsewhere", "--recovery", OFF], {
+      ...at,
+      cwd: await projectWith({ "tasks.ts": TASKS }),
+    });
+    await survivor.says("worker started");
+    await eventually(async () =>
+      (await everbeat.replicas()).some((row) => row.id === replicaId && row.status === "dead"),
+    );
+    const why = await everbeatJson<Explanation>(["explain", running], at);
+    expect(why.answer).toMatchObject({ because: "recovery-off", isStuck: true, state: "running" });
+    expect((await cli(["explain", claimed], at)).stdout).toMatch(
+      new RegExp(
+        `switched off \\(autoRequeueStaleClaimed: false\\).*everbeat recover --claimed --replica ${replicaId}`,
+        "s",
+      ),
+    );
+
+    const dry = await everbeatJson<Recovery>(["recover", "--dry-run"], at);
+    expect(dry.answer).toMatchObject({ dryRun: true, failed: [{ id: running }], requeued: [{ id: claimed }] });
+    expect((await everbeat.tasks.show(running)).state).toBe("running");
+    const requeued = await everbeatJson<Recovery>(["recover", "--claimed"], at);
+    expect(requeued.answer).toMatchObject({ dryRun: false, failed: [], requeued: [{ id: claimed }] });
+    expect(await everbeat.tasks.show(claimed)).toMatchObject({ state: "pending", attempt: 0, attempts: [] });
+    const failed = await cli(["recover"], at);
+    expect(failed.stdout).toContain("1 failed, 0 pending again");
+    expect(failed.stdout).toContain("everbeat tasks review");
+    expect((await everbeat.tasks.show(running)).error).toMatchObject({ code: "WORKER_CRASHED" });
+    expect((await cli(["recover"], at)).stdout).toBe("No task is stale, so nothing was done.\n");
+    expect((await cli(["stale"], at)).stdout).toContain("No task is stale");
+
+    // What the doctor says while only a worker with recovery switched off is there.
+    const { stdout: diagnosis } = await cli(["doctor"], at);
+    expect(diagnosis).toMatch(/^✓ reaper +the last sweep was \d+ms ago/m);
+    expect(diagnosis).toMatch(/^! recovery +switched off: autoRequeueStaleClaimed, autoFailStaleRunning/m);
+    expect(diagnosis).toMatch(
+      /^✓ hearts +.*a crash is known within 1\.6s by its session, a vanished host within 15\.3s/m,
+    );
+    survivor.child.kill("SIGTERM");
+    await survivor.ended;
+  });
+
+  test("what failed is on the list for review until somebody has looked", async () => {
+    const [task] = await everbeat.recovery.review.list();
+    const id = String(task?.id);
+    const { stdout } = await cli(["tasks", "review"], at);
+    expect(stdout).toMatch(new RegExp(`^${id}  hold +default .* is dead: `, "m"));
+    expect(stdout).toContain("Each may have had part of its effects");
+    expect((await cli(["status"], at)).stdout).toContain("1 task needs review (everbeat tasks review)");
+    expect((await everbeatJson<Explanation>(["explain", id], at)).answer.because).toBe("needs-review");
+
+    const done = await everbeatJson(["tasks", "review", id, "--done", "--note", "nothing was sent"], at);
+    expect(done).toEqual({ code: 0, answer: { reviewed: [id], redriven: [] } });
+    expect((await cli(["tasks", "review"], at)).stdout).toBe("No task needs review.\n");
+    expect((await cli(["tasks", "review", "--all"], at)).stdout).toContain("nothing was sent");
+    const redriven = await everbeatJson(["tasks", "review", id, "--redrive"], at);
+    expect(redriven).toEqual({ code: 0, answer: { reviewed: [id], redriven: [id] } });
+    expect((await everbeat.tasks.show(id)).state).toBe("pending");
+    expect((await cli(["tasks", "review", id, "--done"], at)).code).toBe(1);
+    await everbeat.tasks.cancel({ name: "hold" });
+  });
+});
+
+describe("where it is on", { timeout: 60_000 }, async () => {
+  test("a killed worker is shown as dead, and its tasks recover by themselves", async () => {
+    const worker = await everbeat.work([defineTask({ name: "other", run: () => {} })], { handleSignals: false });
+    const { running, claimed, replicaId } = await killedWorker("fast");
+    await eventually(async () => (await everbeat.tasks.show(running)).state === "failed");
+    expect((await everbeat.tasks.show(claimed)).state).toBe("pending");
+
+    const { stdout } = await cli(["replicas"], at);
+    expect(stdout).toMatch(new RegExp(`^${replicaId}  ✗ dead +0 +0 +– +its session ended`, "m"));
+    expect(stdout).toMatch(new RegExp(`^${worker.replicaId}  ● online +0 +0 +\\S+ +fresh .* MiB`, "m"));
+    const { answer } = await everbeatJson<{ replicas: { id: string; heart: string; vitals: object }[] }>(
+      ["replicas"],
+      at,
+    );
+    expect(answer.replicas).toContainEqual(
+      expect.objectContaining({ id: worker.replicaId, heart: "fresh", vitals: expect.objectContaining({ inHand: 0 }) }),
+    );
+    const status = await cli(["status"], at);
+    expect(status.stdout).toMatch(new RegExp(`${replicaId}  ✗ dead`));
+    expect(status.stdout).toMatch(/swept \d+ms ago.*\(every 250ms, profile fast\)/);
+    expect((await everbeatJson<Explanation>(["explain", claimed], at)).answer.because).toBe("unknown-task");
+    await worker.stop();
+  });
+
+  test("machines are online while one of their replicas is", async () => {
+    const [machine] = await everbeat.recovery.machines();
+    expect((await cli(["machines"], at)).stdout).toMatch(
+      new RegExp(`^${machine?.hostname} +○ offline +0 of \\d+ .*(ago|just now)`, "m"),
+    );
+    const worker = await everbeat.work([defineTask({ name: "other", run: () => {} })], { handleSignals: false });
+    const { answer } = await everbeatJson<{ machines: unknown[] }>(["machines"], at);
+    expect(answer.machines).toEqual([expect.objectContaining({ isOnline: true, online: 1 })]);
+    await worker.stop();
+  });
+});
+
+test("a hold is shown, and confirmed", async () => {
+  expect((await cli(["recover", "--confirm"], at)).stdout).toContain("Nothing is held");
+  await database.query("update everbeat.listening set held_since = clock_timestamp() - interval '5 seconds'");
+  await database.query(
+    "insert into everbeat.alert (kind, subject, message) values ('mass-death', 'fleet', '3 of 4 machines fell silent at once')",
+  );
+  const { stdout } = await cli(["status"], at);
+  expect(stdout).toMatch(/held for \d+s: .*everbeat recover --confirm/);
+  expect(stdout).toContain("3 of 4 machines fell silent at once");
+  expect(await everbeatJson(["recover", "--confirm"], at)).toEqual({ code: 0, answer: { isConfirmed: true } });
+});
+
+test("a task that does not exist is not explained", async () => {
+  const { code, answer } = await everbeatJson<{ error: { code: string } }>(["explain", randomUUID()], at);
+  expect(code).toBe(1);
+  expect(answer.error.code).toBe("TASK_NOT_FOUND");
+});
+
+test("the doctor says that nobody sweeps, where workers are on record and silent", async () => {
+  await database.query("update everbeat.listening set swept_at = clock_timestamp() - interval '10 minutes'");
+  await database.query(
+    "insert into everbeat.replica (id, hostname, pid, version, tasks) values (gen_random_uuid(), 'gone', 1, '0', '{}')",
+  );
+  const { code, stdout } = await cli(["doctor"], at);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(
+    /^✗ reaper +the last sweep was 10m.* ago, though 1 replica is on record as online\n +→ Start a worker/m,
+  );
+  expect((await cli(["status"], at)).stdout).toContain("! the last sweep was 10m");
+});

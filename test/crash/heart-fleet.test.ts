@@ -1,0 +1,193 @@
+/** What only shows among several: mass death, the change of reapers, clocks and settings that differ. */
+import { fileURLToPath } from "node:url";
+import pg from "pg";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { eventually } from "../support/eventually.ts";
+import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
+import { type HeartWorker, SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const TASKS = [{ handler: "hold", onCrash: "requeue" }] as const;
+const QUICK = [{ handler: "quick" }] as const;
+
+describe("all workers but one, killed at once on machines of their own", () => {
+  async function massDeath(hold: number, sessionEvidence = true) {
+    const database = await openHeartDatabase();
+    const open = { recovery: { ...SCALED, sessionEvidence, massDeath: { hold } } };
+    const start = (machine: number, tasks: typeof TASKS | typeof QUICK) =>
+      startHeartWorker({ url: database.url, open, tasks, machineId: `machine-${machine}`, work: { concurrency: 1 } });
+    const doomed = await Promise.all([1, 2, 3].map((machine) => start(machine, TASKS)));
+    const ids = await database.everbeat.enqueueMany(task("hold"), [{}, {}, {}]);
+    const states = async () =>
+      (await Promise.all(ids.map((id) => database.everbeat.tasks.show(id)))).map(({ state }) => state);
+    await eventually(async () => (await states()).every((state) => state === "running"));
+    const left = await start(4, QUICK);
+    await Promise.all(doomed.map((worker) => worker.kill()));
+    const killedAt = performance.now();
+    await left.heard({ event: "recovery.held" });
+    const [alert] = await database.everbeat.recovery.alerts();
+    expect(alert).toMatchObject({ kind: "mass-death", resolvedAt: null });
+    expect(await database.deaths()).toBe(0);
+    const { heldSince } = (await database.everbeat.recovery.listening()) ?? {};
+    const takeOver = () => start(5, QUICK);
+    return { database, doomed, left, states, killedAt, heldSince, takeOver };
+  }
+
+  const recovered = (database: HeartDatabase, states: () => Promise<string[]>) =>
+    eventually(async () => (await database.deaths()) >= 3 && (await states()).every((state) => state === "pending"), {
+      within: 20_000,
+    });
+
+  test("are held back with an alert, and recovered at the cap; another reaper does not start it anew", async () => {
+    const { database, left, states, killedAt, heldSince, takeOver } = await massDeath(6_000);
+    const heir = await takeOver();
+    await left.kill();
+    await heir.heard({ event: "heart.beating" });
+    await recovered(database, states);
+    const tookMs = performance.now() - killedAt;
+    expect(tookMs).toBeGreaterThan(6_000);
+    // Begun anew at the takeover, it would have been longer by the grace and the start of a process.
+    const [row] = await database.query<{ ms: number }>(
+      "select (extract(epoch from min(died_at) - $1::timestamptz) * 1000)::float8 as ms from everbeat.replica where machine_id <> 'machine-4'",
+      [heldSince],
+    );
+    expect(row?.ms).toBeGreaterThan(5_900);
+    expect(row?.ms).toBeLessThan(7_500);
+    await eventually(async () => (await database.everbeat.recovery.alerts()).length === 0);
+  });
+
+  test.each([
+    ["sessions", true],
+    ["silence", false],
+  ])(
+    "are recovered at once when an operator says that they are dead indeed (by their %s)",
+    async (_, sessionEvidence) => {
+      const { database, states } = await massDeath(600_000, sessionEvidence);
+      expect(await database.everbeat.recovery.confirmDeaths()).toBe(true);
+      await recovered(database, states);
+      await eventually(async () => !(await database.everbeat.recovery.confirmDeaths()));
+    },
+  );
+
+  test("hold nothing where they were all on one machine", async () => {
+    const database = await openHeartDatabase();
+    const start = (machineId: string, tasks: typeof TASKS | typeof QUICK) =>
+      startHeartWorker({ url: database.url, open: { recovery: SCALED }, tasks, machineId });
+    const doomed = await Promise.all([1, 2, 3].map(() => start("one", TASKS)));
+    const left = await start("other", QUICK);
+    await Promise.all(doomed.map((worker) => worker.kill()));
+    for (const { replicaId } of doomed) await database.untilStatus(replicaId, "dead");
+    expect(left.messages.filter(({ event }) => event === "recovery.held")).toEqual([]);
+  });
+});
+
+describe("the reaper", () => {
+  const sweptBy = async (database: HeartDatabase) => (await database.everbeat.recovery.listening())?.sweptBy;
+
+  /** Two of them, and which one is at it. */
+  async function reapers(): Promise<{ database: HeartDatabase; acting: HeartWorker; other: HeartWorker }> {
+    const database = await openHeartDatabase();
+    const start = () => startHeartWorker({ url: database.url, tasks: QUICK, open: { recovery: SCALED } });
+    const workers = [await start(), await start()];
+    const acting = await eventually(async () => {
+      const by = await sweptBy(database);
+      return workers.find(({ replicaId }) => replicaId === by);
+    });
+    const other = workers.find((worker) => worker !== acting);
+    if (!acting || !other) throw new Error("no reaper");
+    return { database, acting, other };
+  }
+
+  test("that is killed is followed by another within an interval", async () => {
+    const { database, acting, other } = await reapers();
+    await acting.kill();
+    const killedAt = performance.now();
+    await eventually(async () => (await sweptBy(database)) === other.replicaId, { every: 5 });
+    // The interval is 100 ms; the rest is for a machine that has other work.
+    expect(performance.now() - killedAt).toBeLessThan(1_000);
+    await database.untilStatus(acting.replicaId, "dead");
+  });
+
+  test("that is stopped in the middle of a sweep holds up nobody once its statement is done", async () => {
+    const { database, acting, other } = await reapers();
+    const blocker = new pg.Client(database.url);
+    await blocker.connect();
+    onTestFinished(() => blocker.end());
+    // Sweeps mark a lock that is free: this one has to wait to do so, in the middle of its transaction.
+    const victim = await startHeartWorker({ url: database.url, tasks: QUICK, open: { recovery: SCALED } });
+    await blocker.query("begin");
+    await blocker.query("select from everbeat.heart where replica_id = $1 for update", [victim.replicaId]);
+    await victim.kill();
+    const waiting = () =>
+      database.query<{ pid: number }>(
+        "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like '%listen_to_hearts%' and datname = current_database()",
+      );
+    await eventually(async () => (await waiting()).length === 1);
+    for (const worker of [acting, other]) worker.signal("SIGSTOP");
+    const third = await startHeartWorker({ url: database.url, tasks: QUICK, open: { recovery: SCALED } });
+    await blocker.query("commit");
+    await eventually(async () => (await sweptBy(database)) === third.replicaId);
+    for (const { replicaId } of [victim, acting, other]) await database.untilStatus(replicaId, "dead");
+  });
+
+  test("may have a wall clock that is an hour ahead: nobody is dead for that, and the dead are found all the same", async () => {
+    const database = await openHeartDatabase();
+    const clock = fileURLToPath(new URL("../support/heart-clock-ahead.js", import.meta.url));
+    const options = { url: database.url, open: { recovery: SCALED } };
+    const ahead = await startHeartWorker({ ...options, tasks: QUICK, nodeArguments: ["--import", clock] });
+    const usual = await startHeartWorker({ ...options, tasks: TASKS });
+    const id = await database.everbeat.enqueue(task("hold"), {});
+    await usual.heard({ handler: "begun", taskId: id });
+    // Both have swept, several times, for longer than it takes to be dead.
+    const seen = new Set<unknown>();
+    const until = performance.now() + 4_000;
+    await eventually(async () => seen.add(await sweptBy(database)).size >= 2 && performance.now() > until, {
+      within: 20_000,
+    });
+    expect(await database.deaths()).toBe(0);
+    await usual.kill();
+    await database.untilStatus(usual.replicaId, "dead");
+    expect((await database.replica(ahead.replicaId)).status).toBe("online");
+    expect(
+      await eventually(() => database.everbeat.tasks.show(id), { until: ({ state }) => state === "pending" }),
+    ).toMatchObject({
+      failures: 0,
+    });
+  });
+});
+
+describe("a setting that is lowered while others run", () => {
+  test("makes nobody dead before its own heart has promised to have stopped", async () => {
+    const database = await openHeartDatabase();
+    const slow = { ...SCALED, claimedStaleThreshold: 8_000, runningStaleThreshold: 8_000, sessionEvidence: false };
+    const worker = await startHeartWorker({ url: database.url, tasks: TASKS, open: { recovery: slow } });
+    const id = await database.everbeat.enqueue(task("hold"), {});
+    await worker.heard({ handler: "begun", taskId: id });
+    const quick = {
+      ...SCALED,
+      claimedStaleThreshold: 800,
+      runningStaleThreshold: 800,
+      warnAfter: 700,
+      sessionGrace: 100,
+    };
+    await startHeartWorker({ url: database.url, tasks: QUICK, open: { recovery: quick } });
+    worker.signal("SIGSTOP");
+    const { died_at: diedAt, beat_at: beatAt } = await database.untilStatus(worker.replicaId, "dead", 30_000);
+    // It promised to have stopped after 7.2 s.
+    expect(Number(diedAt) - Number(beatAt)).toBeGreaterThan(7_200);
+  });
+
+  test("does not count a session that is gone before the heart has promised to have stopped for that", async () => {
+    const database = await openHeartDatabase();
+    const slow = { ...SCALED, sessionGrace: 2_500 };
+    const worker = await startHeartWorker({ url: database.url, tasks: TASKS, open: { recovery: slow } });
+    await startHeartWorker({ url: database.url, tasks: QUICK, open: { recovery: { ...SCALED, sessionGrace: 100 } } });
+    const [{ at: killedAt } = { at: new Date() }] = await database.query<{ at: Date }>(
+      "select clock_timestamp() as at",
+    );
+    await worker.kill();
+    const { died_at: diedAt } = await database.untilStatus(worker.replicaId, "dead");
+    expect(Number(diedAt) - Number(killedAt)).toBeGreaterThan(2_000);
+  });
+});

@@ -1,0 +1,55 @@
+/**
+ * One run of the hardest scene: a worker is cut off from the database in the middle of a task that others may repeat, and
+ * another worker takes over. Both append to one file every 10 ms, by the same steady clock.
+ */
+import { readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { eventually } from "./eventually.ts";
+import { openHeartDatabase } from "./heart-database.ts";
+import { type CutDirection, startHeartProxy } from "./heart-proxy.ts";
+import { SCALED, startHeartWorker, task } from "./heart-worker.ts";
+
+export interface CutRun {
+  readonly direction: CutDirection;
+  readonly how: "obey" | "ignore" | "block";
+  /** From the last line of the old attempt to the first of the new one; below zero, both ran at once. */
+  readonly gapMs: number;
+  readonly linesBefore: number;
+  /** How the process that was cut off ended, if it did. */
+  readonly ended: NodeJS.Signals | null | "lives on";
+}
+
+/** All runs share a database; each has workers, a proxy and a file of its own. */
+export async function openCutScene(): Promise<{
+  run(how: CutRun["how"], direction: CutDirection): Promise<CutRun>;
+}> {
+  const database = await openHeartDatabase();
+  const open = { recovery: SCALED };
+  return {
+    async run(how, direction) {
+      const file = join(tmpdir(), `everbeat-heart-${process.pid}-${Math.random().toString(36).slice(2)}`);
+      onTestFinished(() => rm(file, { force: true }));
+      const tasks = [{ handler: "append", onCrash: "requeue" }] as const;
+      const proxy = await startHeartProxy(database.url);
+      const work = { abortGrace: 100 };
+      const old = await startHeartWorker({ url: proxy.url, open, tasks, file, work });
+      const id = await database.everbeat.enqueue(task("append"), { how });
+      await old.heard({ handler: "begun", taskId: id });
+      const other = await startHeartWorker({ url: database.url, open, tasks, file });
+      const lines = async () => (await readFile(file, "utf8").catch(() => "")).trimEnd().split("\n");
+      await eventually(async () => (await lines()).length > 20);
+      proxy.cut(direction);
+      await database.everbeat.result(id, { timeout: 30_000 });
+      // The new attempt goes on for a while, in which an old one that has not stopped would show.
+      const parsed = (await lines()).map((line) => line.split(" "));
+      const timesOf = (attempt: string) => parsed.filter((line) => line[2] === attempt).map(([at]) => BigInt(at ?? 0));
+      const [before, after] = [timesOf("1"), timesOf("2")];
+      const gapMs = Number((after[0] ?? 0n) - (before.at(-1) ?? 0n)) / 1e6;
+      const ended = old.endedBy === undefined ? "lives on" : old.endedBy;
+      await Promise.all([old.kill(), other.kill()]);
+      return { direction, how, gapMs, linesBefore: before.length, ended };
+    },
+  };
+}

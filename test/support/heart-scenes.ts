@@ -1,0 +1,71 @@
+/** Scenes that are played for a short time in the ordinary tests, and for as long as it takes in the suite of kills. */
+import { expect } from "vitest";
+import { eventually } from "./eventually.ts";
+import { openHeartDatabase } from "./heart-database.ts";
+import { type HeartWorker, startHeartWorker, task } from "./heart-worker.ts";
+
+/** At default settings, CPU work keeps the event loop from turning for this long. */
+export async function blockTheEventLoop(ms: number): Promise<void> {
+  const database = await openHeartDatabase();
+  const busy = await startHeartWorker({ url: database.url, tasks: [{ handler: "burn" }], work: { concurrency: 1 } });
+  const watching = await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }] });
+  const id = await database.everbeat.enqueue(task("burn"), { ms });
+  await busy.heard({ handler: "begun", taskId: id });
+  await eventually(async () => ((await database.replica(busy.replicaId)).vitals?.blockedForMs ?? 0) > ms * 0.75, {
+    within: ms + 10_000,
+    what: "beats that say that it is blocked",
+  });
+  expect(await database.everbeat.tasks.show(id)).toMatchObject({ state: "running", attempt: 1 });
+  expect(await database.everbeat.result(id, { timeout: ms })).toBe("burnt");
+  expect(await database.replica(busy.replicaId)).toMatchObject({ status: "online" });
+  expect(await database.deaths()).toBe(0);
+  for (const { messages } of [busy, watching]) {
+    expect(messages.filter(({ event }) => event === "replica.fenced" || event === "task.recovered")).toEqual([]);
+  }
+}
+
+/** At default settings, the backend of its heart is terminated every second for this long. */
+export async function endTheSessionEverySecond(ms: number): Promise<void> {
+  const database = await openHeartDatabase();
+  const tasks = [{ handler: "hold", onCrash: "requeue" }] as const;
+  const worker = await startHeartWorker({ url: database.url, tasks });
+  await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }] });
+  const id = await database.everbeat.enqueue(task("hold"), {});
+  await worker.heard({ handler: "begun", taskId: id });
+  const until = performance.now() + ms;
+  let ended = 0;
+  const endOnce = async () => {
+    const rows = await database.query(
+      `select pg_terminate_backend(l.pid) from pg_locks l join everbeat.heart h
+         on (l.classid::bigint << 32) | l.objid::bigint = h.session_key
+       where l.locktype = 'advisory' and h.replica_id = $1`,
+      [worker.replicaId],
+    );
+    ended += rows.length;
+    return performance.now() > until;
+  };
+  await eventually(endOnce, { every: 1_000, within: 2 * ms });
+  expect(await database.deaths()).toBe(0);
+  expect(fences(worker)).toEqual([]);
+  expect(ended).toBeGreaterThan(ms / 1_500);
+  worker.release();
+  expect(await database.everbeat.result(id, { timeout: 10_000 })).toBe("held");
+  expect(await database.crashesOf(id)).toBe(0);
+}
+
+/** Kills it in a moment in which this is so. */
+export async function killWhile(worker: HeartWorker, isSo: () => Promise<boolean>): Promise<void> {
+  const stopThen = async () => {
+    if (!(await isSo())) return false;
+    worker.signal("SIGSTOP");
+    if (await isSo()) return true;
+    worker.signal("SIGCONT");
+    return false;
+  };
+  await eventually(stopThen, { every: 5 });
+  await worker.kill();
+}
+
+function fences({ messages }: HeartWorker): unknown[] {
+  return messages.filter(({ event }) => event === "replica.fenced");
+}

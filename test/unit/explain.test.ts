@@ -1,0 +1,312 @@
+import { describe, expect, test } from "vitest";
+import { Problems } from "../../src/config/problems.ts";
+import { checkRecovery } from "../../src/config/recovery-options.ts";
+import { type Because, type Explanation, explain } from "../../src/recovery/explain.ts";
+import type { KeyHolder, OwnerFacts, TaskFacts } from "../../src/sql/explain-task.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
+
+const settings = (options: unknown = {}) => checkRecovery(options, new Problems());
+const id = "task-1" as TaskId;
+
+const pending: TaskFacts = {
+  ...{ id, name: "resize", queue: "images", state: "pending", attempt: 0, failures: 0, crashes: 0, claimId: null },
+  ...{ isParked: false, dueInMs: -5, expiresInMs: null, heldForMs: null, endedAgoMs: null, tookMs: null, error: null },
+  ...{ cancelForceInMs: null, late: 0, ahead: 0, definition: null, key: null, last: null, owner: null, review: null },
+  queueIs: { isPaused: false, concurrency: null, limited: 0, rateLimit: null, ratePerMs: null, rateInMs: null },
+  workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
+  listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false },
+  settings: null,
+};
+
+const owner: OwnerFacts = {
+  ...{ replicaId: "replica-1" as ReplicaId, status: "online", hostname: "host-7", pid: 42, heardAgoMs: 300 },
+  ...{
+    silentForMs: 300,
+    hasSession: true,
+    holdsSession: true,
+    sessionFreeForMs: null,
+    promiseMs: 12_000,
+    sessionPromiseMs: 600,
+  },
+  ...{ vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null },
+};
+const running: TaskFacts = {
+  ...{ ...pending, state: "running", attempt: 1, claimId: "7" as ClaimId, heldForMs: 4_000, owner },
+  definition: { onCrash: null, retry: null },
+};
+const claimed: TaskFacts = { ...running, state: "claimed" };
+const ownedBy = (given: Partial<OwnerFacts>, task: TaskFacts = running): TaskFacts => ({
+  ...task,
+  owner: { ...owner, ...given },
+});
+const queueIs = (given: Partial<TaskFacts["queueIs"]>): TaskFacts => ({
+  ...pending,
+  queueIs: { ...pending.queueIs, ...given },
+});
+const ended: TaskFacts = {
+  ...pending,
+  state: "completed",
+  attempt: 1,
+  claimId: "7" as ClaimId,
+  endedAgoMs: 2_000,
+  tookMs: 100,
+};
+const crashed: TaskFacts = { ...ended, state: "failed", error: { code: "WORKER_CRASHED", message: "it died" } };
+const dead = ownedBy({ status: "dead", diedAgoMs: 200, death: { because: "session-lost" } });
+const holder: KeyHolder = {
+  ...{ taskId: "task-0" as TaskId, name: "migrate", state: "running", replicaId: "replica-0" as ReplicaId },
+  ...{ ownerStatus: "online", heldForMs: 90_000 },
+};
+const parkedBehind = (given: Partial<KeyHolder> | undefined): TaskFacts => ({
+  ...{ ...pending, isParked: true },
+  key: { key: "db-1", limit: 1, ahead: 2, holders: given ? [{ ...holder, ...given }] : [] },
+});
+
+type Case = [what: string, facts: TaskFacts, because: Because, isStuck: boolean, says: RegExp];
+
+const CASES: Case[] = [
+  [
+    "is due",
+    pending,
+    "due",
+    false,
+    /nothing stands in its way.*one worker that could take it does so.*it has 3 in hand/,
+  ],
+  ["is delayed", { ...pending, dueInMs: 90_000 }, "delayed", false, /due in 1m 30s/],
+  [
+    "waits for its next attempt",
+    { ...pending, dueInMs: 4_000, last: { outcome: "failed", attempt: 2, endedAgoMs: 1_000, error: null } },
+    ...(["backoff", false, /attempt 2 failed.*due in 4s/] as const),
+  ],
+  [
+    "waits after a crash",
+    { ...pending, dueInMs: 900, last: { outcome: "crashed", attempt: 1, endedAgoMs: 100, error: null } },
+    ...(["backoff", false, /its worker died in attempt 1/] as const),
+  ],
+  [
+    "is parked",
+    parkedBehind({}),
+    "parked",
+    false,
+    /"db-1": task task-0 \(migrate\).*for 1m 30s.*and 2 more wait.*has ended/,
+  ],
+  ["is parked behind the dead", parkedBehind({ ownerStatus: "dead" }), "parked", false, /which is dead.*recovered/],
+  ["is parked behind nobody any more", parkedBehind(undefined), "parked", false, /which is free now.*next upkeep/],
+  ["is in a paused queue", queueIs({ isPaused: true }), "queue-paused", true, /"images" is paused.*resumes/],
+  [
+    "meets no worker",
+    { ...pending, workers: { online: 0, knowing: 0, serving: 0, inHand: 0 } },
+    "no-worker",
+    true,
+    /No worker is online and heard/,
+  ],
+  [
+    "is known to nobody",
+    { ...pending, workers: { online: 3, knowing: 0, serving: 0, inHand: 0 } },
+    ...(["unknown-task", true, /3 workers that are online do not know a task named "resize"/] as const),
+  ],
+  [
+    "is in a queue that nobody serves",
+    { ...pending, workers: { online: 3, knowing: 2, serving: 0, inHand: 0 } },
+    ...(["queue-not-served", true, /do not work on the queue "images"/] as const),
+  ],
+  ["meets a limit", queueIs({ concurrency: 2, limited: 2 }), "concurrency-limit", false, /2 of 2 at once/],
+  ["meets a limit of none", queueIs({ concurrency: 0 }), "concurrency-limit", true, /until the limit is raised/],
+  [
+    "has no rate left",
+    queueIs({ rateLimit: 10, ratePerMs: 60_000, rateInMs: 3_000 }),
+    ...(["rate-limit", false, /10 per 1m.*in 3s/] as const),
+  ],
+  ["is behind others", { ...pending, ahead: 12 }, "behind-others", false, /12 tasks are due before it/],
+
+  ["runs on a worker that is alive", running, "owner-alive", false, /running for 4s on a worker that is alive/],
+  ["is claimed by one", claimed, "owner-alive", false, /claimed it 4s ago.*None of its code has run/],
+  [
+    "runs where the loop is blocked",
+    ownedBy({ vitals: { blockedForMs: 60_000 } }),
+    "owner-blocked",
+    false,
+    /not turned for 1m.*Nothing happens/,
+  ],
+  [
+    "has a stale owner",
+    ownedBy({ silentForMs: 8_000 }),
+    "owner-stale",
+    false,
+    /silent for 8s.*dead in 7s.*WORKER_CRASHED/,
+  ],
+  [
+    "has an owner that lost its session",
+    ownedBy({ sessionFreeForMs: 400 }),
+    "session-lost",
+    false,
+    /ended 400ms ago.*dead in 600ms/,
+  ],
+  [
+    "has a silent owner",
+    ownedBy({ silentForMs: 16_000 }),
+    "owner-dying",
+    false,
+    /about to be declared dead.*silent for 16s.*WORKER_CRASHED/,
+  ],
+  [
+    "has an owner without session for too long",
+    ownedBy({ sessionFreeForMs: 1_200 }),
+    "owner-dying",
+    false,
+    /did not come back/,
+  ],
+  ["has a dead owner", dead, "owner-gone", false, /is dead: its database session ended.*next sweep.*WORKER_CRASHED/],
+  ["had a claimer that died", { ...dead, state: "claimed" }, "owner-gone", false, /pending again, with nothing spent/],
+  ["has an owner that left", ownedBy({ status: "offline" }), "owner-gone", false, /has left without giving it back/],
+  [
+    "has an owner that nobody knows",
+    ownedBy({ status: "missing", heardAgoMs: null }),
+    "owner-gone",
+    false,
+    /not on record/,
+  ],
+  [
+    "has a dead owner and is requeued",
+    { ...dead, definition: { onCrash: "requeue", retry: null } },
+    ...(["owner-gone", false, /pending again at once/] as const),
+  ],
+  [
+    "has a dead owner and is retried",
+    { ...dead, definition: { onCrash: "retry", retry: null } },
+    ...(["owner-gone", false, /pending again, due 1s later/] as const),
+  ],
+  [
+    "has cost too many workers",
+    { ...dead, crashes: 2, definition: { onCrash: "retry", retry: null } },
+    ...(["owner-gone", false, /crash budget is spent/] as const),
+  ],
+  [
+    "has a dead owner while recovery is off",
+    { ...dead, settings: settings({ autoFailStaleRunning: false }) },
+    ...(["recovery-off", true, /autoFailStaleRunning: false.*by hand/] as const),
+  ],
+  [
+    "had a dead claimer while recovery is off",
+    { ...dead, state: "claimed", settings: settings({ autoRequeueStaleClaimed: false }) },
+    ...(["recovery-off", true, /autoRequeueStaleClaimed: false/] as const),
+  ],
+  [
+    "has a silent owner and nobody sweeps",
+    { ...ownedBy({ silentForMs: 600_000 }), listening: { ...must(pending.listening), sweptAgoMs: 600_000 } },
+    ...(["nobody-sweeps", true, /until a worker runs.*10m ago/] as const),
+  ],
+  ["has a dead owner and nobody ever swept", { ...dead, listening: null }, "nobody-sweeps", true, /nobody ever has/],
+  [
+    "has a silent owner among many",
+    { ...ownedBy({ silentForMs: 16_000 }), listening: { ...must(pending.listening), heldForMs: 20_000 } },
+    ...(["recovery-held", false, /too many machines.*or in 40s/] as const),
+  ],
+  [
+    "has a silent owner whose death was confirmed",
+    {
+      ...ownedBy({ silentForMs: 16_000 }),
+      listening: { ...must(pending.listening), heldForMs: 20_000, isConfirmed: true },
+    },
+    ...(["owner-dying", false, /next sweep/] as const),
+  ],
+  [
+    "has an owner whose session ended, and nobody sweeps",
+    { ...ownedBy({ holdsSession: false }), listening: { ...must(pending.listening), sweptAgoMs: 9_000 } },
+    ...(["nobody-sweeps", true, /on record as online, but its database session has ended.*9s ago/] as const),
+  ],
+  [
+    "has an owner whose session ended this moment",
+    ownedBy({ holdsSession: false }),
+    "session-lost",
+    false,
+    /ended just now/,
+  ],
+  ["is being cancelled", { ...running, cancelForceInMs: 4_000 }, "cancelling", false, /at the latest in 9s/],
+
+  ["completed", ended, "completed", false, /completed 2s ago/],
+  [
+    "failed",
+    { ...ended, state: "failed", error: { code: "BOOM", message: "it blew up" } },
+    ...(["failed", false, /failed 2s ago.*it blew up/] as const),
+  ],
+  ["crashed", crashed, "needs-review", false, /part of its effects.*somebody has looked/],
+  [
+    "crashed and was reviewed",
+    { ...crashed, review: { reviewedAgoMs: 60_000, note: "all well" } },
+    "reviewed",
+    false,
+    /reviewed 1m ago: "all well"/,
+  ],
+  [
+    "was cancelled",
+    { ...ended, state: "cancelled", error: { code: "TASK_CANCELLED", message: "not needed" } },
+    "cancelled",
+    false,
+    /not needed/,
+  ],
+  ["expired", { ...ended, state: "expired" }, "expired", false, /expired 2s ago/],
+];
+
+describe("an explanation of a task that", () => {
+  test.each(CASES)("%s", (_what, facts, because, isStuck, says) => {
+    const told = explain(facts, settings());
+    expect(told).toMatchObject({ taskId: id, name: "resize", state: facts.state, because, isStuck });
+    expect(wordsOf(told)).toMatch(says);
+  });
+
+  test("meets several obstacles names them all, and what helps against each", () => {
+    const told = explain(
+      { ...queueIs({ isPaused: true }), dueInMs: 5_000, workers: { ...pending.workers, serving: 0 } },
+      settings(),
+    );
+    expect(told.because).toBe("delayed");
+    expect(told.isStuck).toBe(true);
+    expect(told.evidence.join("\n")).toMatch(/besides: Its queue "images" is paused.*\nbesides: The workers that know/);
+    expect(told.advice).toEqual([
+      "everbeat tasks retry task-1",
+      "everbeat queues resume images",
+      "everbeat start tasks.ts --queues images",
+    ]);
+  });
+
+  test("somebody holds shows the claim, the heart, the session and what a crash would mean", () => {
+    const { evidence } = explain(running, settings());
+    expect(evidence).toEqual([
+      "claim 7, attempt 1, owned by replica replica-1 on host-7, process 42: online",
+      "its heart beat 300ms ago, a silence of 300ms",
+      "its session lock is held",
+      "the last sweep was 100ms ago",
+      'if its owner dies: onCrash "fail", 0 of 3 crashes so far',
+    ]);
+  });
+
+  test("is held without a session says why only silence counts", () => {
+    expect(wordsOf(explain(ownedBy({ hasSession: false }), settings()))).toMatch(
+      /no session lock that counts.*only its silence does/,
+    );
+    expect(wordsOf(explain(running, settings({ profile: "replica" })))).toMatch(/sessions do not count/);
+  });
+
+  test("never comes before the heart's own promise, whatever the thresholds say", () => {
+    const lowered = { ...ownedBy({ silentForMs: 8_000 }), settings: settings({ runningStaleThreshold: "5s" }) };
+    expect(explain(lowered, settings()).because).toBe("owner-stale");
+  });
+
+  test("is in any state has a cause, a next step and no loose ends", () => {
+    for (const [, facts] of CASES) {
+      const told = explain(facts, settings());
+      for (const sentence of [told.summary, told.next]) expect(sentence).toMatch(/^[A-Z].*[^ ]$/);
+      expect(wordsOf(told)).not.toMatch(/undefined|null|NaN/);
+    }
+  });
+});
+
+function wordsOf({ summary, evidence, next }: Explanation): string {
+  return [summary, next, ...evidence].join(" ");
+}
+
+function must<T>(value: T | null): T {
+  if (value === null) throw new Error("it must be there");
+  return value;
+}

@@ -1,0 +1,266 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { Problems } from "../../src/config/problems.ts";
+import { checkRecovery, PROFILES } from "../../src/config/recovery-options.ts";
+import { heartPlanOf } from "../../src/heart/heart-plan.ts";
+import { fenceOn } from "../../src/heart/self-fencing.ts";
+import { holdOn } from "../../src/recovery/mass-death.ts";
+import { policyOf } from "../../src/recovery/reaper.ts";
+import { crashError, recoveryOf } from "../../src/recovery/recovery-action.ts";
+import { type Evidence, type SilencePolicy, verdictOn } from "../../src/recovery/verdict.ts";
+
+const settingsOf = (options: unknown) => {
+  const problems = new Problems();
+  const settings = checkRecovery(options, problems);
+  return { settings, problems: problems.list };
+};
+
+describe("a verdict", () => {
+  const policy: SilencePolicy = {
+    staleAfterMs: 100,
+    deadAfterMs: 1_000,
+    sessionGraceMs: 200,
+    marginMs: 50,
+    sessionMarginMs: 10,
+  };
+  const evidence = (given: Partial<Evidence>): Evidence => ({
+    silentForMs: 0,
+    sessionFreeForMs: undefined,
+    promiseMs: 0,
+    sessionPromiseMs: 0,
+    ...given,
+  });
+
+  test.each([
+    [99, "fresh"],
+    [100, "stale"],
+    [101, "stale"],
+    [999, "stale"],
+    [1_000, "stale"],
+    [1_001, "dead"],
+  ])("on %d ms of silence is %s", (silentForMs, kind) =>
+    expect(verdictOn(evidence({ silentForMs }), policy).kind).toBe(kind),
+  );
+
+  test.each([
+    [199, "fresh"],
+    [200, "fresh"],
+    [201, "dead"],
+  ])("on a session that has been free for %d ms is %s", (sessionFreeForMs, kind) =>
+    expect(verdictOn(evidence({ sessionFreeForMs }), policy).kind).toBe(kind),
+  );
+
+  test("does not count sessions where they are not to count", () => {
+    expect(verdictOn(evidence({ sessionFreeForMs: 1e9 }), { ...policy, sessionGraceMs: undefined }).kind).toBe("fresh");
+  });
+
+  test("never comes before the heart's own promise and a margin, whatever the thresholds were lowered to", () => {
+    const number = fc.integer({ min: 0, max: 100_000 });
+    fc.assert(
+      fc.property(
+        number,
+        fc.option(number, { nil: undefined }),
+        number,
+        number,
+        number,
+        (silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs, deadAfterMs) => {
+          const verdict = verdictOn(
+            { silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs },
+            { ...policy, deadAfterMs },
+          );
+          if (verdict.kind !== "dead") return;
+          if (verdict.because === "silent") expect(silentForMs).toBeGreaterThan(promiseMs + policy.marginMs);
+          else expect(sessionFreeForMs).toBeGreaterThan(sessionPromiseMs + policy.sessionMarginMs);
+        },
+      ),
+    );
+  });
+
+  test("only gets worse with more silence", () => {
+    const rank = { fresh: 0, stale: 1, dead: 2 };
+    fc.assert(
+      fc.property(fc.nat(10_000), fc.nat(10_000), (silence, more) => {
+        const before = verdictOn(evidence({ silentForMs: silence }), policy).kind;
+        expect(rank[verdictOn(evidence({ silentForMs: silence + more }), policy).kind]).toBeGreaterThanOrEqual(
+          rank[before],
+        );
+      }),
+    );
+  });
+});
+
+describe("a heart's own promise", () => {
+  test.each(Object.keys(PROFILES))(
+    "in profile %s is kept before anyone may act, with time to stop in between",
+    (profile) => {
+      const { settings } = settingsOf({ profile, sessionEvidence: true });
+      const { promise, fenceAfter, stopWithinMs } = heartPlanOf(settings);
+      for (const role of ["claimed", "running"] as const) {
+        const policy = policyOf(settings, role);
+        expect(promise.promiseMs).toBeLessThan(policy.deadAfterMs);
+        expect(promise.promiseMs).toBeGreaterThanOrEqual(promise.intervalMs);
+        expect(promise.sessionPromiseMs).toBeLessThan(policy.sessionGraceMs ?? 0);
+      }
+      // Whichever of the two fences it, it has stopped by both promises: a fenced heart closes its session as well.
+      for (const stopMs of Object.values(stopWithinMs)) expect(stopMs).toBeLessThanOrEqual(promise.sessionPromiseMs);
+      for (const stopMs of Object.values(stopWithinMs))
+        expect(fenceAfter.unheardMs + stopMs).toBeLessThanOrEqual(promise.promiseMs);
+      expect(fenceAfter.sessionGoneMs + stopWithinMs["session-gone"]).toBeLessThanOrEqual(promise.sessionPromiseMs);
+    },
+  );
+
+  const after = { unheardMs: 1_000, sessionGoneMs: 300 };
+  test("is broken by no acknowledged beat, or by a session that does not come back", () => {
+    expect(fenceOn({ unheardForMs: 999, sessionGoneForMs: undefined, isServerDown: false }, after)).toBeUndefined();
+    expect(fenceOn({ unheardForMs: 1_000, sessionGoneForMs: undefined, isServerDown: false }, after)).toBe("unheard");
+    expect(fenceOn({ unheardForMs: 0, sessionGoneForMs: 299, isServerDown: false }, after)).toBeUndefined();
+    expect(fenceOn({ unheardForMs: 0, sessionGoneForMs: 300, isServerDown: false }, after)).toBe("session-gone");
+  });
+
+  test("is not broken by a session that is gone because the server itself is down: its next epoch protects it", () => {
+    expect(fenceOn({ unheardForMs: 500, sessionGoneForMs: 500, isServerDown: true }, after)).toBeUndefined();
+    expect(fenceOn({ unheardForMs: 1_000, sessionGoneForMs: 1_000, isServerDown: true }, after)).toBe("unheard");
+  });
+});
+
+describe("what becomes of a dead owner's task", () => {
+  const policy = { requeuesClaimed: true, recoversRunning: true, crashBudget: 3 };
+  const task = { state: "running", crashes: 0, onCrash: undefined, retry: undefined } as const;
+
+  test("that was only claimed: back to its place, nothing spent", () => {
+    expect(recoveryOf({ ...task, state: "claimed", onCrash: "fail" }, policy, 0)).toEqual({ kind: "release" });
+  });
+
+  test("that was running: failed, unless its definition says otherwise", () => {
+    expect(recoveryOf(task, policy, 0)).toEqual({ kind: "fail", crashes: 1, because: "on-crash" });
+    expect(recoveryOf({ ...task, onCrash: "requeue" }, policy, 0)).toEqual({ kind: "again", crashes: 1, delayMs: 0 });
+    expect(recoveryOf({ ...task, onCrash: "retry" }, policy, 0)).toMatchObject({
+      kind: "again",
+      crashes: 1,
+      delayMs: 1_000,
+    });
+  });
+
+  test("that has cost too many workers: failed", () => {
+    expect(recoveryOf({ ...task, onCrash: "requeue", crashes: 2 }, policy, 0)).toEqual({
+      kind: "fail",
+      crashes: 3,
+      because: "crash-budget",
+    });
+  });
+
+  test("is left alone where recovery of its kind is switched off", () => {
+    const off = { ...policy, requeuesClaimed: false, recoversRunning: false };
+    expect(recoveryOf({ ...task, state: "claimed" }, off, 0)).toEqual({ kind: "leave" });
+    for (const onCrash of ["fail", "retry", "requeue"] as const)
+      expect(recoveryOf({ ...task, onCrash }, off, 0)).toEqual({ kind: "leave" });
+  });
+
+  test("is on record with replica, machine, silence and last vitals", () => {
+    const death = {
+      replicaId: "r",
+      machineId: "m",
+      hostname: "host-7",
+      because: "silent",
+      silentForMs: 15_250,
+      vitals: { rss: 1 },
+    } as const;
+    expect(crashError(death, { kind: "fail", crashes: 3, because: "crash-budget" })).toMatchObject({
+      ...death,
+      code: "WORKER_CRASHED",
+      message: expect.stringMatching(
+        /on host-7 is dead: its heart fell silent \(silent for 15250 ms\).*part of its effects.*crash budget/,
+      ),
+    });
+  });
+});
+
+describe("the guard against mass death", () => {
+  const policy = { share: 0.5, atLeast: 3, holdMs: 60_000 };
+  const fleet = { machines: 10, dying: 0, heldForMs: undefined, isConfirmed: false };
+
+  test.each([
+    [10, 2, "act"],
+    [3, 2, "act"],
+    [4, 3, "hold"],
+    [10, 5, "act"],
+    [10, 6, "hold"],
+    [1, 1, "act"],
+  ])("of %d machines %d silent: %s", (machines, dying, decision) =>
+    expect(holdOn({ ...fleet, machines, dying }, policy)).toBe(decision),
+  );
+
+  test("ends at its cap, or when somebody confirms", () => {
+    const mass = { ...fleet, dying: 9 };
+    expect(holdOn({ ...mass, heldForMs: 60_000 }, policy)).toBe("hold");
+    expect(holdOn({ ...mass, heldForMs: 60_001 }, policy)).toBe("act-after-hold");
+    expect(holdOn({ ...mass, isConfirmed: true }, policy)).toBe("act-after-hold");
+  });
+});
+
+describe("the recovery settings", () => {
+  test("of the named profiles are the numbers they promise", () => {
+    expect(settingsOf({ profile: "replica" }).settings).toMatchObject({
+      ...{
+        runnerIntervalMs: 10_000,
+        runningDeadAfterMs: 60_000,
+        checkMs: 30_000,
+        purgeEveryMs: 3_600_000,
+        purgeAgeMs: 3_600_000,
+      },
+      sessionGraceMs: undefined,
+    });
+    expect(settingsOf({ profile: "claimed-and-running" }).settings).toMatchObject({
+      ...{
+        claimerIntervalMs: 30_000,
+        claimedDeadAfterMs: 120_000,
+        runnerIntervalMs: 30_000,
+        runningDeadAfterMs: 300_000,
+      },
+      ...{ checkMs: 30_000, historyAgeMs: 86_400_000, requeuesClaimed: true, recoversRunning: true },
+    });
+    expect(settingsOf({ profile: "cpu-heavy" }).settings).toMatchObject({
+      runnerIntervalMs: 60_000,
+      runningDeadAfterMs: 300_000,
+    });
+    expect(settingsOf({ profile: "quick" }).settings).toMatchObject({
+      runnerIntervalMs: 10_000,
+      runningDeadAfterMs: 30_000,
+    });
+    for (const profile of Object.keys(PROFILES)) expect(settingsOf({ profile }).problems).toEqual([]);
+  });
+
+  test("refuse a threshold below twice its own role's interval, and say what to use", () => {
+    expect(settingsOf({ runnerHeartbeatInterval: "30s", runningStaleThreshold: "60s" }).problems).toEqual([]);
+    const { problems } = settingsOf({
+      runnerHeartbeatInterval: "30s",
+      runningStaleThreshold: "30s",
+      claimerHeartbeatInterval: "10s",
+      claimedStaleThreshold: "19s",
+    });
+    expect(problems).toHaveLength(2);
+    expect(problems.join()).toMatch(
+      /claimedStaleThreshold: 19s is less than twice claimerHeartbeatInterval \(10s\); use at least 20s/,
+    );
+    expect(problems.join()).toMatch(
+      /runningStaleThreshold: 30s is less than twice runnerHeartbeatInterval \(30s\); use at least 1m/,
+    );
+  });
+
+  test("refuse everything that is wrong together, with the nearest key", () => {
+    const { problems } = settingsOf({
+      autoFailStaleRuning: true,
+      checkInterval: "soon",
+      massDeath: { share: 2, hold: -1 },
+      profile: "fastest",
+      crashBudget: 0,
+    });
+    expect(problems).toHaveLength(6);
+    expect(problems.join()).toContain('did you mean "autoFailStaleRunning"?');
+  });
+
+  test("can switch session evidence on and off in any profile", () => {
+    expect(settingsOf({ profile: "replica", sessionEvidence: true }).settings.sessionGraceMs).toBe(1_000);
+    expect(settingsOf({ sessionEvidence: false }).settings.sessionGraceMs).toBeUndefined();
+  });
+});
