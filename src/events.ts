@@ -43,7 +43,11 @@ export interface EverbeatEvents {
     silentForMs: number | undefined;
     hostname: string | undefined;
   };
-  "task.recovered": TaskRef & { replicaId: ReplicaId; action: "released" | "failed" | "retried"; because: string };
+  "task.recovered": TaskRef & {
+    replicaId: ReplicaId;
+    action: "released" | "cancelled" | "failed" | "retried";
+    because: string;
+  };
   /** So many machines fell silent at once that it is held back for a while. */
   "recovery.held": { machines: number; dying: number };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };

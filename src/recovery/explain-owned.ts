@@ -211,10 +211,11 @@ function deathWords({ silentForMs, sessionFreeForMs }: OwnerFacts, verdict: Verd
   return `its heart has been silent for ${formatDuration(silentForMs ?? 0)}`;
 }
 
-function crashFacts({ state, crashes, definition }: TaskFacts) {
+function crashFacts({ state, crashes, cancelForceInMs, definition }: TaskFacts) {
   return {
     state: state as State,
     crashes,
+    isCancelled: cancelForceInMs !== null,
     onCrash: definition?.onCrash ?? undefined,
     retry: definition?.retry ?? undefined,
   };
@@ -227,6 +228,8 @@ function outcomeWords({ facts, settings }: Case): string {
       return "nothing is done, since automatic recovery is switched off";
     case "release":
       return "it is pending again, with nothing spent: none of its code ran";
+    case "cancel":
+      return "it is cancelled, as was asked for";
     case "fail":
       return action.because === "crash-budget"
         ? "it fails with WORKER_CRASHED, because its crash budget is spent, and needs review"

@@ -15,7 +15,7 @@ export interface Recovered {
   readonly claimId: ClaimId;
   readonly name: string;
   readonly attempt: number;
-  readonly action: "released" | "failed" | "retried";
+  readonly action: "released" | "cancelled" | "failed" | "retried";
 }
 
 export async function recoverTasksOf(
@@ -67,16 +67,19 @@ async function recoverBatch(
 const ACTIONS: Record<RecoveryAction["kind"], Recovered["action"] | undefined> = {
   leave: undefined,
   release: "released",
+  cancel: "cancelled",
   fail: "failed",
   again: "retried",
 };
 
 function outcomeOf(claim: OwnedClaim, action: RecoveryAction, death: Death): Outcome[] {
+  const ref = { claim: claim.claimId, task: claim.taskId, replica: claim.replicaId };
+  if (action.kind === "cancel") {
+    const error = { code: "TASK_CANCELLED", message: claim.cancelReason ?? "Cancelled by request." };
+    return [{ ...ref, to: "cancelled", outcome: "cancelled", error }];
+  }
   if (action.kind !== "fail" && action.kind !== "again") return [];
-  const base = {
-    ...{ claim: claim.claimId, task: claim.taskId, replica: claim.replicaId },
-    ...{ crashes: action.crashes, error: crashError(death, action) },
-  };
+  const base = { ...ref, crashes: action.crashes, error: crashError(death, action) };
   if (action.kind === "fail") return [{ ...base, to: "failed", outcome: "failed" }];
   return [{ ...base, to: "pending", outcome: "crashed", delayMs: action.delayMs }];
 }

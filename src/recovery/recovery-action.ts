@@ -5,6 +5,8 @@ import { backoffMs, DEFAULT_RETRY, type RetryPolicy } from "../task/retry.ts";
 export interface OwnedTask {
   readonly state: "claimed" | "running";
   readonly crashes: number;
+  /** Somebody had asked for it to be cancelled. */
+  readonly isCancelled: boolean;
   /** What its definition says, where one is on record. */
   readonly onCrash: "fail" | "retry" | "requeue" | undefined;
   readonly retry: RetryPolicy | undefined;
@@ -22,12 +24,15 @@ export type RecoveryAction =
   | { readonly kind: "leave" }
   /** None of its code ran: back to its place, nothing spent. */
   | { readonly kind: "release" }
+  /** It was to stop anyway. */
+  | { readonly kind: "cancel" }
   | { readonly kind: "fail"; readonly crashes: number; readonly because: "on-crash" | "crash-budget" }
   | { readonly kind: "again"; readonly crashes: number; readonly delayMs: number };
 
 export function recoveryOf(task: OwnedTask, policy: RecoveryPolicy, random: number): RecoveryAction {
   if (task.state === "claimed") return policy.requeuesClaimed ? { kind: "release" } : { kind: "leave" };
   if (!policy.recoversRunning) return { kind: "leave" };
+  if (task.isCancelled) return { kind: "cancel" };
   const crashes = task.crashes + 1;
   const onCrash = task.onCrash ?? "fail";
   if (onCrash === "fail") return { kind: "fail", crashes, because: "on-crash" };

@@ -27,6 +27,8 @@ export interface OwnedClaim {
   readonly name: string;
   readonly attempt: number;
   readonly crashes: number;
+  readonly isCancelled: boolean;
+  readonly cancelReason: string | null;
   readonly onCrash: "fail" | "retry" | "requeue" | null;
   readonly retry: RetryPolicy | null;
 }
@@ -39,6 +41,7 @@ export async function readClaimsOf(
 ): Promise<OwnedClaim[]> {
   return store.query<OwnedClaim>(
     `select u.claim_id as "claimId", u.task_id::text as "taskId", u.replica_id::text as "replicaId", u.state, u.name, u.attempt, u.crashes,
+            u.cancel_requested_at is not null as "isCancelled", u.cancel_reason as "cancelReason",
             d.settings ->> 'onCrash' as "onCrash", d.settings -> 'retry' as retry
      from ${store.schema}.running u left join ${store.schema}.definition d on d.name = u.name
      where u.replica_id = $1 and u.claim_id > $2 and ($3::text is null or u.state = $3)

@@ -28,6 +28,6 @@ test("dev --json writes one JSON object per line", async () => {
     .trimEnd()
     .split("\n")
     .map((line) => (JSON.parse(line) as { event: string }).event);
-  expect(events[0]).toBe("worker.started");
+  expect(events).toContain("worker.started");
   expect(events.at(-1)).toBe("worker.stopped");
 });

@@ -39,7 +39,8 @@ test("10,000 tasks while workers are killed at random moments", { timeout: 120_0
   const dead: WorkerProcess[] = [];
   for (let kill = 1; kill <= KILLS; kill++) {
     // After a random number of further tasks, so that the moment depends on the work and not on the machine's speed.
-    const after = (await count("everbeat.ended")) + random.between(100, 900);
+    // Some are left behind by the dead, so the last of them can never be waited for.
+    const after = Math.min((await count("everbeat.ended")) + random.between(100, 900), TASKS * 0.7);
     await eventually(() => count("everbeat.ended"), { until: (ended) => ended >= after, within: 60_000, every: 7 });
     const victim = random.pick(workers);
     await victim.kill();

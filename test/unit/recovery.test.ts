@@ -125,7 +125,7 @@ describe("a heart's own promise", () => {
 
 describe("what becomes of a dead owner's task", () => {
   const policy = { requeuesClaimed: true, recoversRunning: true, crashBudget: 3 };
-  const task = { state: "running", crashes: 0, onCrash: undefined, retry: undefined } as const;
+  const task = { state: "running", crashes: 0, isCancelled: false, onCrash: undefined, retry: undefined } as const;
 
   test("that was only claimed: back to its place, nothing spent", () => {
     expect(recoveryOf({ ...task, state: "claimed", onCrash: "fail" }, policy, 0)).toEqual({ kind: "release" });
@@ -139,6 +139,10 @@ describe("what becomes of a dead owner's task", () => {
       crashes: 1,
       delayMs: 1_000,
     });
+  });
+
+  test("that was to be cancelled anyway: cancelled", () => {
+    expect(recoveryOf({ ...task, isCancelled: true, onCrash: "requeue" }, policy, 0)).toEqual({ kind: "cancel" });
   });
 
   test("that has cost too many workers: failed", () => {
