@@ -5,6 +5,7 @@
 import type pg from "pg";
 import { createBackoff } from "./backoff.ts";
 import type { Database } from "./database.ts";
+import { isOwnSession } from "./own-session.ts";
 
 export type NoticeWord = "ready" | "ended" | "changed";
 type Handler = (object: string) => void;
@@ -83,8 +84,7 @@ export class Notices {
         client.once("end", resolve);
         client.once("error", () => resolve());
       });
-      const [row] = (await client.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
-      if (row?.pid !== (client as unknown as { processID: number }).processID) {
+      if (!(await isOwnSession(client))) {
         this.#isImpossible = true;
         return;
       }

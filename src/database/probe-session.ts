@@ -3,6 +3,7 @@ import { performance } from "node:perf_hooks";
 import type pg from "pg";
 import { delay } from "./backoff.ts";
 import type { Database } from "./database.ts";
+import { isOwnSession } from "./own-session.ts";
 
 export interface SessionProbe {
   /** The server's process is the one that the driver was told of at connect: nothing sits in between. */
@@ -16,8 +17,7 @@ const PATIENCE_MS = 2_000;
 export async function probeSession(database: Database): Promise<SessionProbe> {
   const client = await database.dedicated();
   try {
-    const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
-    const isDirect = rows[0]?.pid === (client as unknown as { processID: number }).processID;
+    const isDirect = await isOwnSession(client);
     // Behind a pooler, the LISTEN would stay behind on a session that goes to others.
     return { isDirect, noticeMs: isDirect ? await timeNotice(client, database) : undefined };
   } finally {

@@ -2,6 +2,7 @@
 import type pg from "pg";
 import { type ConnectionSource, connectDedicated, ownConnections } from "../database/connections.ts";
 import { runOn, type Store } from "../database/database.ts";
+import { isOwnSession } from "../database/own-session.ts";
 import { beat, beginHeart, takeSession } from "../sql/hearts.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { HeartConnection } from "./heart-loop.ts";
@@ -27,9 +28,7 @@ export async function connectHeart(parts: HeartConnectionParts): Promise<HeartCo
     client.once("end", resolve);
     client.once("error", () => resolve());
   });
-  // Compared before any lock is taken: an idle pooler can look like a session for a while, and would keep the lock.
-  const [row] = await store.query<{ pid: number }>("select pg_backend_pid() as pid");
-  const hasSession = row?.pid === (client as unknown as { processID: number }).processID;
+  const hasSession = await isOwnSession(client);
   return {
     hasSession,
     ended,
