@@ -3,7 +3,7 @@ import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
-import { joinEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
+import { joinEmbeddedServer, stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -24,6 +24,8 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
   project.provide("serverUrl", server.url);
   return async () => {
     await server.close();
+    // Not left to its keeper, which would find its folder gone.
+    await stopEmbeddedServer(join(folder, ".everbeat"));
     await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
   };
 }
