@@ -26,10 +26,11 @@ create table task (
   expires_at      timestamptz,
   unique_key      text,
   exclusive_key   text,
-  exclusive_limit smallint,
+  -- One row with a limit of zero would make every claim of its lane fail.
+  exclusive_limit smallint check (exclusive_limit > 0),
   rate_key        text,
-  rate_limit      integer,
-  rate_per_ms     bigint,
+  rate_limit      integer check (rate_limit > 0),
+  rate_per_ms     bigint check (rate_per_ms > 0),
   input           json not null,
   metadata        json
 );

@@ -229,6 +229,16 @@ begin
   end if;
   if p_options ? 'rateLimit' and not (p_options -> 'rateLimit') ?& array['key', 'limit', 'per'] then
     v_problems := v_problems || 'rateLimit: give key, limit and per'::text;
+  elsif p_options ? 'rateLimit' and ((p_options #>> '{rateLimit,limit}')::numeric not between 1 and 1000000
+        or duration_ms(p_options #> '{rateLimit,per}') < 1) then
+    v_problems := v_problems || 'rateLimit: limit must be from 1 to 1000000 and per at least 1 ms'::text;
+  end if;
+  if (p_options ->> 'exclusiveLimit')::numeric not between 1 and 10000 then
+    v_problems := v_problems || 'exclusiveLimit: must be from 1 to 10000'::text;
+  end if;
+  if exists (select from jsonb_array_elements_text(coalesce(p_options -> 'uniqueOver', '[]')) s
+             where s not in ('pending', 'claimed', 'running', 'completed', 'failed', 'cancelled', 'expired')) then
+    v_problems := v_problems || 'uniqueOver: must be a list of task states'::text;
   end if;
   if cardinality(v_problems) > 0 then
     raise exception 'task % was not enqueued: %', p_name, array_to_string(v_problems, '; ') using errcode = 'EB003';

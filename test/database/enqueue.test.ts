@@ -392,6 +392,17 @@ describe("the SQL function enqueue()", () => {
     await expect(call("dup", 1, { uniqueKey: "k", onDuplicate: "refuse" })).rejects.toMatchObject({ code: "EB002" });
   });
 
+  test.each([
+    { rateLimit: { key: "r", limit: 0, per: "1s" } },
+    { rateLimit: { key: "r", limit: 5, per: 0 } },
+    { exclusiveKey: "x", exclusiveLimit: 0 },
+    { uniqueKey: "u", uniqueOver: ["lost"] },
+  ])("refuses a limit or a state that would stand in the way of others (%#)", async (options) => {
+    const before = await count();
+    await expect(call("limits", 1, options)).rejects.toMatchObject({ code: "EB003" });
+    expect(await count()).toBe(before);
+  });
+
   test("works in a trigger", async () => {
     await database.query("create table orders (id int)");
     await database.query(
