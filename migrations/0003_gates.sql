@@ -38,9 +38,10 @@ as $$
   returning deferred_until
 $$;
 
--- Of these locked rows of `ready`, those that may be claimed now. The others are moved out of the way, so that
--- the next claim does not walk over them again: parked behind their key, put off by their rate, or expired.
-create function admit(p_rows tid[]) returns tid[]
+-- Of these locked rows of `ready`, those that this replica may claim now. The others are moved out of the way, so that
+-- the next claim does not walk over them again: parked behind their key, put off by their rate or because they are
+-- suspected of having killed a worker and must run apart (see 0012), or expired.
+create function admit(p_rows tid[], p_replica uuid) returns tid[]
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
@@ -48,9 +49,10 @@ declare
   v_row      record;
   v_admitted tid[] := '{}';
   v_keys     text[] := '{}';
+  v_suspects boolean[] := '{}';  -- of those admitted, whether they run apart
 begin
   for v_row in
-    select r.ctid as row_id, r.*, t.exclusive_key, t.exclusive_limit, t.rate_key, t.rate_limit, t.rate_per_ms
+    select r.ctid as row_id, r.*, (select bool_or(s.is_apart) from suspicion s where s.task_id = r.task_id) as is_apart, t.exclusive_key, t.exclusive_limit, t.rate_key, t.rate_limit, t.rate_per_ms
     from ready r join task t on t.id = r.task_id
     where r.ctid = any (p_rows)
     order by r.run_at, r.task_id
@@ -58,6 +60,13 @@ begin
     if v_row.expires_at <= now() then
       perform end_pending(array[v_row.task_id], 'expired', json_build_object(
         'code', 'TASK_EXPIRED', 'message', 'The task was not started before it expired at ' || v_row.expires_at || '.'));
+      continue;
+    end if;
+    -- Not null: a suspect.
+    if v_row.is_apart is not null and (
+      v_row.is_apart and v_suspects <> '{}' or true = any (v_suspects) or not may_take_suspect(p_replica, v_row.is_apart)
+    ) then
+      update ready set run_at = now() + interval '250 milliseconds' where ctid = v_row.row_id;
       continue;
     end if;
     if v_row.exclusive_key is not null then
@@ -82,6 +91,9 @@ begin
     v_admitted := v_admitted || v_row.row_id;
     if v_row.exclusive_key is not null then
       v_keys := v_keys || v_row.exclusive_key;
+    end if;
+    if v_row.is_apart is not null then
+      v_suspects := v_suspects || v_row.is_apart;
     end if;
   end loop;
   return v_admitted;

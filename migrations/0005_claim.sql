@@ -81,7 +81,7 @@ begin
       ) picked;
       exit when v_found = 0;
       if v_special then
-        v_rows := admit(v_rows);
+        v_rows := admit(v_rows, p_replica);
       end if;
       if v_lane.rate_limit is not null and cardinality(v_rows) > 0 then
         v_rows := v_rows[1 : take_rate('queue/' || v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms, cardinality(v_rows))];

@@ -81,6 +81,7 @@ begin
     returning task_id, queue
   )
   select array_agg(task_id), array_agg(distinct queue) into v_done, v_queues from back;
+  delete from suspicion where task_id = any (v_done);
   perform ring(v_queues);
   return query select unnest(v_done), 'pending';
   v_left := without(v_left, v_done);

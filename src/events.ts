@@ -43,9 +43,13 @@ export interface EverbeatEvents {
     silentForMs: number | undefined;
     hostname: string | undefined;
   };
+  /** What a replica that was declared dead probably died of. */
+  "replica.examined": { replicaId: ReplicaId; cause: string; sentence: string };
+  /** It could not be found out or written down; recovery went on without. */
+  "post-mortem.failed": { doing: string; error: unknown };
   "task.recovered": TaskRef & {
     replicaId: ReplicaId;
-    action: "released" | "cancelled" | "failed" | "retried";
+    action: "released" | "cancelled" | "failed" | "quarantined" | "retried";
     because: string;
   };
   /** So many machines fell silent at once that it is held back for a while. */

@@ -47,6 +47,8 @@ const LINES: { [N in EventName]: Line<N> } = {
     message: (e) => `replica ${e.replicaId} has been silent for ${Math.round(e.silentForMs)} ms`,
   },
   "replica.dead": { level: "warn", message: (e) => `replica ${e.replicaId} is dead (${e.because})` },
+  "replica.examined": { level: "warn", message: (e) => `replica ${e.replicaId}: ${e.sentence}` },
+  "post-mortem.failed": { level: "warn", message: (e) => `no post-mortem: ${e.doing} failed` },
   "task.recovered": { level: "warn", message: (e) => `${e.name} ${e.action} after its worker died` },
   "recovery.held": {
     level: "error",

@@ -10,6 +10,8 @@ import { addEnqueue } from "./commands/enqueue.ts";
 import { addExplain } from "./commands/explain.ts";
 import { addMachines } from "./commands/machines.ts";
 import { addMigrate } from "./commands/migrate.ts";
+import { addPostMortem } from "./commands/post-mortem.ts";
+import { addPostMortems } from "./commands/post-mortems.ts";
 import { addQueues } from "./commands/queues.ts";
 import { addRecover } from "./commands/recover.ts";
 import { addReplicas } from "./commands/replicas.ts";
@@ -21,6 +23,7 @@ import { addTasks } from "./commands/tasks.ts";
 const COMMANDS = [
   ...[addDemo, addDev, addStart, addEnqueue],
   ...[addStatus, addExplain, addTasks, addQueues, addReplicas, addMachines, addStale, addRecover],
+  ...[addPostMortems, addPostMortem],
   ...[addMigrate, addDoctor],
 ];
 

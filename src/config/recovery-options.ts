@@ -26,7 +26,9 @@ export interface RecoveryOptions {
   /** How long a replica that is gone stays on record, and how often the old ones are removed. */
   purgeAge?: Duration | undefined;
   purgeInterval?: Duration | undefined;
-  /** How many crashes a task may cost before it is not tried again. */
+  /** How long post-mortems, and the deaths and silences of machines, stay on record (default 30 days). */
+  postMortemAge?: Duration | undefined;
+  /** How many crashes a task may cost before it is put into quarantine, where its definition says nothing else. */
   crashBudget?: number | undefined;
   /** When more than `share` of the machines, and at least `atLeast`, would die at once, recovery holds for at most `hold`. */
   massDeath?: { share?: number; atLeast?: number; hold?: Duration };
@@ -46,11 +48,15 @@ export interface RecoverySettings {
   readonly historyAgeMs: number;
   readonly purgeAgeMs: number;
   readonly purgeEveryMs: number;
+  readonly postMortemAgeMs: number;
   readonly crashBudget: number;
   readonly massDeath: { readonly share: number; readonly atLeast: number; readonly holdMs: number };
 }
 
-type Profile = Omit<RecoverySettings, "profile" | "requeuesClaimed" | "recoversRunning" | "crashBudget" | "massDeath">;
+type Profile = Omit<
+  RecoverySettings,
+  "profile" | "requeuesClaimed" | "recoversRunning" | "postMortemAgeMs" | "crashBudget" | "massDeath"
+>;
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -121,6 +127,7 @@ const SHAPE = {
   historyAge: isAge,
   purgeAge: isAge,
   purgeInterval: isAge,
+  postMortemAge: isAge,
   crashBudget: isInteger({ min: 1, max: 1_000 }),
   massDeath: isOptions({
     share: isShare,
@@ -153,6 +160,7 @@ export function checkRecovery(options: unknown, problems: Problems, path = "reco
     historyAgeMs: given.historyAge ?? base.historyAgeMs,
     purgeAgeMs: given.purgeAge ?? base.purgeAgeMs,
     purgeEveryMs: given.purgeInterval ?? base.purgeEveryMs,
+    postMortemAgeMs: given.postMortemAge ?? 30 * 24 * HOUR,
     crashBudget: given.crashBudget ?? 3,
     massDeath: {
       share: given.massDeath?.share ?? 0.5,

@@ -13,19 +13,27 @@ export function explainEnded(facts: TaskFacts): Reason {
 function endingOf(facts: TaskFacts): Ending {
   const { id, state, error } = facts;
   const ago = facts.endedAgoMs === null ? "" : ` ${formatDuration(facts.endedAgoMs)} ago`;
-  const why = error ? `: ${error.message}` : ".";
+  const told = error ? `: ${error.message}` : ".";
   const retry = `everbeat tasks retry ${id}`;
   if (state === "completed")
     return { because: "completed", summary: `It completed${ago}.`, next: "Nothing more.", advice: [] };
   if (state === "cancelled")
-    return { because: "cancelled", summary: `It was cancelled${ago}${why}`, next: "Nothing more.", advice: [] };
+    return { because: "cancelled", summary: `It was cancelled${ago}${told}`, next: "Nothing more.", advice: [] };
   if (state === "expired")
-    return { because: "expired", summary: `It expired${ago}${why}`, next: "Nothing more.", advice: [] };
+    return { because: "expired", summary: `It expired${ago}${told}`, next: "Nothing more.", advice: [] };
+  if (error?.code === "POISONED") {
+    return {
+      because: "quarantined",
+      summary: `It is in quarantine since${ago === "" ? " its last crash" : ago}: it was running when ${counted(facts.crashes, "worker")} died, more than any other task there.${why(facts)}`,
+      next: "Nothing, until somebody has found out what it does to its workers.",
+      advice: [`everbeat post-mortem ${id}`, `everbeat tasks quarantined ${id} --redrive`],
+    };
+  }
   if (error?.code !== "WORKER_CRASHED") {
-    const summary = `It failed${ago}, with no attempts left or none worth making${why}`;
+    const summary = `It failed${ago}, with no attempts left or none worth making${told}`;
     return { because: "failed", summary, next: "Nothing, unless somebody runs it again.", advice: [retry] };
   }
-  const summary = `It failed${ago} because its worker died while running it. It may have had part of its effects.`;
+  const summary = `It failed${ago} because its worker died while running it.${why(facts)} It may have had part of its effects.`;
   if (facts.review) {
     const note = facts.review.note === null ? "" : `: "${facts.review.note}"`;
     const next = `Nothing: it was reviewed ${formatDuration(facts.review.reviewedAgoMs)} ago${note}.`;
@@ -37,6 +45,11 @@ function endingOf(facts: TaskFacts): Ending {
     next: "Nothing, until somebody has looked at what it left behind.",
     advice: [`everbeat tasks review ${id} --done`, `everbeat tasks review ${id} --redrive`],
   };
+}
+
+/** What its worker probably died of. */
+function why({ postMortem }: TaskFacts): string {
+  return postMortem ? ` ${postMortem.sentence}` : "";
 }
 
 function evidenceOf({ attempt, failures, crashes, tookMs, error, late, claimId }: TaskFacts): string[] {

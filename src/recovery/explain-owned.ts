@@ -3,8 +3,8 @@ import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import type { Reason } from "./explain.ts";
+import { actionOn, budgetWords, outcomeWords } from "./explain-outcome.ts";
 import { policyOf } from "./reaper.ts";
-import { recoveryOf } from "./recovery-action.ts";
 import { isSweeping } from "./sweeping.ts";
 import { type Verdict, verdictOn } from "./verdict.ts";
 
@@ -63,7 +63,7 @@ function lost(the: Case, verdict: Verdict | undefined): Finding {
   const { facts, owner, settings } = the;
   const summary = verdict ? `Its owner is about to be declared dead: ${deathWords(owner, verdict)}.` : goneWords(owner);
   const byHand = handCommands(facts);
-  const action = recoveryOf({ ...crashFacts(facts) }, settings, 0);
+  const action = actionOn(the);
   if (action.kind === "leave") {
     const option = facts.state === "claimed" ? "autoRequeueStaleClaimed" : "autoFailStaleRunning";
     const next = `Nothing: automatic recovery of ${facts.state} tasks is switched off (${option}: false). It stays until recovered by hand.`;
@@ -171,11 +171,8 @@ function moved(): Finding {
   return { because: "owner-alive", summary: "It changed hands just now.", next, isStuck: false, advice: [] };
 }
 
-function evidenceOf(
-  { claimId, crashes, attempt, definition, listening }: TaskFacts,
-  owner: OwnerFacts,
-  settings: RecoverySettings,
-): string[] {
+function evidenceOf(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySettings): string[] {
+  const { claimId, attempt, listening } = facts;
   const where = owner.hostname === null ? "" : ` on ${owner.hostname}, process ${owner.pid}`;
   const lines = [`claim ${claimId}, attempt ${attempt}, owned by replica ${owner.replicaId}${where}: ${owner.status}`];
   if (owner.heardAgoMs === null) lines.push("its owner has no heart on record");
@@ -186,9 +183,7 @@ function evidenceOf(
   }
   if (owner.diedAgoMs !== null) lines.push(`declared dead ${formatDuration(owner.diedAgoMs)} ago`);
   if (listening) lines.push(`the last sweep was ${formatDuration(listening.sweptAgoMs)} ago`);
-  lines.push(
-    `if its owner dies: onCrash "${definition?.onCrash ?? "fail"}", ${crashes} of ${settings.crashBudget} crashes so far`,
-  );
+  lines.push(budgetWords(facts, settings));
   return lines;
 }
 
@@ -209,36 +204,6 @@ function deathWords({ silentForMs, sessionFreeForMs }: OwnerFacts, verdict: Verd
   if (verdict.kind === "dead" && verdict.because === "session-lost")
     return `its database session ended ${formatDuration(sessionFreeForMs ?? 0)} ago and did not come back`;
   return `its heart has been silent for ${formatDuration(silentForMs ?? 0)}`;
-}
-
-function crashFacts({ state, crashes, cancelForceInMs, definition }: TaskFacts) {
-  return {
-    state: state as State,
-    crashes,
-    isCancelled: cancelForceInMs !== null,
-    onCrash: definition?.onCrash ?? undefined,
-    retry: definition?.retry ?? undefined,
-  };
-}
-
-function outcomeWords({ facts, settings }: Case): string {
-  const action = recoveryOf(crashFacts(facts), settings, 0);
-  switch (action.kind) {
-    case "leave":
-      return "nothing is done, since automatic recovery is switched off";
-    case "release":
-      return "it is pending again, with nothing spent: none of its code ran";
-    case "cancel":
-      return "it is cancelled, as was asked for";
-    case "fail":
-      return action.because === "crash-budget"
-        ? "it fails with WORKER_CRASHED, because its crash budget is spent, and needs review"
-        : 'it fails with WORKER_CRASHED (onCrash: "fail") and needs review';
-    case "again":
-      return action.delayMs === 0
-        ? "it is pending again at once"
-        : `it is pending again, due ${formatDuration(action.delayMs)} later`;
-  }
 }
 
 function handCommands({ state, owner }: TaskFacts): string[] {

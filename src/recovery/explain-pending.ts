@@ -2,12 +2,15 @@
 import { formatDuration } from "../config/duration.ts";
 import type { KeyHolder, TaskFacts } from "../sql/explain-task.ts";
 import type { Reason } from "./explain.ts";
-import { triesWords } from "./explain-words.ts";
+import { counted, triesWords } from "./explain-words.ts";
+
+/** A suspect that no worker may take is put off by less than this, again and again. */
+const APART_MS = 500;
 
 type Obstacle = Omit<Reason, "evidence">;
 
 export function explainPending(facts: TaskFacts): Reason {
-  const found = [parked, notDue, paused, noWorker, atItsLimit, outOfRate, behindOthers].flatMap((look) => {
+  const found = [parked, keptApart, notDue, paused, noWorker, atItsLimit, outOfRate, behindOthers].flatMap((look) => {
     const obstacle = look(facts);
     return obstacle ? [obstacle] : [];
   });
@@ -64,6 +67,18 @@ function holding({ taskId, name, state, replicaId, ownerStatus, heldForMs }: Key
 
 function isGone({ ownerStatus }: KeyHolder): boolean {
   return ownerStatus !== "online" && ownerStatus !== "draining";
+}
+
+function keptApart({ isApart, isParked, dueInMs, crashes, suspicion }: TaskFacts): Obstacle | undefined {
+  // After a crash it may have to wait for its backoff, which is longer.
+  if (!isApart || isParked || dueInMs > APART_MS) return undefined;
+  return {
+    because: "kept-apart",
+    summary: `It was running when ${counted(crashes + suspicion, "worker")} died, so it runs apart: beside no other task that is suspected of that.`,
+    next: "It is taken by the first worker that could take it and is running no other suspect.",
+    isStuck: false,
+    advice: ["everbeat post-mortems"],
+  };
 }
 
 function notDue({ dueInMs, last, isParked, id }: TaskFacts): Obstacle | undefined {
@@ -146,12 +161,14 @@ function behindOthers({ ahead, queue, isParked, dueInMs }: TaskFacts): Obstacle 
   };
 }
 
-function history({ last, attempt, failures, crashes, expiresInMs }: TaskFacts): string[] {
+function history({ last, postMortem, attempt, failures, crashes, expiresInMs }: TaskFacts): string[] {
   const lines: string[] = [];
   if (last) {
     const why = last.error ? `: ${last.error.message}` : "";
     lines.push(`attempt ${last.attempt} ended ${formatDuration(last.endedAgoMs)} ago as ${last.outcome}${why}`);
   }
+  if (last?.outcome === "crashed" && postMortem && !last.error?.message.includes(postMortem.sentence))
+    lines.push(`its post-mortem: ${postMortem.sentence}`);
   if (attempt > 0) lines.push(`so far ${triesWords({ attempt, failures, crashes })}`);
   if (expiresInMs !== null)
     lines.push(`it expires in ${formatDuration(Math.max(0, expiresInMs))} unless it has started`);

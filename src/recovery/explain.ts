@@ -24,6 +24,7 @@ export type Because =
   | "concurrency-limit"
   | "rate-limit"
   | "behind-others"
+  | "kept-apart"
   // claimed or running
   | "owner-alive"
   | "owner-blocked"
@@ -39,6 +40,7 @@ export type Because =
   | "completed"
   | "failed"
   | "needs-review"
+  | "quarantined"
   | "reviewed"
   | "cancelled"
   | "expired";

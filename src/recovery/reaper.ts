@@ -11,7 +11,9 @@ import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
 import { declareDead, type HeardHeart, listenToHearts } from "../sql/hearts.ts";
+import { purgePostMortems } from "../sql/post-mortems.ts";
 import {
+  type AbsentOwner,
   beginHold,
   endHold,
   findAbsentOwners,
@@ -20,8 +22,10 @@ import {
   raiseAlert,
   resolveAlerts,
 } from "../sql/recovery.ts";
+import { noteSilence } from "../sql/reliability.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { holdOn } from "./mass-death.ts";
+import { type LastSigns, PostMortems, type Told } from "./post-mortems.ts";
 import { recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
 import { type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
@@ -32,7 +36,12 @@ export interface ReaperParts {
   readonly settings: RecoverySettings;
   readonly replica: { readonly id: ReplicaId };
   readonly onError: (error: unknown) => void;
+  /** What tasks and hearts said last, for the post-mortems. */
+  readonly lastSigns?: LastSigns;
 }
+
+/** How often dead replicas are asked about that no sweep of ours has met. */
+const EXAMINE_EVERY_MS = 5_000;
 
 interface Judged {
   readonly heart: HeardHeart;
@@ -47,11 +56,14 @@ export function createReaper(parts: ReaperParts): Service {
 
 class Reaper {
   readonly #parts: ReaperParts;
+  readonly #postMortems: PostMortems;
   #purgedAt = Number.NEGATIVE_INFINITY;
+  #examinedAt = Number.NEGATIVE_INFINITY;
   #stale: ReadonlySet<ReplicaId> = new Set();
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
+    this.#postMortems = new PostMortems(parts);
   }
 
   async sweep(): Promise<void> {
@@ -65,15 +77,17 @@ class Reaper {
     // Somebody else is at it, or was just now: it has seen all that we would see.
     if (hearts.length === 0) return;
     const judged = hearts.map((heart) => judge(heart, settings));
-    this.#warn(judged);
-    if (await this.#mayAct(judged)) await this.#act(judged);
-    await this.#recoverAbsent();
+    await this.#warn(judged);
+    const hasDeclared = (await this.#mayAct(judged)) && (await this.#act(judged));
+    await this.#recoverAbsent(hasDeclared);
     await this.#purge();
     await noteSweep(database, performance.now() - startedMs);
   }
 
-  async #act(judged: readonly Judged[]): Promise<void> {
+  /** True: somebody was declared dead. */
+  async #act(judged: readonly Judged[]): Promise<boolean> {
     const { database, events, settings } = this.#parts;
+    let hasDeclared = false;
     for (const { heart, running, claimed } of judged) {
       if (running.kind === "dead") {
         const death = deathOf(heart, running.because);
@@ -84,23 +98,26 @@ class Reaper {
           death,
         });
         if (isDead) events.emit("replica.dead", { ...death, replicaId: heart.replicaId });
+        hasDeclared ||= isDead;
       } else if (claimed.kind === "dead" && settings.requeuesClaimed) {
         await recoverTasksOf({ ...this.#parts, random: Math.random }, deathOf(heart, claimed.because), "claimed");
       }
     }
+    return hasDeclared;
   }
 
-  async #recoverAbsent(): Promise<void> {
-    for (const owner of await findAbsentOwners(this.#parts.database)) {
-      const death: Death = {
-        replicaId: owner.replicaId,
-        machineId: owner.machineId ?? undefined,
-        hostname: owner.hostname ?? undefined,
-        because: owner.status === "dead" ? ((owner.death?.["because"] as Death["because"]) ?? "silent") : owner.status,
-        silentForMs: owner.death?.["silentForMs"] as number | undefined,
-        vitals: owner.death?.["vitals"],
-      };
-      await recoverTasksOf({ ...this.#parts, random: Math.random }, death);
+  async #recoverAbsent(hasDeclared: boolean): Promise<void> {
+    const owners = await findAbsentOwners(this.#parts.database);
+    // Others declare deaths as well, also of those who had nothing in hand.
+    const isDue = performance.now() - this.#examinedAt >= EXAMINE_EVERY_MS;
+    if (hasDeclared || owners.length > 0 || isDue) {
+      this.#examinedAt = performance.now();
+      await this.#postMortems.examineDead();
+    }
+    const postMortems = this.#postMortems;
+    for (const owner of owners) {
+      const told = owner.status === "dead" ? await postMortems.of(owner.replicaId) : undefined;
+      await recoverTasksOf({ ...this.#parts, random: Math.random, postMortems }, deathOfAbsent(owner, told));
     }
   }
 
@@ -133,12 +150,14 @@ class Reaper {
   }
 
   /** Once for each silence. */
-  #warn(judged: readonly Judged[]): void {
+  async #warn(judged: readonly Judged[]): Promise<void> {
     const hearts = judged.filter(({ running }) => running.kind === "stale").map(({ heart }) => heart);
-    for (const { replicaId, silentForMs } of hearts) {
-      if (!this.#stale.has(replicaId)) this.#parts.events.emit("replica.stale", { replicaId, silentForMs });
-    }
+    const fresh = hearts.filter(({ replicaId }) => !this.#stale.has(replicaId));
     this.#stale = new Set(hearts.map(({ replicaId }) => replicaId));
+    for (const heart of fresh) {
+      this.#parts.events.emit("replica.stale", { replicaId: heart.replicaId, silentForMs: heart.silentForMs });
+      await noteSilence(this.#parts.database, heart);
+    }
   }
 
   async #purge(): Promise<void> {
@@ -146,6 +165,7 @@ class Reaper {
     if (performance.now() - this.#purgedAt < settings.purgeEveryMs) return;
     this.#purgedAt = performance.now();
     await purgeReplicas(database, settings);
+    await purgePostMortems(database, settings.postMortemAgeMs);
   }
 }
 
@@ -181,7 +201,7 @@ function limitOf(heart: HeardHeart, because: "silent" | "session-lost", policy: 
 }
 
 function deathOf(heart: HeardHeart, because: "silent" | "session-lost"): Death {
-  const { replicaId, machineId, hostname, silentForMs, vitals } = heart;
+  const { replicaId, machineId, hostname, silentForMs, vitals, status } = heart;
   return {
     replicaId,
     machineId: machineId ?? undefined,
@@ -189,5 +209,23 @@ function deathOf(heart: HeardHeart, because: "silent" | "session-lost"): Death {
     because,
     silentForMs: Math.round(silentForMs),
     vitals,
+    ...(status === "draining" ? { wasDraining: true } : {}),
+  };
+}
+
+/** As it was put on record when it was declared dead, and what was found out since. */
+function deathOfAbsent(owner: AbsentOwner, told: Told | undefined): Death {
+  const { replicaId, machineId, hostname, status, cameBack } = owner;
+  const death = (owner.death ?? {}) as Partial<Death>;
+  return {
+    ...death,
+    replicaId,
+    machineId: machineId ?? undefined,
+    hostname: hostname ?? undefined,
+    because: status === "dead" ? (death.because ?? "silent") : status,
+    silentForMs: death.silentForMs,
+    vitals: death.vitals,
+    ...(cameBack ? { cameBack } : {}),
+    ...(told ? { probableCause: told.cause, sentence: told.sentence } : {}),
   };
 }

@@ -5,8 +5,12 @@ import type { Events } from "../events.ts";
 import { releaseClaims } from "../sql/claims.ts";
 import { endClaims, type Outcome } from "../sql/outcomes.ts";
 import { type OwnedClaim, readClaimsOf } from "../sql/recovery.ts";
+import { clearBystanders, noteCrash, noteSuspects } from "../sql/suspicion.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
-import { crashError, type Death, type RecoveryAction, recoveryOf } from "./recovery-action.ts";
+import { counted } from "./explain-words.ts";
+import type { PostMortems } from "./post-mortems.ts";
+import { crashError, type Death, isBlameless, type RecoveryAction, recoveryOf } from "./recovery-action.ts";
+import { type Blame, blameOn, type Crowd, noBlameOn } from "./suspicion.ts";
 
 const BATCH = 1_000;
 
@@ -15,53 +19,107 @@ export interface Recovered {
   readonly claimId: ClaimId;
   readonly name: string;
   readonly attempt: number;
-  readonly action: "released" | "cancelled" | "failed" | "retried";
+  readonly action: "released" | "cancelled" | "failed" | "quarantined" | "retried";
+}
+
+export interface RecoveryParts {
+  readonly database: Database;
+  readonly events: Events;
+  readonly settings: RecoverySettings;
+  readonly random: () => number;
+  readonly postMortems?: PostMortems;
+}
+
+interface Planned {
+  readonly claim: OwnedClaim;
+  readonly blame: Blame;
+  readonly action: RecoveryAction;
 }
 
 export async function recoverTasksOf(
-  parts: { database: Database; events: Events; settings: RecoverySettings; random: () => number },
+  parts: RecoveryParts,
   death: Death,
   only?: "claimed" | "running",
 ): Promise<Recovered[]> {
   const recovered: Recovered[] = [];
+  const replicaId = death.replicaId as ReplicaId;
+  // Counted before the first of them is gone, and kept.
+  const crowd = only === "claimed" || isBlameless(death) ? undefined : await noteCrash(parts.database, replicaId);
   let after: ClaimId | undefined;
   for (;;) {
-    const claims = await readClaimsOf(parts.database, death.replicaId as ReplicaId, {
-      after,
-      limit: BATCH,
-      state: only,
-    });
-    recovered.push(...(await recoverBatch(parts, death, claims)));
+    const claims = await readClaimsOf(parts.database, replicaId, { after, limit: BATCH, state: only });
+    recovered.push(...(await recoverBatch(parts, { death, crowd }, claims)));
     if (claims.length < BATCH) return recovered;
     after = claims.at(-1)?.claimId;
   }
 }
 
 async function recoverBatch(
-  { database, events, settings, random }: Parameters<typeof recoverTasksOf>[0],
-  death: Death,
+  parts: RecoveryParts,
+  { death, crowd }: { death: Death; crowd: Crowd | undefined },
   claims: readonly OwnedClaim[],
 ): Promise<Recovered[]> {
-  const planned = claims.map((claim) => ({
-    claim,
-    action: recoveryOf(
-      { ...claim, onCrash: claim.onCrash ?? undefined, retry: claim.retry ?? undefined },
-      settings,
-      random(),
-    ),
-  }));
+  const { database, events } = parts;
+  const replicaId = death.replicaId as ReplicaId;
+  const planned = claims.map((claim) => planFor(claim, crowd, parts));
   const releases = planned.filter(({ action }) => action.kind === "release").map(({ claim }) => claim.claimId);
   const outcomes = planned.flatMap(({ claim, action }) => outcomeOf(claim, action, death));
   if (releases.length > 0) await releaseClaims(database, releases);
+  const suspects = planned.flatMap(suspectOf);
+  if (suspects.length > 0) await noteSuspects(database, replicaId, suspects);
   const late = new Set(outcomes.length > 0 ? (await endClaims(database, outcomes)).late : []);
-  return planned.flatMap(({ claim, action }) => {
-    const done = ACTIONS[action.kind];
-    if (!done || late.has(claim.claimId)) return [];
+  const done = planned.filter(({ claim, action }) => ACTIONS[action.kind] && !late.has(claim.claimId));
+  const convicted = done.filter(({ action }) => isConviction(action)).map(({ claim }) => claim.taskId);
+  if (convicted.length > 0) await clearBystanders(database, convicted);
+  await parts.postMortems?.writeAttempts(
+    death,
+    done
+      .filter(({ action }) => action.kind === "fail" || action.kind === "again")
+      .map((plan) => crashedAttempt(plan, crowd)),
+  );
+  return done.flatMap(({ claim, action }) => {
     const { taskId, claimId, name, attempt } = claim;
-    const task: Recovered = { taskId, claimId, name, attempt, action: done };
-    events.emit("task.recovered", { ...task, replicaId: death.replicaId as ReplicaId, because: death.because });
+    const how = isConviction(action) ? "quarantined" : ACTIONS[action.kind];
+    if (!how) return [];
+    const task: Recovered = { taskId, claimId, name, attempt, action: how };
+    events.emit("task.recovered", { ...task, replicaId, because: death.because });
     return [task];
   });
+}
+
+function planFor(claim: OwnedClaim, crowd: Crowd | undefined, { settings, random }: RecoveryParts): Planned {
+  const { onCrash, retry, crashBudget } = claim;
+  const blame = crowd ? blameOn(claim, crowd) : noBlameOn(claim);
+  const task = {
+    ...claim,
+    onCrash: onCrash ?? undefined,
+    retry: retry ?? undefined,
+    crashBudget: crashBudget ?? undefined,
+  };
+  return { claim, blame, action: recoveryOf(task, blame, settings, random()) };
+}
+
+/** Those that run again, and those that are convicted: by them it is known at which crashes they were. */
+function suspectOf({ claim, blame, action }: Planned) {
+  if (blame.share === "cleared" || !(action.kind === "again" || isConviction(action))) return [];
+  const isApart = action.kind === "again" && action.isApart;
+  return [{ task: claim.taskId, claim: claim.claimId, isCharged: blame.share === "charged", isApart }];
+}
+
+function isConviction(action: RecoveryAction): boolean {
+  return action.kind === "fail" && action.because === "crash-budget";
+}
+
+function crashedAttempt({ claim, blame, action }: Planned, crowd: Crowd | undefined) {
+  const { replicaId, taskId, claimId, name } = claim;
+  return { replicaId, taskId, claimId, name, part: partWords(blame, action, crowd) };
+}
+
+function partWords({ share }: Blame, action: RecoveryAction, crowd: Crowd | undefined): string {
+  if (share === "cleared") return "its part in it: none, and it costs the task nothing";
+  const company = crowd && crowd.running > 1 ? `it ran beside ${counted(crowd.running - 1, "other")}` : "it ran alone";
+  if (isConviction(action)) return `its part in it: ${company}, and no other had been at as many crashes`;
+  return `its part in it: ${company}, and is ${share === "charged" ? "charged with it" : "suspected with them"}`;
 }
 
 const ACTIONS: Record<RecoveryAction["kind"], Recovered["action"] | undefined> = {

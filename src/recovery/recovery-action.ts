@@ -1,22 +1,23 @@
 /** What becomes of a task whose owner is dead. Pure. */
 import type { ErrorRecord } from "../task/error-record.ts";
 import { backoffMs, DEFAULT_RETRY, type RetryPolicy } from "../task/retry.ts";
+import { type Blame, type CrashRecord, isAtItsLastChance, isConvicted } from "./suspicion.ts";
 
-export interface OwnedTask {
+export interface OwnedTask extends CrashRecord {
   readonly state: "claimed" | "running";
-  readonly crashes: number;
   /** Somebody had asked for it to be cancelled. */
   readonly isCancelled: boolean;
   /** What its definition says, where one is on record. */
   readonly onCrash: "fail" | "retry" | "requeue" | undefined;
   readonly retry: RetryPolicy | undefined;
+  readonly crashBudget: number | undefined;
 }
 
 export interface RecoveryPolicy {
   readonly requeuesClaimed: boolean;
   /** Whether running tasks are recovered at all: failed, retried or requeued. */
   readonly recoversRunning: boolean;
-  /** How many crashes a task may cost before it is not tried again. */
+  /** How many crashes a task may cost before it is not tried again, where its definition says nothing else. */
   readonly crashBudget: number;
 }
 
@@ -27,32 +28,58 @@ export type RecoveryAction =
   /** It was to stop anyway. */
   | { readonly kind: "cancel" }
   | { readonly kind: "fail"; readonly crashes: number; readonly because: "on-crash" | "crash-budget" }
-  | { readonly kind: "again"; readonly crashes: number; readonly delayMs: number };
+  | {
+      readonly kind: "again";
+      readonly crashes: number;
+      readonly delayMs: number;
+      /** From now on it runs beside no other suspect. */
+      readonly isApart: boolean;
+    };
 
-export function recoveryOf(task: OwnedTask, policy: RecoveryPolicy, random: number): RecoveryAction {
+export function recoveryOf(task: OwnedTask, blame: Blame, policy: RecoveryPolicy, random: number): RecoveryAction {
   if (task.state === "claimed") return policy.requeuesClaimed ? { kind: "release" } : { kind: "leave" };
   if (!policy.recoversRunning) return { kind: "leave" };
   if (task.isCancelled) return { kind: "cancel" };
-  const crashes = task.crashes + 1;
+  const { share, presences } = blame;
   const onCrash = task.onCrash ?? "fail";
+  const budget = task.crashBudget ?? policy.crashBudget;
+  const crashes = task.crashes + (share === "charged" ? 1 : 0);
   if (onCrash === "fail") return { kind: "fail", crashes, because: "on-crash" };
-  if (crashes >= policy.crashBudget) return { kind: "fail", crashes, because: "crash-budget" };
-  if (onCrash === "requeue") return { kind: "again", crashes, delayMs: 0 };
-  return { kind: "again", crashes, delayMs: backoffMs(crashes, task.retry ?? DEFAULT_RETRY, random) };
+  if (isConvicted(blame, budget)) return { kind: "fail", crashes: presences, because: "crash-budget" };
+  // What is nobody's fault need not wait.
+  const isAtOnce = onCrash === "requeue" || share === "cleared";
+  const delayMs = isAtOnce ? 0 : backoffMs(Math.max(1, presences), task.retry ?? DEFAULT_RETRY, random);
+  return { kind: "again", crashes, delayMs, isApart: share !== "cleared" && isAtItsLastChance(presences, budget) };
 }
 
 export interface Death {
   readonly replicaId: string;
   readonly machineId: string | undefined;
   readonly hostname: string | undefined;
-  readonly because: "silent" | "session-lost" | "offline" | "missing" | "by-hand";
+  readonly because: "silent" | "session-lost" | "exited" | "loop-blocked" | "offline" | "missing" | "by-hand";
   readonly silentForMs: number | undefined;
   readonly vitals: unknown;
+  /** It was draining: told to go, and not gone in time. */
+  readonly wasDraining?: boolean | undefined;
+  /** It was not dead after all: it has come back under another id. */
+  readonly cameBack?: boolean | undefined;
+  readonly exitCode?: number | null | undefined;
+  readonly signal?: string | null | undefined;
+  /** What its post-mortem says, where there is one. */
+  readonly probableCause?: string | undefined;
+  readonly sentence?: string | undefined;
+}
+
+/** A shutdown, a deploy, a notice of preemption, a fence or a blocked loop costs nobody a crash. */
+export function isBlameless({ because, wasDraining, cameBack }: Death): boolean {
+  return wasDraining === true || cameBack === true || because === "offline" || because === "loop-blocked";
 }
 
 const CAUSES: Record<Death["because"], string> = {
   silent: "its heart fell silent",
   "session-lost": "its database session ended and did not come back",
+  exited: "its process ended",
+  "loop-blocked": "its event loop was blocked for too long",
   offline: "its replica had left",
   missing: "its replica is not on record",
   "by-hand": "it was recovered by hand",
@@ -62,10 +89,17 @@ const CAUSES: Record<Death["because"], string> = {
 export function crashError(death: Death, action: RecoveryAction): ErrorRecord & Death {
   const where = death.hostname ? ` on ${death.hostname}` : "";
   const silence = death.silentForMs === undefined ? "" : ` (silent for ${Math.round(death.silentForMs)} ms)`;
-  const budget = action.kind === "fail" && action.because === "crash-budget" ? " Its crash budget is spent." : "";
+  const why = death.sentence ? ` ${death.sentence}` : "";
+  const isPoisoned = action.kind === "fail" && action.because === "crash-budget";
+  const dead = `The worker that ran this task${where} is dead: ${CAUSES[death.because]}${silence}.${why}`;
   return {
-    code: "WORKER_CRASHED",
-    message: `The worker that ran this task${where} is dead: ${CAUSES[death.because]}${silence}. The task may have had part of its effects.${budget}`,
+    code: isPoisoned ? "POISONED" : "WORKER_CRASHED",
+    message: `${dead} The task may have had part of its effects.${isPoisoned ? poisonWords(action.crashes) : ""}`,
     ...death,
   };
+}
+
+function poisonWords(crashes: number): string {
+  const deaths = crashes === 1 ? "a worker" : `${crashes} workers`;
+  return ` It was running when ${deaths} died, more than any other task there: its crash budget is spent, and it is in quarantine.`;
 }

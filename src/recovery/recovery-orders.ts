@@ -9,7 +9,9 @@ import { releaseClaims } from "../sql/claims.ts";
 import { readTaskFacts } from "../sql/explain-task.ts";
 import { type ReplicaSettings, readFleetSettings } from "../sql/fleet-settings.ts";
 import { endClaims } from "../sql/outcomes.ts";
+import type { PostMortemRow } from "../sql/post-mortems.ts";
 import { confirmHold } from "../sql/recovery.ts";
+import { readUnrest } from "../sql/reliability.ts";
 import {
   type AlertRow,
   findStaleTasks,
@@ -25,7 +27,10 @@ import { TaskNotFoundError } from "../task/errors.ts";
 import { isUuid, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { type Explanation, explain } from "./explain.ts";
+import { findPostMortems, type PostMortemQuery } from "./post-mortem-query.ts";
+import { QuarantineOrders } from "./quarantine.ts";
 import { crashError } from "./recovery-action.ts";
+import { FLAPPING, type Reliability, reliabilityOf } from "./reliability.ts";
 import { ReviewOrders } from "./review.ts";
 
 export interface StaleQuery {
@@ -57,6 +62,8 @@ const SHAPE = {
 export class RecoveryOrders {
   /** Tasks that failed because their worker died: what somebody should look at. */
   readonly review: ReviewOrders;
+  /** Tasks that are not tried again, because they kill their workers. */
+  readonly quarantine: QuarantineOrders;
   readonly #database: Database;
   readonly #events: Events;
   readonly #settings: RecoverySettings;
@@ -66,6 +73,7 @@ export class RecoveryOrders {
     this.#events = events;
     this.#settings = settings;
     this.review = new ReviewOrders(database);
+    this.quarantine = new QuarantineOrders(database);
   }
 
   /** Why this task is where it is, in plain words, with the evidence. */
@@ -134,6 +142,17 @@ export class RecoveryOrders {
   /** Says that the machines on whose account recovery is held are dead indeed. False: nothing is held. */
   confirmDeaths(): Promise<boolean> {
     return confirmHold(this.#database);
+  }
+
+  /** What processes and attempts probably died of, with the evidence; the latest first. */
+  postMortems(query: PostMortemQuery = {}): Promise<readonly PostMortemRow[]> {
+    return findPostMortems(this.#database, query);
+  }
+
+  /** How often the processes of each machine died or fell silent. */
+  async reliability(): Promise<readonly Reliability[]> {
+    const spans = { latelyMs: FLAPPING.withinMs, recordMs: this.#settings.postMortemAgeMs };
+    return (await readUnrest(this.#database, spans)).map(reliabilityOf);
   }
 
   machines(): Promise<readonly MachineRow[]> {

@@ -28,7 +28,16 @@ export interface TaskFacts {
   readonly late: number;
   /** Tasks that are due before it in its queue, counted up to a thousand. */
   readonly ahead: number;
-  readonly definition: { readonly onCrash: OnCrash | null; readonly retry: RetryPolicy | null } | null;
+  readonly definition: {
+    readonly onCrash: OnCrash | null;
+    readonly retry: RetryPolicy | null;
+    readonly crashBudget?: number | null;
+  } | null;
+  /** Crashes that it was at together with others; whether it runs apart from other suspects on that account. */
+  readonly suspicion: number;
+  readonly isApart: boolean;
+  /** What its last attempt that crashed probably died of. */
+  readonly postMortem: { readonly id: string; readonly sentence: string } | null;
   readonly key: KeyFacts | null;
   readonly queueIs: QueueFacts;
   readonly workers: WorkerFacts;
@@ -104,7 +113,10 @@ export interface OwnerFacts {
   readonly sessionPromiseMs: number | null;
   readonly vitals: Readonly<Record<string, number>> | null;
   readonly diedAgoMs: number | null;
-  readonly death: { readonly because?: string; readonly silentForMs?: number } | null;
+  readonly death: { readonly because?: string; readonly silentForMs?: number; readonly wasDraining?: boolean } | null;
+  readonly cameBack: boolean;
+  /** What it is running: see suspicion. */
+  readonly crowd: { readonly running: number; readonly most: number; readonly withMost: number };
 }
 
 export interface ListeningFacts {
@@ -126,8 +138,12 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
             (select count(*)::int from (
                select from ${s}.ready x where t.state = 'pending' and x.queue = t.queue and x.run_at <= c.now
                  and (x.priority, x.run_at, x.task_id) < (t.priority, t.run_at, t.id) limit 1000) a) as ahead,
-            (select json_build_object('onCrash', d.settings ->> 'onCrash', 'retry', d.settings -> 'retry')
+            (select json_build_object('onCrash', d.settings ->> 'onCrash', 'retry', d.settings -> 'retry', 'crashBudget', d.settings -> 'crashBudget')
              from ${s}.definition d where d.name = t.name) as definition,
+            (select count(*)::int from ${s}.suspicion x where x.task_id = t.id and not x.is_charged) as suspicion,
+            coalesce((select bool_or(x.is_apart) from ${s}.suspicion x where x.task_id = t.id), false) as "isApart",
+            (select json_build_object('id', x.id::text, 'sentence', x.sentence)
+             from ${s}.post_mortem x where x.task_id = t.id order by x.id desc limit 1) as "postMortem",
             (select json_build_object('key', k.exclusive_key, 'limit', k.exclusive_limit,
                'holders', coalesce((select json_agg(json_build_object('taskId', x.task_id, 'name', x.name, 'state', x.state,
                    'replicaId', x.replica_id, 'ownerStatus', coalesce(xr.status, 'missing'),
@@ -156,7 +172,9 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'hasSession', coalesce(h.session_epoch = l.epoch, false),
               'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${ms("c.now - h.session_free_since")},
               'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'vitals', h.vitals,
-              'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death) end as owner,
+              'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death, 'cameBack', r.came_back_at is not null,
+              'crowd', (select json_build_object('running', w.running, 'most', w.most, 'withMost', w.with_most)
+                        from ${s}.crowd_of(u.replica_id) w)) end as owner,
             case when l.epoch is not null then json_build_object('sweptAgoMs', ${ms("c.now - l.swept_at")},
               'hearingForMs', ${ms("c.now - l.hearing_since")}, 'heldForMs', ${ms("c.now - l.held_since")},
               'isConfirmed', l.hold_confirmed_at is not null) end as listening,

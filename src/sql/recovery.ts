@@ -9,12 +9,15 @@ export interface AbsentOwner {
   readonly hostname: string | null;
   readonly machineId: string | null;
   readonly death: Record<string, unknown> | null;
+  /** Under another id: it was not dead after all. */
+  readonly cameBack: boolean;
 }
 
 /** Every owner of unfinished tasks that is dead, has left, or is not on record. */
 export async function findAbsentOwners(store: Store): Promise<AbsentOwner[]> {
   return store.query<AbsentOwner>(
-    `select o.replica_id::text as "replicaId", o.status, r.hostname, r.machine_id as "machineId", r.death
+    `select o.replica_id::text as "replicaId", o.status, r.hostname, r.machine_id as "machineId", r.death,
+            r.came_back_at is not null as "cameBack"
      from ${store.schema}.absent_owners() o left join ${store.schema}.replica r on r.id = o.replica_id`,
   );
 }
@@ -27,10 +30,13 @@ export interface OwnedClaim {
   readonly name: string;
   readonly attempt: number;
   readonly crashes: number;
+  /** Crashes that it was at together with others. */
+  readonly suspicion: number;
   readonly isCancelled: boolean;
   readonly cancelReason: string | null;
   readonly onCrash: "fail" | "retry" | "requeue" | null;
   readonly retry: RetryPolicy | null;
+  readonly crashBudget: number | null;
 }
 
 /** What this replica holds, with what the definition says about crashes. */
@@ -42,7 +48,10 @@ export async function readClaimsOf(
   return store.query<OwnedClaim>(
     `select u.claim_id as "claimId", u.task_id::text as "taskId", u.replica_id::text as "replicaId", u.state, u.name, u.attempt, u.crashes,
             u.cancel_requested_at is not null as "isCancelled", u.cancel_reason as "cancelReason",
-            d.settings ->> 'onCrash' as "onCrash", d.settings -> 'retry' as retry
+            d.settings ->> 'onCrash' as "onCrash", d.settings -> 'retry' as retry,
+            (d.settings ->> 'crashBudget')::int as "crashBudget",
+            (select count(*)::int from ${store.schema}.suspicion s
+             where s.task_id = u.task_id and not s.is_charged and s.replica_id <> u.replica_id) as suspicion
      from ${store.schema}.running u left join ${store.schema}.definition d on d.name = u.name
      where u.replica_id = $1 and u.claim_id > $2 and ($3::text is null or u.state = $3)
      order by u.claim_id limit $4`,

@@ -37,6 +37,8 @@ export interface TaskDetails extends TaskSummary {
   readonly expiresAt: Date | null;
   readonly attempts: readonly AttemptRow[];
   readonly late: readonly LateRow[];
+  /** What its last attempt that crashed probably died of. */
+  readonly postMortem: string | null;
 }
 
 export interface AttemptRow {
@@ -108,7 +110,8 @@ export async function listTaskIds(
 export async function showTask(store: Store, id: TaskId): Promise<TaskDetails | undefined> {
   const [task] = await store.query<Omit<TaskDetails, "attempts" | "late">>(
     `select ${SUMMARY(store.schema)}, t.input, t.metadata, t.result, t.unique_key as "uniqueKey", t.exclusive_key as "exclusiveKey",
-            t.expires_at as "expiresAt"
+            t.expires_at as "expiresAt",
+            (select p.sentence from ${store.schema}.post_mortem p where p.task_id = t.id order by p.id desc limit 1) as "postMortem"
      from ${store.schema}.tasks t where t.id = $1`,
     [id],
   );

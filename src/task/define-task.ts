@@ -30,6 +30,8 @@ export interface TaskOptions {
   timeout?: Duration | undefined;
   /** What becomes of the task when its worker dies while running it. "fail" is the default: code that ran may have had effects. */
   onCrash?: "fail" | "retry" | "requeue" | undefined;
+  /** How many workers it may cost before it is put into quarantine, where it is repeated at all (default: 3, by the recovery settings). */
+  crashBudget?: number | undefined;
   /** Whether the handler goes on while its worker cannot reach the database. */
   whenCutOff?: "abort" | "continue" | undefined;
 }

@@ -23,6 +23,8 @@ export interface TaskSettings {
   readonly isWorthRetrying: (error: unknown) => boolean;
   readonly timeoutMs: number | undefined;
   readonly onCrash: "fail" | "retry" | "requeue";
+  /** How many crashes it may cost; undefined: what the recovery settings say. */
+  readonly crashBudget: number | undefined;
   readonly whenCutOff: "abort" | "continue";
 }
 
@@ -63,6 +65,7 @@ const SHAPE = {
   }),
   timeout: isDuration({ minMs: 1, maxMs: YEAR_MS }),
   onCrash: isOneOf(["fail", "retry", "requeue"]),
+  crashBudget: isInteger({ min: 1, max: 1_000 }),
   whenCutOff: isOneOf(["abort", "continue"]),
 };
 
@@ -84,6 +87,7 @@ export function checkSettings(options: unknown, problems: Problems): TaskSetting
     isWorthRetrying: worthRetrying(given.retry?.unless as RetryOptions["unless"], problems),
     timeoutMs: given.timeout,
     onCrash,
+    crashBudget: given.crashBudget,
     // Work that someone else may repeat must not go on unseen; work that nobody will repeat may.
     whenCutOff: given.whenCutOff ?? (onCrash === "fail" ? "continue" : "abort"),
   });
@@ -110,6 +114,6 @@ function saysNotRetryable(error: unknown): boolean {
 
 /** What the database keeps, for callers in SQL and for whoever recovers the task without having its code. */
 export function settingsRecord(settings: TaskSettings): Record<string, unknown> {
-  const { queue, priority, retry, timeoutMs, onCrash, whenCutOff } = settings;
-  return { queue, priority, retry, timeoutMs, onCrash, whenCutOff };
+  const { queue, priority, retry, timeoutMs, onCrash, crashBudget, whenCutOff } = settings;
+  return { queue, priority, retry, timeoutMs, onCrash, crashBudget, whenCutOff };
 }

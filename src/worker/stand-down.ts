@@ -9,6 +9,7 @@ import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
 import type { HeartNews } from "../heart/heart-loop.ts";
+import { forgive } from "../recovery/came-back.ts";
 import { rehomeClaims } from "../sql/claims.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
@@ -121,6 +122,7 @@ export class StandDown {
           // What has not begun is given back; whatever is left then is nobody's, and recovered at the next sweep.
           if (kind === "fenced") await giveBackUnknown(database, id, hand.begun());
           await replica.setStatus("offline", id);
+          await forgive(database, id, kind);
         }
         if (!this.#mustRejoin) return events.emit("replica.rejoined", { replicaId: replica.id, before });
       } catch {

@@ -70,7 +70,7 @@ describe("a worker that is killed in the middle of its tasks", () => {
     },
   );
 
-  test("is not repeated for ever: a task that crashes its workers fails when its crash budget is spent", async () => {
+  test("is not repeated for ever: a task that crashes its workers is in quarantine when its crash budget is spent", async () => {
     const database = await openHeartDatabase();
     const open = { recovery: { ...SCALED, sessionGrace: 300, crashBudget: 2 } };
     const start = () => startHeartWorker({ url: database.url, open, tasks: TASKS, work: { concurrency: 1 } });
@@ -84,7 +84,7 @@ describe("a worker that is killed in the middle of its tasks", () => {
     const ended = await eventually(() => database.everbeat.tasks.show(id), {
       until: ({ state }) => state === "failed",
     });
-    expect(ended).toMatchObject({ attempt: 2, failures: 0, error: { code: "WORKER_CRASHED" } });
+    expect(ended).toMatchObject({ attempt: 2, failures: 0, error: { code: "POISONED" } });
     expect(ended.error?.message).toContain("crash budget is spent");
   });
 

@@ -12,6 +12,7 @@ const pending: TaskFacts = {
   ...{ id, name: "resize", queue: "images", state: "pending", attempt: 0, failures: 0, crashes: 0, claimId: null },
   ...{ isParked: false, dueInMs: -5, expiresInMs: null, heldForMs: null, endedAgoMs: null, tookMs: null, error: null },
   ...{ cancelForceInMs: null, late: 0, ahead: 0, definition: null, key: null, last: null, owner: null, review: null },
+  ...{ suspicion: 0, isApart: false, postMortem: null },
   queueIs: { isPaused: false, concurrency: null, limited: 0, rateLimit: null, ratePerMs: null, rateInMs: null },
   workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
   listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false },
@@ -28,7 +29,8 @@ const owner: OwnerFacts = {
     promiseMs: 12_000,
     sessionPromiseMs: 600,
   },
-  ...{ vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null },
+  ...{ vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null, cameBack: false },
+  crowd: { running: 1, most: 0, withMost: 1 },
 };
 const running: TaskFacts = {
   ...{ ...pending, state: "running", attempt: 1, claimId: "7" as ClaimId, heldForMs: 4_000, owner },
@@ -229,6 +231,19 @@ const CASES: Case[] = [
     "failed",
     { ...ended, state: "failed", error: { code: "BOOM", message: "it blew up" } },
     ...(["failed", false, /failed 2s ago.*it blew up/] as const),
+  ],
+  [
+    "is at its last chance",
+    { ...pending, attempt: 2, suspicion: 2, isApart: true },
+    ...(["kept-apart", false, /running when 2 workers died, so it runs apart.*no other suspect/] as const),
+  ],
+  [
+    "is in quarantine",
+    {
+      ...{ ...crashed, crashes: 3, error: { code: "POISONED", message: "it died" } },
+      postMortem: { id: "9", sentence: "Its process ended without a word." },
+    },
+    ...(["quarantined", false, /in quarantine.*when 3 workers died.*without a word.*until somebody/] as const),
   ],
   ["crashed", crashed, "needs-review", false, /part of its effects.*somebody has looked/],
   [

@@ -6,7 +6,8 @@ import { heartPlanOf } from "../../src/heart/heart-plan.ts";
 import { fenceOn } from "../../src/heart/self-fencing.ts";
 import { holdOn } from "../../src/recovery/mass-death.ts";
 import { policyOf } from "../../src/recovery/reaper.ts";
-import { crashError, recoveryOf } from "../../src/recovery/recovery-action.ts";
+import { crashError, type OwnedTask, type RecoveryPolicy, recoveryOf } from "../../src/recovery/recovery-action.ts";
+import { blameOn } from "../../src/recovery/suspicion.ts";
 import { type Evidence, type SilencePolicy, verdictOn } from "../../src/recovery/verdict.ts";
 
 const settingsOf = (options: unknown) => {
@@ -125,16 +126,23 @@ describe("a heart's own promise", () => {
 
 describe("what becomes of a dead owner's task", () => {
   const policy = { requeuesClaimed: true, recoversRunning: true, crashBudget: 3 };
-  const task = { state: "running", crashes: 0, isCancelled: false, onCrash: undefined, retry: undefined } as const;
+  const task: OwnedTask = {
+    ...{ state: "running", crashes: 0, suspicion: 0, isCancelled: false },
+    ...{ onCrash: undefined, retry: undefined, crashBudget: undefined },
+  };
+  const alone = { running: 1, most: 0, withMost: 1 };
+  const recovery = (given: OwnedTask, by: RecoveryPolicy = policy) => recoveryOf(given, blameOn(given, alone), by, 0);
 
   test("that was only claimed: back to its place, nothing spent", () => {
-    expect(recoveryOf({ ...task, state: "claimed", onCrash: "fail" }, policy, 0)).toEqual({ kind: "release" });
+    expect(recovery({ ...task, state: "claimed", onCrash: "fail" })).toEqual({ kind: "release" });
   });
 
   test("that was running: failed, unless its definition says otherwise", () => {
-    expect(recoveryOf(task, policy, 0)).toEqual({ kind: "fail", crashes: 1, because: "on-crash" });
-    expect(recoveryOf({ ...task, onCrash: "requeue" }, policy, 0)).toEqual({ kind: "again", crashes: 1, delayMs: 0 });
-    expect(recoveryOf({ ...task, onCrash: "retry" }, policy, 0)).toMatchObject({
+    expect(recovery(task)).toEqual({ kind: "fail", crashes: 1, because: "on-crash" });
+    expect(recovery({ ...task, onCrash: "requeue" })).toEqual({
+      ...{ kind: "again", crashes: 1, delayMs: 0, isApart: false },
+    });
+    expect(recovery({ ...task, onCrash: "retry" })).toMatchObject({
       kind: "again",
       crashes: 1,
       delayMs: 1_000,
@@ -142,11 +150,11 @@ describe("what becomes of a dead owner's task", () => {
   });
 
   test("that was to be cancelled anyway: cancelled", () => {
-    expect(recoveryOf({ ...task, isCancelled: true, onCrash: "requeue" }, policy, 0)).toEqual({ kind: "cancel" });
+    expect(recovery({ ...task, isCancelled: true, onCrash: "requeue" })).toEqual({ kind: "cancel" });
   });
 
-  test("that has cost too many workers: failed", () => {
-    expect(recoveryOf({ ...task, onCrash: "requeue", crashes: 2 }, policy, 0)).toEqual({
+  test("that has cost too many workers: into quarantine", () => {
+    expect(recovery({ ...task, onCrash: "requeue", crashes: 2 })).toEqual({
       kind: "fail",
       crashes: 3,
       because: "crash-budget",
@@ -155,9 +163,9 @@ describe("what becomes of a dead owner's task", () => {
 
   test("is left alone where recovery of its kind is switched off", () => {
     const off = { ...policy, requeuesClaimed: false, recoversRunning: false };
-    expect(recoveryOf({ ...task, state: "claimed" }, off, 0)).toEqual({ kind: "leave" });
+    expect(recovery({ ...task, state: "claimed" }, off)).toEqual({ kind: "leave" });
     for (const onCrash of ["fail", "retry", "requeue"] as const)
-      expect(recoveryOf({ ...task, onCrash }, off, 0)).toEqual({ kind: "leave" });
+      expect(recovery({ ...task, onCrash }, off)).toEqual({ kind: "leave" });
   });
 
   test("is on record with replica, machine, silence and last vitals", () => {
@@ -171,7 +179,7 @@ describe("what becomes of a dead owner's task", () => {
     } as const;
     expect(crashError(death, { kind: "fail", crashes: 3, because: "crash-budget" })).toMatchObject({
       ...death,
-      code: "WORKER_CRASHED",
+      code: "POISONED",
       message: expect.stringMatching(
         /on host-7 is dead: its heart fell silent \(silent for 15250 ms\).*part of its effects.*crash budget/,
       ),

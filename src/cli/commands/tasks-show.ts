@@ -51,6 +51,7 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string {
       ["input", JSON.stringify(task.input)],
       ["metadata", task.metadata === null ? undefined : JSON.stringify(task.metadata)],
       ["result", task.state === "completed" ? JSON.stringify(task.result) : undefined],
+      ["post-mortem", task.postMortem ?? undefined],
       ["error", task.error ? colours.red(`${task.error.code}: ${task.error.message}`) : undefined],
     ],
     { colours },

@@ -1,0 +1,49 @@
+/** `everbeat post-mortem`: one death, with all that is known about it. */
+import type { Command } from "commander";
+import { readClock } from "../../sql/clock.ts";
+import type { PostMortemRow } from "../../sql/post-mortems.ts";
+import { addCommand, type Call, type Cli } from "../command.ts";
+import { EXIT, type ExitCode } from "../exit-codes.ts";
+import { withEverbeat } from "../open-for-command.ts";
+import type { Screen } from "../screen.ts";
+import { momentAndDistance } from "../times.ts";
+import { subjectOf } from "./post-mortems.ts";
+
+export function addPostMortem(cli: Cli, program: Command): void {
+  addCommand(cli, program, {
+    usage: "post-mortem <id>",
+    description: "what one replica, runner or task probably died of, with the evidence",
+    group: "Look and act:",
+    examples: [
+      "everbeat post-mortem 42",
+      "everbeat post-mortem 0198c6f0-5a5e-7c3e-9d55-0b7f3c1f2a11     of a task or a replica: all there are",
+    ],
+    run: showPostMortem,
+  });
+}
+
+async function showPostMortem(call: Call): Promise<ExitCode> {
+  const { screen, words } = call;
+  const [id = ""] = words;
+  return withEverbeat(call, async (everbeat) => {
+    const postMortems = await everbeat.recovery.postMortems({ of: id });
+    const now = await readClock(everbeat.database);
+    screen.answer({ now, postMortems }, () =>
+      postMortems.length === 0
+        ? `There is no post-mortem of ${id}: it has not died, or that was too long ago.`
+        : postMortems.map((row) => describePostMortem(row, now, screen)).join("\n\n"),
+    );
+    return postMortems.length === 0 ? EXIT.failed : EXIT.ok;
+  });
+}
+
+export function describePostMortem(row: PostMortemRow, now: Date, { colours }: Screen): string {
+  const what = row.name === null ? row.kind : `${row.kind} of ${row.name}`;
+  const where = row.hostname === null ? "" : ` on ${row.hostname}`;
+  return [
+    `${colours.bold(row.cause)}  ${what} ${colours.dim(subjectOf(row))}${where}, ${momentAndDistance(row.happenedAt, now)}`,
+    "",
+    row.sentence,
+    ...row.evidence.map((line) => colours.dim(line.startsWith(" ") ? `  ${line}` : `  · ${line}`)),
+  ].join("\n");
+}

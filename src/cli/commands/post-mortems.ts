@@ -1,0 +1,67 @@
+/** `everbeat post-mortems`: what processes and attempts probably died of. */
+import { type Command, Option } from "commander";
+import { readClock } from "../../sql/clock.ts";
+import type { PostMortemRow } from "../../sql/post-mortems.ts";
+import { wholeNumber } from "../arguments.ts";
+import { addCommand, type Call, type Cli } from "../command.ts";
+import { withEverbeat } from "../open-for-command.ts";
+import { type Column, table } from "../table.ts";
+import { fromNow } from "../times.ts";
+
+interface PostMortemsOptions {
+  readonly kind?: PostMortemRow["kind"];
+  readonly cause?: string;
+  readonly limit: number;
+}
+
+export function addPostMortems(cli: Cli, program: Command): void {
+  addCommand<PostMortemsOptions>(cli, program, {
+    usage: "post-mortems",
+    description: "what workers, runners and attempts probably died of",
+    group: "Look and act:",
+    examples: [
+      "everbeat post-mortems",
+      "everbeat post-mortems --kind replica --cause out-of-memory",
+      "everbeat post-mortems --json | jq '.postMortems[].sentence'",
+    ],
+    configure: (command) =>
+      command
+        .addOption(new Option("--kind <kind>", "of these only").choices(["replica", "runner", "attempt"]))
+        .option("--cause <cause>", 'of this cause only, such as "out-of-memory"')
+        .option("--limit <number>", "how many at most, 1 to 1000", wholeNumber({ min: 1, max: 1_000 }), 50),
+    run: showPostMortems,
+  });
+}
+
+async function showPostMortems(call: Call<PostMortemsOptions>): Promise<undefined> {
+  const { options, screen } = call;
+  const { colours, width } = screen;
+  await withEverbeat(call, async (everbeat) => {
+    const { kind, cause, limit } = options;
+    const postMortems = await everbeat.recovery.postMortems({
+      ...(kind === undefined ? {} : { kind }),
+      ...(cause === undefined ? {} : { cause }),
+      limit,
+    });
+    const now = await readClock(everbeat.database);
+    const columns: Column<PostMortemRow>[] = [
+      { title: "#", value: (row) => row.id, align: "right" },
+      { title: "WHEN", value: (row) => fromNow(row.happenedAt, now) },
+      { title: "OF", value: (row) => (row.name === null ? row.kind : `${row.kind} ${row.name}`) },
+      { title: "ID", value: (row) => subjectOf(row) },
+      { title: "HOST", value: (row) => row.hostname ?? "", isOptional: true },
+      { title: "CAUSE", value: (row) => row.cause, style: (text) => colours.bold(text) },
+      { title: "IN A SENTENCE", value: (row) => row.sentence, style: (text) => colours.dim(text) },
+    ];
+    screen.answer({ now, postMortems }, () =>
+      postMortems.length === 0
+        ? "Nothing has died, as far as the record goes."
+        : table(postMortems, columns, { colours, width }),
+    );
+  });
+  return undefined;
+}
+
+export function subjectOf({ kind, replicaId, runnerId, taskId }: PostMortemRow): string {
+  return (kind === "attempt" ? taskId : kind === "runner" ? runnerId : replicaId) ?? "";
+}

@@ -1,0 +1,108 @@
+/** What is known about a death, whoever found it, and the lines that people read. Whatever is not known is left out. Pure. */
+import { formatDuration } from "../config/duration.ts";
+import { counted } from "./explain-words.ts";
+import { type Memory, memoryWords } from "./memory-outlook.ts";
+import type { Death } from "./recovery-action.ts";
+
+export interface DeathEvidence {
+  readonly kind: "replica" | "runner";
+  readonly because: Death["because"];
+  /** How its process ended, where somebody saw it. */
+  readonly exitCode?: number | null | undefined;
+  readonly signal?: string | null | undefined;
+  /** The last lines that it wrote to standard error. */
+  readonly stderr?: readonly string[] | undefined;
+  /** It had been told to go. */
+  readonly wasDraining?: boolean | undefined;
+  readonly silentForMs?: number | undefined;
+  readonly livedForMs?: number | undefined;
+  /** Its database session was still open when it was declared dead. */
+  readonly holdsSession?: boolean | undefined;
+  readonly memory?: Memory | undefined;
+  /** Against what V8 allows, where that is known. */
+  readonly heap?: { readonly used: number; readonly limit: number } | undefined;
+  readonly loopP99Ms?: number | undefined;
+  readonly blockedForMs?: number | undefined;
+  /** The JavaScript stack of its main thread, as its heart saw it. */
+  readonly stack?: readonly string[] | undefined;
+  /** What the task said last, where there is one. */
+  readonly phase?: string | undefined;
+  readonly log?: readonly string[] | undefined;
+  readonly running?: number | undefined;
+  /** Replicas of the same machine that were there, and those of them that went at the same time. */
+  readonly neighbours?: { readonly there: number; readonly gone: number } | undefined;
+  /** Others that were leaving at that time, and another version that was just started. */
+  readonly deploy?: { readonly leaving: number; readonly newVersion: string | undefined } | undefined;
+  /** It was not dead: how long after its death it was here again, and whether it had stopped its own work first. */
+  readonly cameBack?: { readonly afterMs: number; readonly how: "fenced" | "refused" } | undefined;
+}
+
+const MOST_LINES = 10;
+
+export function evidenceLines(evidence: DeathEvidence): string[] {
+  const { silentForMs, livedForMs, memory, heap, blockedForMs = 0, loopP99Ms, running, phase, neighbours } = evidence;
+  const lines: string[] = [endWords(evidence)];
+  if (silentForMs !== undefined) lines.push(`silent for ${formatDuration(silentForMs)} when it was declared dead`);
+  if (evidence.holdsSession !== undefined && evidence.because !== "exited")
+    lines.push(evidence.holdsSession ? "its database session was still open" : "its database session had ended");
+  if (livedForMs !== undefined) lines.push(`it had lived for ${formatDuration(livedForMs)}`);
+  if (memory) lines.push(memoryWords(memory));
+  if (heap) lines.push(`heap: ${mib(heap.used)} of ${mib(heap.limit)} MiB`);
+  if (blockedForMs >= 1_000) lines.push(`its event loop had not turned for ${formatDuration(blockedForMs)}`);
+  else if (loopP99Ms !== undefined) lines.push(`its event loop turned: delay p99 ${Math.round(loopP99Ms)} ms`);
+  if (running !== undefined) lines.push(`it was running ${counted(running, "task")}`);
+  if (phase !== undefined) lines.push(`last phase: ${phase}`);
+  if (neighbours && neighbours.there > 0)
+    lines.push(
+      `of ${counted(neighbours.there, "other replica")} on its machine ${neighbours.gone} went at the same time`,
+    );
+  if (isDeploying(evidence)) lines.push(`a deploy was under way: ${deployWords(evidence)}`);
+  if (evidence.wasDraining) lines.push("it had been told to go, and was draining");
+  if (evidence.cameBack) lines.push(backWords(evidence.cameBack));
+  lines.push(...block("last stack of its main thread", evidence.stack));
+  lines.push(...block("last lines of the task's log", evidence.log));
+  lines.push(...block("last lines of standard error", evidence.stderr));
+  return lines;
+}
+
+export function isDeploying({ deploy }: DeathEvidence): boolean {
+  return deploy !== undefined && (deploy.leaving > 0 || deploy.newVersion !== undefined);
+}
+
+export function deployWords({ deploy }: DeathEvidence): string {
+  const parts: string[] = [];
+  if (deploy && deploy.leaving > 0)
+    parts.push(`${counted(deploy.leaving, "other replica was", "other replicas were")} leaving`);
+  if (deploy?.newVersion !== undefined) parts.push(`version ${deploy.newVersion} had just been started`);
+  return parts.join(", ");
+}
+
+export function backWords({ afterMs, how }: NonNullable<DeathEvidence["cameBack"]>): string {
+  const did = how === "fenced" ? "having stopped its own work first" : "and was told so when it wanted to beat";
+  return `it was here again ${formatDuration(afterMs)} after it had been declared dead, ${did}`;
+}
+
+function endWords({ because, signal, exitCode }: DeathEvidence): string {
+  if (signal) return `its process was ended by ${signal}`;
+  if (exitCode !== undefined && exitCode !== null) return `its process ended with exit code ${exitCode}`;
+  return ENDS[because];
+}
+
+const ENDS: Record<Death["because"], string> = {
+  silent: "its beats stopped",
+  "session-lost": "its heart's database session ended and did not come back",
+  exited: "its process ended, nobody knows how",
+  "loop-blocked": "its heart ended the process, because the event loop was blocked",
+  offline: "it had left",
+  missing: "it is not on record",
+  "by-hand": "it was recovered by hand",
+};
+
+function block(title: string, lines: readonly string[] | undefined): string[] {
+  if (!lines || lines.length === 0) return [];
+  return [`${title}:`, ...lines.slice(-MOST_LINES).map((line) => `    ${line}`)];
+}
+
+function mib(bytes: number): number {
+  return Math.round(bytes / 1_048_576);
+}

@@ -1,0 +1,47 @@
+/** Memory against its limit over the last beats, and where it was heading. Pure. */
+export interface Memory {
+  readonly rss: number;
+  readonly limit: number;
+  /** How long before the end that was. */
+  readonly agoMs: number;
+  /** By so much it had grown per second, over the beats on record; zero where it had not. */
+  readonly growthPerSecond: number;
+}
+
+export interface MemorySample {
+  readonly agoMs: number;
+  readonly rss: number;
+  readonly limit: number;
+}
+
+/** A kernel kills before the last byte is used, and what a beat says is up to a beat old. */
+const NEAR = 0.9;
+
+/** From samples of any order. Undefined where there is none. */
+export function memoryOutlook(samples: readonly MemorySample[]): Memory | undefined {
+  const [last, before] = [...samples].sort((a, b) => a.agoMs - b.agoMs).filter(({ limit }) => limit > 0);
+  if (!last) return undefined;
+  const seconds = before ? (before.agoMs - last.agoMs) / 1_000 : 0;
+  const growthPerSecond = before && seconds > 0 ? Math.max(0, (last.rss - before.rss) / seconds) : 0;
+  return { rss: last.rss, limit: last.limit, agoMs: last.agoMs, growthPerSecond };
+}
+
+/** At its limit when it was last heard, or bound to be by the end at the rate at which it grew. */
+export function isNearItsLimit(memory: Memory | undefined): boolean {
+  if (!memory) return false;
+  const { rss, limit, agoMs, growthPerSecond } = memory;
+  return rss >= NEAR * limit || (rss >= limit / 2 && rss + (growthPerSecond * agoMs) / 1_000 >= limit);
+}
+
+export function memoryWords(memory: Memory): string {
+  const { rss, limit, growthPerSecond } = memory;
+  const share = Math.round((100 * rss) / limit);
+  const growth = growthPerSecond >= MIB ? `, growing by ${mib(growthPerSecond)} MiB a second` : "";
+  return `memory: ${mib(rss)} of ${mib(limit)} MiB (${share} %) at its last beat${growth}`;
+}
+
+const MIB = 1_048_576;
+
+function mib(bytes: number): number {
+  return Math.round(bytes / MIB);
+}

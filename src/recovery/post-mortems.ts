@@ -1,0 +1,156 @@
+/**
+ * Asks what the dead died of, and writes it down. Never in the way of recovery: it waits for a bounded time only, and what could not
+ * be written is reported and left.
+ */
+import type { Database, Store } from "../database/database.ts";
+import type { Events } from "../events.ts";
+import {
+  type DeadReplica,
+  limitPatience,
+  type NewPostMortem,
+  readConclusions,
+  readUnexamined,
+  writePostMortems,
+} from "../sql/post-mortems.ts";
+import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import { type DeathEvidence, evidenceLines } from "./death-evidence.ts";
+import { memoryOutlook } from "./memory-outlook.ts";
+import { probableCause } from "./probable-cause.ts";
+import type { Death } from "./recovery-action.ts";
+
+/** What the tasks and the heart said last, where that is on record. */
+export interface LastSigns {
+  readonly ofTasks?: (tx: Store, claims: readonly ClaimId[]) => Promise<ReadonlyMap<ClaimId, TaskSigns>>;
+  readonly stackOf?: (tx: Store, replicaId: ReplicaId) => Promise<readonly string[] | undefined>;
+}
+
+export type TaskSigns = Pick<DeathEvidence, "phase" | "log">;
+
+export interface Told {
+  readonly cause: string;
+  readonly sentence: string;
+  readonly evidence: readonly string[];
+}
+
+/** An attempt that ended because its process did. */
+export interface CrashedAttempt {
+  readonly replicaId: ReplicaId;
+  readonly taskId: NonNullable<NewPostMortem["taskId"]>;
+  readonly claimId: ClaimId;
+  readonly name: string;
+  /** Its part in it, in words. */
+  readonly part: string;
+}
+
+const PATIENCE_MS = 2_000;
+/** After a failure, so that a table that cannot be written does not delay every sweep. */
+const REST_MS = 30_000;
+const BATCH = 100;
+
+export class PostMortems {
+  readonly #database: Database;
+  readonly #events: Events;
+  readonly #signs: LastSigns;
+  #restsUntil = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: { database: Database; events: Events; lastSigns?: LastSigns | undefined }) {
+    this.#database = parts.database;
+    this.#events = parts.events;
+    this.#signs = parts.lastSigns ?? {};
+  }
+
+  /** Every replica that was declared dead, by whomever, and that nobody has asked about yet. */
+  async examineDead(): Promise<void> {
+    await this.#try("examining dead replicas", async (tx) => {
+      const dead = await readUnexamined(tx, BATCH);
+      if (dead.length === 0) return;
+      const found = await Promise.all(dead.map((replica) => this.#examine(tx, replica)));
+      await writePostMortems(tx, found);
+      for (const { replicaId, cause, sentence } of found)
+        if (replicaId) this.#events.emit("replica.examined", { replicaId, cause, sentence });
+    });
+  }
+
+  /** What is on record of this one; undefined where nothing is, or where it cannot be read. */
+  async of(replicaId: ReplicaId): Promise<Told | undefined> {
+    return this.#try("reading a post-mortem", async (tx) => (await readConclusions(tx, [replicaId]))[0]);
+  }
+
+  async writeAttempts(death: Death, attempts: readonly CrashedAttempt[]): Promise<void> {
+    if (attempts.length === 0) return;
+    await this.#try("writing the post-mortems of attempts", async (tx) => {
+      const told = (await readConclusions(tx, [death.replicaId as ReplicaId]))[0] ?? concludeFrom(death);
+      const signs = await this.#signs.ofTasks?.(
+        tx,
+        attempts.map(({ claimId }) => claimId),
+      );
+      await writePostMortems(
+        tx,
+        attempts.map(({ part, ...attempt }) => ({
+          ...{ kind: "attempt", hostname: death.hostname ?? null, ...attempt, ...told },
+          evidence: [...told.evidence, part, ...signLines(signs?.get(attempt.claimId))],
+        })),
+      );
+    });
+  }
+
+  async #examine(tx: Store, replica: DeadReplica): Promise<NewPostMortem> {
+    const stack = await this.#signs.stackOf?.(tx, replica.replicaId);
+    const { replicaId, hostname, diedAt } = replica;
+    const conclusion = probableCause({ ...evidenceOn(replica), stack });
+    return { kind: "replica", replicaId, hostname, happenedAt: diedAt, ...conclusion };
+  }
+
+  async #try<T>(doing: string, work: (tx: Store) => Promise<T>): Promise<T | undefined> {
+    if (performance.now() < this.#restsUntil) return undefined;
+    try {
+      return await this.#database.transaction(async (tx) => {
+        await limitPatience(tx, PATIENCE_MS);
+        return work(tx);
+      });
+    } catch (error) {
+      this.#restsUntil = performance.now() + REST_MS;
+      this.#events.emit("post-mortem.failed", { doing, error });
+      return undefined;
+    }
+  }
+}
+
+export function evidenceOn(replica: DeadReplica): DeathEvidence {
+  const death = (replica.death ?? {}) as Partial<Death>;
+  const { vitals, beats, neighbours, neighboursGone, othersLeaving, newVersion } = replica;
+  const lastBeat = { agoMs: death.silentForMs ?? 0, vitals };
+  return {
+    kind: "replica",
+    because: death.because ?? "silent",
+    exitCode: death.exitCode,
+    signal: death.signal,
+    wasDraining: death.wasDraining,
+    silentForMs: death.silentForMs,
+    livedForMs: Math.max(0, replica.livedForMs),
+    holdsSession: replica.holdsSession,
+    memory: memoryOutlook(
+      [lastBeat, ...beats].flatMap(({ agoMs, vitals: seen }) =>
+        seen?.["rss"] === undefined ? [] : [{ agoMs, rss: seen["rss"], limit: seen["memoryLimit"] ?? 0 }],
+      ),
+    ),
+    loopP99Ms: vitals?.["loopP99Ms"],
+    blockedForMs: vitals?.["blockedForMs"],
+    running: replica.running,
+    neighbours: { there: neighbours, gone: neighboursGone },
+    cameBack:
+      replica.backHow === null ? undefined : { how: replica.backHow, afterMs: Math.max(0, replica.backAfterMs ?? 0) },
+    deploy: { leaving: othersLeaving, newVersion: newVersion ?? undefined },
+  };
+}
+
+/** Of an owner that is not on record as dead: it has left, or nobody knows it. */
+function concludeFrom({ because, exitCode, signal, silentForMs }: Death): Told {
+  return probableCause({ kind: "replica", because, exitCode, signal, silentForMs });
+}
+
+function signLines(signs: TaskSigns | undefined): string[] {
+  if (!signs) return [];
+  // The first line says how a process ended, which those of the replica have said.
+  return evidenceLines({ kind: "replica", because: "silent", ...signs }).slice(1);
+}

@@ -1,0 +1,214 @@
+/**
+ * What a process probably died of. Pure: the first case of the table that fits, and one sentence for it. "Probably" and "likely"
+ * stand where another cause would leave the same traces.
+ */
+import { formatDuration } from "../config/duration.ts";
+import { type DeathEvidence, deployWords, evidenceLines, isDeploying } from "./death-evidence.ts";
+import { isNearItsLimit } from "./memory-outlook.ts";
+
+export type Cause =
+  | "stood-still"
+  | "cut-off"
+  | "loop-blocked"
+  | "out-of-memory"
+  | "heap-out-of-memory"
+  | "native-crash"
+  | "aborted"
+  | "shutdown-overrun"
+  | "killed"
+  | "terminated"
+  | "uncaught-error"
+  | "exited"
+  | "host-gone"
+  | "unreachable"
+  | "deploy"
+  | "process-ended"
+  | "vanished"
+  | "left"
+  | "unknown";
+
+export interface Conclusion {
+  readonly cause: Cause;
+  readonly sentence: string;
+  readonly evidence: readonly string[];
+}
+
+export function probableCause(evidence: DeathEvidence): Conclusion {
+  const found = CASES.find(({ fits }) => fits(evidence)) ?? UNKNOWN;
+  return { cause: found.cause, sentence: found.sentence(evidence), evidence: evidenceLines(evidence) };
+}
+
+interface Case {
+  readonly cause: Cause;
+  readonly fits: (evidence: DeathEvidence) => boolean;
+  readonly sentence: (evidence: DeathEvidence) => string;
+}
+
+/** In this order: what was seen before what is concluded, the special before the general. */
+const CASES: readonly Case[] = [
+  {
+    cause: "stood-still",
+    fits: ({ cameBack }) => cameBack?.how === "refused",
+    sentence: ({ cameBack }) =>
+      `It was not dead: it had stood still (paused, suspended or starved of CPU), and was back ${away(cameBack)} later.`,
+  },
+  {
+    cause: "cut-off",
+    fits: ({ cameBack }) => cameBack?.how === "fenced",
+    sentence: ({ cameBack }) =>
+      `It was not dead: it had been cut off from the database (or stood still), stopped its own work, and was back ${away(cameBack)} later.`,
+  },
+  {
+    cause: "loop-blocked",
+    fits: ({ because }) => because === "loop-blocked",
+    sentence: ({ blockedForMs = 0 }) =>
+      `A handler blocked its event loop for ${formatDuration(blockedForMs)}, and its heart ended the process.`,
+  },
+  {
+    cause: "heap-out-of-memory",
+    fits: (evidence) =>
+      saysHeap(evidence) || (isSignal(evidence, "SIGABRT") && evidence.heap !== undefined && isFull(evidence.heap)),
+    sentence: () => "It ran out of JavaScript heap, and V8 aborted it.",
+  },
+  {
+    cause: "out-of-memory",
+    fits: (evidence) => isSignal(evidence, "SIGKILL") && isNearItsLimit(evidence.memory),
+    sentence: (evidence) => `It was probably killed for its memory: SIGKILL, with ${memoryShare(evidence)}.`,
+  },
+  {
+    cause: "native-crash",
+    fits: (evidence) => NATIVE.some((signal) => isSignal(evidence, signal)),
+    sentence: (evidence) =>
+      `It crashed in native code (${signalOf(evidence)}): an addon, a library or the runtime itself, not JavaScript.`,
+  },
+  {
+    cause: "aborted",
+    fits: (evidence) => isSignal(evidence, "SIGABRT"),
+    sentence: () => "It aborted itself (SIGABRT): a failed assertion in native code, or no heap left.",
+  },
+  {
+    cause: "shutdown-overrun",
+    fits: ({ wasDraining }) => wasDraining === true,
+    sentence: (evidence) =>
+      `It had been told to go, and was ended before its tasks were${isDeploying(evidence) ? `: ${deployWords(evidence)}` : ""}.`,
+  },
+  {
+    cause: "killed",
+    fits: (evidence) => isSignal(evidence, "SIGKILL"),
+    sentence: ({ memory }) =>
+      `It was killed (SIGKILL) by somebody else: an operator, a supervisor or the kernel${memory ? ", though it had memory left" : ""}.`,
+  },
+  {
+    cause: "terminated",
+    fits: ({ signal }) => signal !== undefined && signal !== null,
+    sentence: ({ signal }) => `It was ended by ${signal}, without having been able to leave.`,
+  },
+  {
+    cause: "uncaught-error",
+    fits: ({ exitCode, stderr }) => exitCode === 1 || (hasExitCode(exitCode) && (stderr ?? []).some(isErrorLine)),
+    sentence: ({ stderr }) => {
+      const line = (stderr ?? []).find(isErrorLine);
+      return `An error that nobody caught ended it${line ? `: ${line.trim()}` : " (exit code 1)"}.`;
+    },
+  },
+  {
+    cause: "exited",
+    fits: ({ exitCode }) => hasExitCode(exitCode),
+    sentence: ({ exitCode }) => `Its own code ended it: process.exit(${exitCode}), or nothing left to do.`,
+  },
+  {
+    cause: "host-gone",
+    fits: ({ neighbours }) => neighbours !== undefined && neighbours.there > 0 && neighbours.gone === neighbours.there,
+    sentence: ({ neighbours }) =>
+      neighbours?.there === 1
+        ? "The other replica on its machine went at the same time: probably the whole machine did."
+        : `All ${neighbours?.there} other replicas on its machine went at the same time: probably the whole machine did.`,
+  },
+  {
+    cause: "out-of-memory",
+    fits: (evidence) => hasGone(evidence) && isNearItsLimit(evidence.memory),
+    sentence: (evidence) =>
+      `It was probably killed for its memory: it ended without a word, with ${memoryShare(evidence)}.`,
+  },
+  {
+    cause: "unreachable",
+    fits: ({ because, holdsSession }) => because === "silent" && holdsSession === true,
+    sentence: () =>
+      "It fell silent with its database session still open: it stands still, or the network swallows its packets.",
+  },
+  {
+    cause: "deploy",
+    fits: (evidence) => hasGone(evidence) && isDeploying(evidence),
+    sentence: (evidence) => `It went in the middle of a deploy: ${deployWords(evidence)}.`,
+  },
+  {
+    cause: "process-ended",
+    fits: ({ because }) => because === "session-lost",
+    sentence: () => "Its process ended without a word, as by kill -9 or a crash; nobody saw how.",
+  },
+  {
+    cause: "vanished",
+    fits: ({ because }) => because === "silent",
+    sentence: () => "Nothing is heard of it any more: its machine or its network is gone, or its process is.",
+  },
+  {
+    cause: "left",
+    fits: ({ because }) => because === "offline",
+    sentence: () => "It had left, and had not given this back.",
+  },
+];
+
+const UNKNOWN: Case = { cause: "unknown", fits: () => true, sentence: () => "What became of it is not known." };
+
+const NATIVE = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"] as const;
+/** What a shell makes of a signal: 128 and its number. */
+const NUMBERS: Readonly<Record<string, number>> = {
+  SIGILL: 4,
+  SIGABRT: 6,
+  SIGBUS: 7,
+  SIGFPE: 8,
+  SIGKILL: 9,
+  SIGSEGV: 11,
+};
+const FULL = 0.9;
+
+function isSignal({ signal, exitCode }: DeathEvidence, name: string): boolean {
+  return signal === name || (!signal && exitCode === 128 + (NUMBERS[name] ?? Number.NaN));
+}
+
+function signalOf(evidence: DeathEvidence): string {
+  return NATIVE.find((signal) => isSignal(evidence, signal)) ?? "";
+}
+
+function hasExitCode(exitCode: DeathEvidence["exitCode"]): exitCode is number {
+  return exitCode !== undefined && exitCode !== null;
+}
+
+/** Nobody saw how, but it is gone and not merely unheard. */
+function hasGone({ because, holdsSession }: DeathEvidence): boolean {
+  return because === "session-lost" || because === "exited" || (because === "silent" && holdsSession !== true);
+}
+
+function saysHeap({ stderr }: DeathEvidence): boolean {
+  return (stderr ?? []).some((line) => /heap out of memory|Reached heap limit|Ineffective mark-compacts/.test(line));
+}
+
+function isErrorLine(line: string): boolean {
+  return /^\s*(\w*Error|\[?Uncaught)\b.*:/.test(line);
+}
+
+function isFull({ used, limit }: { used: number; limit: number }): boolean {
+  return limit > 0 && used >= FULL * limit;
+}
+
+function memoryShare({ memory }: DeathEvidence): string {
+  if (!memory) return "its memory at the limit";
+  const share = Math.round((100 * memory.rss) / memory.limit);
+  return share >= 100 * FULL
+    ? `its memory at ${share} % of the limit at its last beat`
+    : `its memory at ${share} % of the limit at its last beat and growing fast`;
+}
+
+function away(cameBack: DeathEvidence["cameBack"]): string {
+  return formatDuration(cameBack?.afterMs ?? 0);
+}

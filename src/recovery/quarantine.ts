@@ -1,0 +1,40 @@
+/** The tasks that are not tried again because they kill their workers. To run one again, `tasks.retry` it. */
+import { checkOptions, isInteger, isListOf, isText } from "../config/checks.ts";
+import { Problems } from "../config/problems.ts";
+import type { Database } from "../database/database.ts";
+import { countQuarantined, listQuarantined, type QuarantinedTask, type QuarantineFilter } from "../sql/suspicion.ts";
+import { isName } from "../task/settings.ts";
+
+export interface QuarantineQuery {
+  name?: string;
+  queue?: string;
+  ids?: readonly string[];
+  /** At most this many, the latest first (default 100). */
+  limit?: number;
+}
+
+const SHAPE = {
+  name: isName,
+  queue: isName,
+  ids: isListOf(isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a task's id (a UUID)" })),
+  limit: isInteger({ min: 1, max: 10_000 }),
+};
+
+export class QuarantineOrders {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async list(query: QuarantineQuery = {}): Promise<readonly QuarantinedTask[]> {
+    const problems = new Problems();
+    const { limit = 100, ...filter } = checkOptions(query, SHAPE, { path: "", problems });
+    problems.throwIfAny("The list of quarantined tasks");
+    return listQuarantined(this.#database, filter as QuarantineFilter, limit);
+  }
+
+  count(): Promise<number> {
+    return countQuarantined(this.#database);
+  }
+}

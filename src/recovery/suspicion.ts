@@ -1,0 +1,63 @@
+/**
+ * Which of the tasks that a dead process was running may have killed it. Pure.
+ *
+ * Whoever ran alone is *charged*. Of several, all are *suspected*: that costs nothing, but is remembered. A task is
+ * *convicted* when it has been at as many crashes as its budget allows, at more than any other that was there. Before it comes
+ * to that, at its last chance, it is run apart: beside no other suspect, so that the next crash convicts or clears it. A
+ * conviction explains the crashes that the task was at, and clears the others who were there.
+ */
+export interface Crowd {
+  /** How many tasks the process was running. */
+  readonly running: number;
+  /** The most earlier crashes that one of them had been at… */
+  readonly most: number;
+  /** …and how many of them had been at so many. */
+  readonly withMost: number;
+}
+
+export interface CrashRecord {
+  /** Crashes that it was charged with: it was alone. */
+  readonly crashes: number;
+  /** Crashes that it was at together with others. */
+  readonly suspicion: number;
+}
+
+export type Share = "charged" | "suspected" | "cleared";
+
+export interface Blame {
+  readonly share: Share;
+  /** All crashes that it has been at, this one included unless it is cleared of it. */
+  readonly presences: number;
+  /** No other that was there has been at as many. */
+  readonly standsOut: boolean;
+}
+
+export function blameOn(task: CrashRecord, crowd: Crowd): Blame {
+  const earlier = task.crashes + task.suspicion;
+  const isAlone = crowd.running <= 1;
+  return {
+    share: isAlone ? "charged" : "suspected",
+    presences: earlier + 1,
+    standsOut: isAlone || (earlier === crowd.most && crowd.withMost === 1),
+  };
+}
+
+/** A process that was told to go, or was taken down for another reason, says nothing about its tasks. */
+export function noBlameOn(task: CrashRecord): Blame {
+  return { share: "cleared", presences: task.crashes + task.suspicion, standsOut: false };
+}
+
+export function isConvicted(blame: Blame, crashBudget: number): boolean {
+  return blame.share !== "cleared" && blame.standsOut && blame.presences >= crashBudget;
+}
+
+/** Its next crash could convict it. */
+export function isAtItsLastChance(presences: number, crashBudget: number): boolean {
+  return presences > 0 && presences + 1 >= crashBudget;
+}
+
+export function crowdOf(tasks: readonly CrashRecord[]): Crowd {
+  const earlier = tasks.map((task) => task.crashes + task.suspicion);
+  const most = Math.max(0, ...earlier);
+  return { running: tasks.length, most, withMost: earlier.filter((count) => count === most).length };
+}

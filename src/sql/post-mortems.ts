@@ -1,0 +1,172 @@
+/** Post-mortems: what is known about a death, and what was concluded from it. */
+import type { Store } from "../database/database.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+
+export type PostMortemKind = "replica" | "runner" | "attempt";
+
+export interface PostMortemRow {
+  readonly id: string;
+  readonly kind: PostMortemKind;
+  readonly replicaId: ReplicaId | null;
+  readonly runnerId: string | null;
+  readonly taskId: TaskId | null;
+  readonly claimId: ClaimId | null;
+  /** The task's, where there is one. */
+  readonly name: string | null;
+  readonly hostname: string | null;
+  readonly happenedAt: Date;
+  /** A word for programs; people read the sentence. */
+  readonly cause: string;
+  readonly sentence: string;
+  readonly evidence: readonly string[];
+}
+
+export type NewPostMortem = Pick<PostMortemRow, "kind" | "cause" | "sentence" | "evidence"> &
+  Partial<Pick<PostMortemRow, "replicaId" | "runnerId" | "taskId" | "claimId" | "name" | "hostname">> & {
+    /** Now, where it is not said. */
+    readonly happenedAt?: Date | null;
+  };
+
+/** What the database knows about a replica that was declared dead, as of this moment. */
+export interface DeadReplica {
+  readonly replicaId: ReplicaId;
+  readonly hostname: string;
+  readonly version: string;
+  readonly diedAt: Date;
+  readonly death: Readonly<Record<string, unknown>> | null;
+  readonly intervalMs: number | null;
+  /** Its heart's session lock was taken in this epoch, and is held to this moment. */
+  readonly holdsSession: boolean;
+  readonly livedForMs: number;
+  readonly running: number;
+  readonly vitals: Readonly<Record<string, number>> | null;
+  /** Of its last beats on record, the oldest first. */
+  readonly beats: readonly { readonly agoMs: number; readonly vitals: Readonly<Record<string, number>> | null }[];
+  /** Replicas of the same machine that were there when it died, and those of them that went at the same time. */
+  readonly neighbours: number;
+  readonly neighboursGone: number;
+  /** Other replicas that were leaving at that time, and the version of those that were just started, where it is another. */
+  readonly othersLeaving: number;
+  readonly newVersion: string | null;
+  /** How long after its death it was here again, and how it came back; null: it was not. */
+  readonly backAfterMs: number | null;
+  readonly backHow: "fenced" | "refused" | null;
+}
+
+/** Within a transaction: whatever stands in the way of its statements does so for no longer than that. */
+export async function limitPatience(tx: Store, ms: number): Promise<void> {
+  await tx.query("select set_config('statement_timeout', $1, true), set_config('lock_timeout', $1, true)", [
+    String(ms),
+  ]);
+}
+
+const TOGETHER = "interval '20 seconds'";
+const DEPLOY = "interval '2 minutes'";
+
+/** Dead, and nobody has asked why. */
+export async function readUnexamined(store: Store, limit: number): Promise<DeadReplica[]> {
+  const s = store.schema;
+  const ms = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`;
+  return store.query<DeadReplica>(
+    `select r.id::text as "replicaId", r.hostname, r.version, r.died_at as "diedAt", r.death, h.interval_ms as "intervalMs", h.vitals,
+            coalesce(h.session_epoch = l.epoch and h.session_key = any (${s}.held_sessions()), false) as "holdsSession",
+            ${ms("r.died_at - r.started_at")} as "livedForMs",
+            (select count(*)::int from ${s}.running u where u.replica_id = r.id and u.state = 'running') as running,
+            (select coalesce(json_agg(b order by b."agoMs" desc), '[]') from (
+               select ${ms("r.died_at - b.beat_at")} as "agoMs", b.vitals from ${s}.beat_history b
+               where b.replica_id = r.id order by b.beat_at desc limit 5) b) as beats,
+            n.neighbours, n.gone as "neighboursGone", d.leaving as "othersLeaving", d.version as "newVersion",
+            ${ms("r.came_back_at - r.died_at")} as "backAfterMs", r.came_back_how as "backHow"
+     from ${s}.replica r
+     left join ${s}.heart h on h.replica_id = r.id
+     left join ${s}.listening l on true
+     cross join lateral (
+       select count(*)::int as neighbours,
+              (count(*) filter (where o.status = 'dead' or oh.session_free_since is not null
+                                   or ${s}.silent_ms(oh, o.started_at, l) > 3 * oh.interval_ms))::int as gone
+       from ${s}.replica o left join ${s}.heart oh on oh.replica_id = o.id
+       where o.machine_id = r.machine_id and o.id <> r.id and o.started_at < r.died_at
+         and (o.status in ('online', 'draining') or o.died_at between r.died_at - ${TOGETHER} and r.died_at + ${TOGETHER})) n
+     cross join lateral (
+       select (count(*) filter (where o.status = 'draining' or o.status = 'offline' and o.seen_at > r.died_at - ${DEPLOY}))::int as leaving,
+              max(o.version) filter (where o.version <> r.version and o.started_at > r.died_at - ${DEPLOY}) as version
+       from ${s}.replica o where o.id <> r.id) d
+     where r.status = 'dead' and not exists (select from ${s}.post_mortem p where p.replica_id = r.id and p.kind = 'replica')
+     order by r.died_at limit $1`,
+    [limit],
+  );
+}
+
+/** One statement. What is on record already stays as it is. */
+export async function writePostMortems(store: Store, postMortems: readonly NewPostMortem[]): Promise<void> {
+  await store.query(
+    `insert into ${store.schema}.post_mortem
+       (kind, replica_id, runner_id, task_id, claim_id, name, hostname, happened_at, cause, sentence, evidence)
+     select kind, "replicaId", "runnerId", "taskId", "claimId", name, hostname, coalesce("happenedAt", now()), cause, sentence, evidence
+     from json_to_recordset($1::json) as x (kind text, "replicaId" uuid, "runnerId" text, "taskId" uuid, "claimId" bigint, name text,
+       hostname text, "happenedAt" timestamptz, cause text, sentence text, evidence json)
+     on conflict do nothing`,
+    [JSON.stringify(postMortems)],
+  );
+}
+
+/** It was not dead: what was concluded from its death is put right, and the evidence for that is kept. */
+export async function correctPostMortems(
+  store: Store,
+  replicaId: ReplicaId,
+  { cause, sentence, line }: { cause: string; sentence: string; line: string },
+): Promise<void> {
+  await store.query(
+    `update ${store.schema}.post_mortem set cause = $2, sentence = $3, evidence = (evidence::jsonb || to_jsonb($4::text))::json
+     where replica_id = $1 and kind in ('replica', 'attempt')`,
+    [replicaId, cause, sentence, line],
+  );
+}
+
+export interface PostMortemFilter {
+  readonly kind?: PostMortemKind | undefined;
+  readonly cause?: string | undefined;
+  /** Its own number… */
+  readonly id?: string | undefined;
+  /** …or the id of the replica, the runner or the task that it is about. */
+  readonly about?: string | undefined;
+}
+
+/** The latest first. */
+export async function listPostMortems(store: Store, filter: PostMortemFilter, limit: number): Promise<PostMortemRow[]> {
+  return store.query<PostMortemRow>(
+    `select id, kind, replica_id::text as "replicaId", runner_id as "runnerId", task_id::text as "taskId", claim_id as "claimId", name,
+            hostname, happened_at as "happenedAt", cause, sentence, evidence
+     from ${store.schema}.post_mortem
+     where ($1::text is null or kind = $1) and ($2::text is null or cause = $2)
+       and ($3::bigint is null or id = $3)
+       and ($4::uuid is null or task_id = $4 or kind = 'replica' and replica_id = $4 or kind = 'runner' and runner_id = $4::text)
+     order by id desc limit $5`,
+    [filter.kind ?? null, filter.cause ?? null, filter.id ?? null, filter.about ?? null, limit],
+  );
+}
+
+/** Those of these replicas that have one. */
+export async function readConclusions(
+  store: Store,
+  replicaIds: readonly ReplicaId[],
+): Promise<{ replicaId: ReplicaId; cause: string; sentence: string; evidence: string[] }[]> {
+  return store.query(
+    `select replica_id::text as "replicaId", cause, sentence, evidence from ${store.schema}.post_mortem
+     where kind = 'replica' and replica_id = any ($1)`,
+    [replicaIds],
+  );
+}
+
+/** What is older than that: post-mortems, crashes, and the unrest of machines. */
+export async function purgePostMortems(store: Store, ageMs: number): Promise<void> {
+  const s = store.schema;
+  const old = "now() - make_interval(secs => $1::float8 / 1000)";
+  await store.query(`delete from ${s}.post_mortem where happened_at < ${old}`, [ageMs]);
+  await store.query(`delete from ${s}.unrest where happened_at < ${old}`, [ageMs]);
+  await store.query(
+    `with gone as (delete from ${s}.crash where happened_at < ${old} returning replica_id)
+     delete from ${s}.suspicion x using gone where x.replica_id = gone.replica_id`,
+    [ageMs],
+  );
+}
