@@ -1,12 +1,13 @@
 /** How recovery is doing, a line for each thing worth knowing. */
 import { formatDuration } from "../config/duration.ts";
+import { flappingWords } from "../recovery/reliability.ts";
 import { isSweeping } from "../recovery/sweeping.ts";
 import type { RecoveryStatus } from "./commands/status.ts";
 import type { Screen } from "./screen.ts";
 import { age, fromNow } from "./times.ts";
 
 export function recoveryLines(recovery: RecoveryStatus, now: Date, { colours }: Screen): string[] {
-  const { listening, alerts, needingReview, settings } = recovery;
+  const { listening, alerts, needingReview, quarantined, flapping, settings } = recovery;
   const warn = (text: string) => colours.yellow(`  ! ${text}`);
   const lines = [isSweeping(listening, settings.checkMs) ? `  ${sweepWords(recovery)}` : warn(sweepWords(recovery))];
   if (!settings.recoversRunning)
@@ -24,6 +25,12 @@ export function recoveryLines(recovery: RecoveryStatus, now: Date, { colours }: 
     lines.push(
       warn(`${needingReview} ${needingReview === 1 ? "task needs" : "tasks need"} review (everbeat tasks review)`),
     );
+  if (quarantined > 0)
+    lines.push(
+      warn(`${quarantined} ${quarantined === 1 ? "task is" : "tasks are"} in quarantine (everbeat tasks quarantined)`),
+    );
+  for (const machine of flapping)
+    lines.push(warn(`${machine.hostname} flaps: ${flappingWords(machine)} (everbeat post-mortems)`));
   return lines;
 }
 

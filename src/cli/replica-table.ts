@@ -1,6 +1,7 @@
 /** Replicas as a table, with what each holds and how its heart is doing. */
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
+import type { Reliability } from "../recovery/reliability.ts";
 import type { ReplicaRow } from "../sql/replicas.ts";
 import type { Colours } from "./colours.ts";
 import { type HeartState, heartStateOf, heartWords, vitalsWords } from "./replica-heart.ts";
@@ -15,6 +16,8 @@ export interface ReplicaLook {
   /** Also what their last beats carried. */
   readonly withVitals?: boolean;
   readonly indent?: number;
+  /** Of their machines, by id. */
+  readonly reliability?: ReadonlyMap<string, Reliability>;
 }
 
 export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook, { colours, width }: Screen): string {
@@ -37,6 +40,12 @@ export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook,
     { title: "SEEN", value: (row) => fromNow(row.seenAt, now) },
     { title: "AGE", value: (row) => age(row.startedAt, now) },
     { title: "HOST", value: (row) => row.hostname },
+    {
+      title: "DEATHS THERE",
+      value: ({ machineId }) => deathsOn(look.reliability?.get(machineId ?? "")),
+      align: "right",
+      isOptional: true,
+    },
     { title: "PROCESS", value: (row) => String(row.pid), align: "right" },
     { title: "VERSION", value: (row) => row.version },
     { title: "VITALS", value: (row) => (look.withVitals ? vitalsWords(row) : ""), isOptional: true },
@@ -44,6 +53,13 @@ export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook,
     { title: "TASKS", value: (row) => row.tasks.join(", "), style: (text) => colours.dim(text) },
   ];
   return table(replicas, columns, { colours, width, indent: look.indent ?? 2 });
+}
+
+/** A replica has a new id at every start, so what died before it is known of its machine only. */
+function deathsOn(machine: Reliability | undefined): string {
+  if (!machine || machine.deaths === 0) return "";
+  const rate = `${machine.deaths}, one in ${formatDuration(machine.meanMsBetweenDeaths ?? 0)}`;
+  return machine.isFlapping ? `${rate}, flaps` : rate;
 }
 
 /** Of one that is gone it means nothing any more. */

@@ -24,7 +24,7 @@ function endingOf(facts: TaskFacts): Ending {
   if (error?.code === "POISONED") {
     return {
       because: "quarantined",
-      summary: `It is in quarantine since${ago === "" ? " its last crash" : ago}: it was running when ${counted(facts.crashes, "worker")} died, more than any other task there.${why(facts)}`,
+      summary: `It went into quarantine${ago}: it was running when ${counted(facts.crashes, "worker")} died, more than any other task there.${why(facts)}`,
       next: "Nothing, until somebody has found out what it does to its workers.",
       advice: [`everbeat post-mortem ${id}`, `everbeat tasks quarantined ${id} --redrive`],
     };
@@ -33,7 +33,7 @@ function endingOf(facts: TaskFacts): Ending {
     const summary = `It failed${ago}, with no attempts left or none worth making${told}`;
     return { because: "failed", summary, next: "Nothing, unless somebody runs it again.", advice: [retry] };
   }
-  const summary = `It failed${ago} because its worker died while running it.${why(facts)} It may have had part of its effects.`;
+  const summary = `It failed${ago} because its worker died while running it.${why(facts)} The task may have had part of its effects.`;
   if (facts.review) {
     const note = facts.review.note === null ? "" : `: "${facts.review.note}"`;
     const next = `Nothing: it was reviewed ${formatDuration(facts.review.reviewedAgoMs)} ago${note}.`;

@@ -69,7 +69,7 @@ function isGone({ ownerStatus }: KeyHolder): boolean {
   return ownerStatus !== "online" && ownerStatus !== "draining";
 }
 
-function keptApart({ isApart, isParked, dueInMs, crashes, suspicion }: TaskFacts): Obstacle | undefined {
+function keptApart({ id, isApart, isParked, dueInMs, crashes, suspicion }: TaskFacts): Obstacle | undefined {
   // After a crash it may have to wait for its backoff, which is longer.
   if (!isApart || isParked || dueInMs > APART_MS) return undefined;
   return {
@@ -77,12 +77,12 @@ function keptApart({ isApart, isParked, dueInMs, crashes, suspicion }: TaskFacts
     summary: `It was running when ${counted(crashes + suspicion, "worker")} died, so it runs apart: beside no other task that is suspected of that.`,
     next: "It is taken by the first worker that could take it and is running no other suspect.",
     isStuck: false,
-    advice: ["everbeat post-mortems"],
+    advice: [`everbeat post-mortem ${id}`],
   };
 }
 
-function notDue({ dueInMs, last, isParked, id }: TaskFacts): Obstacle | undefined {
-  if (isParked || dueInMs <= 0) return undefined;
+function notDue({ dueInMs, last, isParked, isApart, id }: TaskFacts): Obstacle | undefined {
+  if (isParked || dueInMs <= (isApart ? APART_MS : 0)) return undefined;
   const next = `It is due in ${formatDuration(dueInMs)}.`;
   const advice = [`everbeat tasks retry ${id}`];
   if (last?.outcome === "failed" || last?.outcome === "crashed") {
@@ -161,7 +161,8 @@ function behindOthers({ ahead, queue, isParked, dueInMs }: TaskFacts): Obstacle 
   };
 }
 
-function history({ last, postMortem, attempt, failures, crashes, expiresInMs }: TaskFacts): string[] {
+function history(facts: TaskFacts): string[] {
+  const { last, postMortem, attempt, failures, crashes, suspicion, expiresInMs } = facts;
   const lines: string[] = [];
   if (last) {
     const why = last.error ? `: ${last.error.message}` : "";
@@ -169,6 +170,8 @@ function history({ last, postMortem, attempt, failures, crashes, expiresInMs }: 
   }
   if (last?.outcome === "crashed" && postMortem && !last.error?.message.includes(postMortem.sentence))
     lines.push(`its post-mortem: ${postMortem.sentence}`);
+  if (suspicion > 0)
+    lines.push(`suspected of ${counted(suspicion, "crash", "crashes")} that it was at together with others`);
   if (attempt > 0) lines.push(`so far ${triesWords({ attempt, failures, crashes })}`);
   if (expiresInMs !== null)
     lines.push(`it expires in ${formatDuration(Math.max(0, expiresInMs))} unless it has started`);

@@ -50,115 +50,119 @@ const CASES: readonly Case[] = [
     cause: "stood-still",
     fits: ({ cameBack }) => cameBack?.how === "refused",
     sentence: ({ cameBack }) =>
-      `It was not dead: it had stood still (paused, suspended or starved of CPU), and was back ${away(cameBack)} later.`,
+      `The process was not dead: it had stood still (paused, suspended or starved of CPU), and was back ${away(cameBack)} later.`,
   },
   {
     cause: "cut-off",
     fits: ({ cameBack }) => cameBack?.how === "fenced",
     sentence: ({ cameBack }) =>
-      `It was not dead: it had been cut off from the database (or stood still), stopped its own work, and was back ${away(cameBack)} later.`,
+      `The process was not dead: it had been cut off from the database (or stood still), stopped its own work, and was back ${away(cameBack)} later.`,
   },
   {
     cause: "loop-blocked",
     fits: ({ because }) => because === "loop-blocked",
     sentence: ({ blockedForMs = 0 }) =>
-      `A handler blocked its event loop for ${formatDuration(blockedForMs)}, and its heart ended the process.`,
+      `A handler blocked the event loop for ${formatDuration(blockedForMs)}, and the heart ended the process.`,
   },
   {
     cause: "heap-out-of-memory",
     fits: (evidence) =>
       saysHeap(evidence) || (isSignal(evidence, "SIGABRT") && evidence.heap !== undefined && isFull(evidence.heap)),
-    sentence: () => "It ran out of JavaScript heap, and V8 aborted it.",
+    sentence: () => "The process ran out of JavaScript heap, and V8 aborted it.",
   },
   {
     cause: "out-of-memory",
     fits: (evidence) => isSignal(evidence, "SIGKILL") && isNearItsLimit(evidence.memory),
-    sentence: (evidence) => `It was probably killed for its memory: SIGKILL, with ${memoryShare(evidence)}.`,
+    sentence: (evidence) => `The process was probably killed for its memory: SIGKILL, with ${memoryShare(evidence)}.`,
   },
   {
     cause: "native-crash",
     fits: (evidence) => NATIVE.some((signal) => isSignal(evidence, signal)),
     sentence: (evidence) =>
-      `It crashed in native code (${signalOf(evidence)}): an addon, a library or the runtime itself, not JavaScript.`,
+      `The process crashed in native code (${signalOf(evidence)}): an addon, a library or the runtime itself, not JavaScript.`,
   },
   {
     cause: "aborted",
     fits: (evidence) => isSignal(evidence, "SIGABRT"),
-    sentence: () => "It aborted itself (SIGABRT): a failed assertion in native code, or no heap left.",
+    sentence: () => "The process aborted itself (SIGABRT): a failed assertion in native code, or no heap left.",
   },
   {
     cause: "shutdown-overrun",
     fits: ({ wasDraining }) => wasDraining === true,
     sentence: (evidence) =>
-      `It had been told to go, and was ended before its tasks were${isDeploying(evidence) ? `: ${deployWords(evidence)}` : ""}.`,
+      `The process had been told to go, and was ended before its tasks were${isDeploying(evidence) ? `: ${deployWords(evidence)}` : ""}.`,
   },
   {
     cause: "killed",
     fits: (evidence) => isSignal(evidence, "SIGKILL"),
     sentence: ({ memory }) =>
-      `It was killed (SIGKILL) by somebody else: an operator, a supervisor or the kernel${memory ? ", though it had memory left" : ""}.`,
+      `The process was killed (SIGKILL) by somebody else: an operator, a supervisor or the kernel${memory ? ", though it had memory left" : ""}.`,
   },
   {
     cause: "terminated",
     fits: ({ signal }) => signal !== undefined && signal !== null,
-    sentence: ({ signal }) => `It was ended by ${signal}, without having been able to leave.`,
+    sentence: ({ signal }) => `The process was ended by ${signal}, without having been able to leave.`,
   },
   {
     cause: "uncaught-error",
     fits: ({ exitCode, stderr }) => exitCode === 1 || (hasExitCode(exitCode) && (stderr ?? []).some(isErrorLine)),
     sentence: ({ stderr }) => {
       const line = (stderr ?? []).find(isErrorLine);
-      return `An error that nobody caught ended it${line ? `: ${line.trim()}` : " (exit code 1)"}.`;
+      return `An error that nobody caught ended the process${line ? `: ${line.trim()}` : " (exit code 1)"}.`;
     },
   },
   {
     cause: "exited",
     fits: ({ exitCode }) => hasExitCode(exitCode),
-    sentence: ({ exitCode }) => `Its own code ended it: process.exit(${exitCode}), or nothing left to do.`,
+    sentence: ({ exitCode }) => `The process ended itself with exit code ${exitCode}, as by process.exit(${exitCode}).`,
   },
   {
     cause: "host-gone",
     fits: ({ neighbours }) => neighbours !== undefined && neighbours.there > 0 && neighbours.gone === neighbours.there,
     sentence: ({ neighbours }) =>
       neighbours?.there === 1
-        ? "The other replica on its machine went at the same time: probably the whole machine did."
-        : `All ${neighbours?.there} other replicas on its machine went at the same time: probably the whole machine did.`,
+        ? "The other replica on the machine went at the same time: probably the whole machine did."
+        : `All ${neighbours?.there} other replicas on the machine went at the same time: probably the whole machine did.`,
   },
   {
     cause: "out-of-memory",
     fits: (evidence) => hasGone(evidence) && isNearItsLimit(evidence.memory),
     sentence: (evidence) =>
-      `It was probably killed for its memory: it ended without a word, with ${memoryShare(evidence)}.`,
+      `The process was probably killed for its memory: it ended without a word, with ${memoryShare(evidence)}.`,
   },
   {
     cause: "unreachable",
     fits: ({ because, holdsSession }) => because === "silent" && holdsSession === true,
     sentence: () =>
-      "It fell silent with its database session still open: it stands still, or the network swallows its packets.",
+      "The process fell silent with its database session still open: it stands still, or the network swallows its packets.",
   },
   {
     cause: "deploy",
     fits: (evidence) => hasGone(evidence) && isDeploying(evidence),
-    sentence: (evidence) => `It went in the middle of a deploy: ${deployWords(evidence)}.`,
+    sentence: (evidence) => `The process went in the middle of a deploy: ${deployWords(evidence)}.`,
   },
   {
     cause: "process-ended",
     fits: ({ because }) => because === "session-lost",
-    sentence: () => "Its process ended without a word, as by kill -9 or a crash; nobody saw how.",
+    sentence: () => "The process ended without a word, as by kill -9 or a crash; nobody saw how.",
   },
   {
     cause: "vanished",
     fits: ({ because }) => because === "silent",
-    sentence: () => "Nothing is heard of it any more: its machine or its network is gone, or its process is.",
+    sentence: () => "Nothing is heard of the process any more: its machine or its network is gone, or it is.",
   },
   {
     cause: "left",
     fits: ({ because }) => because === "offline",
-    sentence: () => "It had left, and had not given this back.",
+    sentence: () => "The replica had left, and had not given its tasks back.",
   },
 ];
 
-const UNKNOWN: Case = { cause: "unknown", fits: () => true, sentence: () => "What became of it is not known." };
+const UNKNOWN: Case = {
+  cause: "unknown",
+  fits: () => true,
+  sentence: () => "What became of the process is not known.",
+};
 
 const NATIVE = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"] as const;
 /** What a shell makes of a signal: 128 and its number. */

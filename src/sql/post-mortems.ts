@@ -60,7 +60,9 @@ export async function limitPatience(tx: Store, ms: number): Promise<void> {
   ]);
 }
 
-const TOGETHER = "interval '20 seconds'";
+// Replicas of one machine went at the same time where their sessions were seen free within half a second of each other (the
+// next victim of a task that kills workers goes no sooner than the first is known to be dead), or, without sessions, where
+// their last beats are as close as beats are.
 const DEPLOY = "interval '2 minutes'";
 
 /** Dead, and nobody has asked why. */
@@ -81,12 +83,17 @@ export async function readUnexamined(store: Store, limit: number): Promise<DeadR
      left join ${s}.heart h on h.replica_id = r.id
      left join ${s}.listening l on true
      cross join lateral (
-       select count(*)::int as neighbours,
-              (count(*) filter (where o.status = 'dead' or oh.session_free_since is not null
-                                   or ${s}.silent_ms(oh, o.started_at, l) > 3 * oh.interval_ms))::int as gone
-       from ${s}.replica o left join ${s}.heart oh on oh.replica_id = o.id
-       where o.machine_id = r.machine_id and o.id <> r.id and o.started_at < r.died_at
-         and (o.status in ('online', 'draining') or o.died_at between r.died_at - ${TOGETHER} and r.died_at + ${TOGETHER})) n
+       select count(*)::int as neighbours, (count(*) filter (where o.is_gone))::int as gone
+       from (
+         select x.status in ('online', 'draining') as is_here, case
+             when xh.session_free_since is not null and h.session_free_since is not null
+             then abs(extract(epoch from xh.session_free_since - h.session_free_since)) < 0.5
+             else (x.status = 'dead' or ${s}.silent_ms(xh, x.started_at, l) > 3 * xh.interval_ms)
+                  and abs(extract(epoch from xh.beat_at - h.beat_at)) * 1000 <= 1.5 * greatest(xh.interval_ms, h.interval_ms)
+           end as is_gone
+         from ${s}.replica x join ${s}.heart xh on xh.replica_id = x.id
+         where x.machine_id = r.machine_id and x.id <> r.id and x.status <> 'offline' and x.started_at < r.died_at) o
+       where o.is_here or o.is_gone) n
      cross join lateral (
        select (count(*) filter (where o.status = 'draining' or o.status = 'offline' and o.seen_at > r.died_at - ${DEPLOY}))::int as leaving,
               max(o.version) filter (where o.version <> r.version and o.started_at > r.died_at - ${DEPLOY}) as version

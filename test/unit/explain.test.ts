@@ -241,9 +241,9 @@ const CASES: Case[] = [
     "is in quarantine",
     {
       ...{ ...crashed, crashes: 3, error: { code: "POISONED", message: "it died" } },
-      postMortem: { id: "9", sentence: "Its process ended without a word." },
+      postMortem: { id: "9", sentence: "The process ended without a word." },
     },
-    ...(["quarantined", false, /in quarantine.*when 3 workers died.*without a word.*until somebody/] as const),
+    ...(["quarantined", false, /into quarantine.*when 3 workers died.*without a word.*until somebody/] as const),
   ],
   ["crashed", crashed, "needs-review", false, /part of its effects.*somebody has looked/],
   [

@@ -1,5 +1,7 @@
 /** `everbeat machines`: the hosts that replicas run on. */
 import type { Command } from "commander";
+import { formatDuration } from "../../config/duration.ts";
+import { flappingWords, type Reliability } from "../../recovery/reliability.ts";
 import { readClock } from "../../sql/clock.ts";
 import type { MachineRow } from "../../sql/stale-tasks.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
@@ -11,7 +13,7 @@ import { fromNow } from "../times.ts";
 export function addMachines(cli: Cli, program: Command): void {
   addCommand(cli, program, {
     usage: "machines",
-    description: "the hosts that replicas run on; one is online while any of its replicas is",
+    description: "the hosts that replicas run on: which are online, and how often their replicas died",
     group: "Look and act:",
     examples: ["everbeat machines", "everbeat machines --json"],
     run: showMachines,
@@ -21,10 +23,14 @@ export function addMachines(cli: Cli, program: Command): void {
 async function showMachines(call: Call): Promise<undefined> {
   const { colours, width } = call.screen;
   await withEverbeat(call, async (everbeat) => {
-    const machines = await everbeat.recovery.machines();
+    const reliability = new Map((await everbeat.recovery.reliability()).map((each) => [each.machineId, each]));
+    const machines = (await everbeat.recovery.machines()).map((machine) => ({
+      ...machine,
+      reliability: reliability.get(machine.id) ?? null,
+    }));
     const now = await readClock(everbeat.database);
     const presence = ({ isOnline }: MachineRow) => (isOnline ? "online" : "offline");
-    const columns: Column<MachineRow>[] = [
+    const columns: Column<ReliableMachine>[] = [
       { title: "HOST", value: (row) => row.hostname, style: (text) => colours.bold(text) },
       {
         title: "STATUS",
@@ -33,7 +39,17 @@ async function showMachines(call: Call): Promise<undefined> {
       },
       { title: "REPLICAS", value: (row) => `${row.online} of ${row.replicas}`, align: "right" },
       { title: "TASKS", value: (row) => String(row.running), align: "right" },
+      { title: "UP FOR", value: ({ reliability: is }) => durationOf(is?.upForMs), align: "right" },
+      {
+        title: "DEATHS",
+        value: ({ reliability: is }) => String(is?.deaths ?? 0),
+        align: "right",
+        style: (text, { reliability: is }) => (is?.isFlapping ? colours.red(text) : text),
+      },
+      { title: "ONE EVERY", value: ({ reliability: is }) => durationOf(is?.meanMsBetweenDeaths), align: "right" },
+      { title: "SILENCES", value: ({ reliability: is }) => String(is?.silences ?? 0), align: "right" },
       { title: "SEEN", value: (row) => fromNow(row.lastSeenAt, now) },
+      { title: "REMARK", value: remarkOn, isOptional: true, style: (text) => colours.red(text) },
       { title: "MACHINE", value: (row) => row.id, style: (text) => colours.dim(text) },
     ];
     call.screen.answer({ now, machines }, () =>
@@ -43,4 +59,14 @@ async function showMachines(call: Call): Promise<undefined> {
     );
   });
   return undefined;
+}
+
+type ReliableMachine = MachineRow & { readonly reliability: Reliability | null };
+
+function durationOf(ms: number | undefined): string {
+  return ms === undefined ? "–" : formatDuration(ms);
+}
+
+function remarkOn({ reliability }: ReliableMachine): string {
+  return reliability?.isFlapping ? `flaps: ${flappingWords(reliability)}` : "";
 }

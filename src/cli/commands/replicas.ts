@@ -29,9 +29,10 @@ async function showReplicas(call: Call<ReplicasOptions>): Promise<undefined> {
     const shown = all.filter((row) => options.all || row.status !== "offline" || row.claimed + row.running > 0);
     const now = await readClock(everbeat.database);
     const replicas = shown.map((row) => ({ ...row, heart: heartStateOf(row, settings) }));
+    const reliability = new Map((await everbeat.recovery.reliability()).map((machine) => [machine.machineId, machine]));
     screen.answer({ now, replicas, replicasLeftOut: all.length - shown.length }, () => {
       if (shown.length === 0) return "No replica is here. Start one: everbeat start tasks.ts";
-      return replicaTable(shown, { now, settings, withVitals: true, indent: 0 }, screen);
+      return replicaTable(shown, { now, settings, withVitals: true, indent: 0, reliability }, screen);
     });
   });
   return undefined;

@@ -1,6 +1,7 @@
 /** `everbeat status`: the fleet at a glance. */
 import type { Command } from "commander";
 import type { RecoverySettings } from "../../config/recovery-options.ts";
+import type { Reliability } from "../../recovery/reliability.ts";
 import { readClock } from "../../sql/clock.ts";
 import type { QueueRow } from "../../sql/queues.ts";
 import type { ReplicaRow } from "../../sql/replicas.ts";
@@ -36,6 +37,9 @@ export interface RecoveryStatus {
   readonly listening: Listening | null;
   readonly alerts: readonly AlertRow[];
   readonly needingReview: number;
+  readonly quarantined: number;
+  /** The machines whose processes die or fall silent often. */
+  readonly flapping: readonly Reliability[];
   readonly settings: RecoverySettings;
 }
 
@@ -74,6 +78,8 @@ async function showStatus(call: Call<StatusOptions>): Promise<undefined> {
         listening: (await recovery.listening()) ?? null,
         alerts: await recovery.alerts(),
         needingReview: await recovery.review.count(),
+        quarantined: await recovery.quarantine.count(),
+        flapping: (await recovery.reliability()).filter(({ isFlapping }) => isFlapping),
         settings,
       },
     };

@@ -6,6 +6,7 @@ import { addressOf, isEmbedded } from "../open-for-command.ts";
 import { checkClock } from "./check-clock.ts";
 import { checkDatabase } from "./check-database.ts";
 import { checkEmbedded } from "./check-embedded.ts";
+import { checkFlapping } from "./check-flapping.ts";
 import { checkHearts } from "./check-hearts.ts";
 import { checkPooler } from "./check-pooler.ts";
 import { checkReaper } from "./check-reaper.ts";
@@ -26,6 +27,7 @@ const DATABASE_CHECKS = {
   reaper: ifMigrated("reaper", checkReaper),
   recovery: ifMigrated("recovery", checkRecoverySwitches),
   hearts: ifMigrated("hearts", checkHearts),
+  flapping: ifMigrated("flapping", checkFlapping),
   clock: checkClock,
 };
 

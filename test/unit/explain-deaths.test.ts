@@ -1,0 +1,72 @@
+/** The golden texts: how a task whose worker died is explained, for every cause of death. */
+import { expect, test } from "vitest";
+import { Problems } from "../../src/config/problems.ts";
+import { checkRecovery } from "../../src/config/recovery-options.ts";
+import { type Explanation, explain } from "../../src/recovery/explain.ts";
+import { probableCause } from "../../src/recovery/probable-cause.ts";
+import { crashError, type Death } from "../../src/recovery/recovery-action.ts";
+import type { TaskFacts } from "../../src/sql/explain-task.ts";
+import type { ClaimId, TaskId } from "../../src/task/ids.ts";
+import { DEATHS } from "../support/deaths.ts";
+
+const settings = checkRecovery({}, new Problems());
+
+const ended: TaskFacts = {
+  ...{ id: "task-1" as TaskId, name: "resize", queue: "images", state: "failed", attempt: 1, failures: 0, crashes: 1 },
+  ...{ claimId: "7" as ClaimId, isParked: false, dueInMs: -5, expiresInMs: null, heldForMs: null, endedAgoMs: 2_000 },
+  ...{ tookMs: 4_200, error: null, cancelForceInMs: null, late: 0, ahead: 0, definition: null, key: null, last: null },
+  ...{ owner: null, review: null, suspicion: 0, isApart: false, postMortem: null, settings: null },
+  queueIs: { isPaused: false, concurrency: null, limited: 0, rateLimit: null, ratePerMs: null, rateInMs: null },
+  workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
+  listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false },
+};
+
+function deathOf(evidence: (typeof DEATHS)[number][2]): Death {
+  const { because, silentForMs, exitCode, signal } = evidence;
+  const { cause, sentence } = probableCause(evidence);
+  return {
+    ...{ replicaId: "replica-1", machineId: "m", hostname: "host-7", because, silentForMs, exitCode, signal },
+    ...{ vitals: undefined, probableCause: cause, sentence },
+  };
+}
+
+function textOf({ state, summary, evidence, next, advice }: Explanation): string {
+  return [
+    `[${state}] ${summary}`,
+    ...evidence.map((line) => `  · ${line}`),
+    `Next: ${next}`,
+    ...advice.map((line) => `  $ ${line}`),
+  ].join("\n");
+}
+
+const failed = (evidence: (typeof DEATHS)[number][2]): string => {
+  const death = deathOf(evidence);
+  const error = crashError(death, { kind: "fail", crashes: 1, because: "on-crash" });
+  return textOf(explain({ ...ended, error, postMortem: { id: "9", sentence: death.sentence ?? "" } }, settings));
+};
+
+test("a task whose worker died is explained by what it died of", async () => {
+  const texts = DEATHS.map(([what, cause, evidence]) => `${what} (${cause})\n\n${failed(evidence)}`);
+  await expect(`${texts.join("\n\n\n")}\n`).toMatchFileSnapshot("golden/explain-deaths.txt");
+});
+
+test("a suspect, one at its last chance and one in quarantine are explained", async () => {
+  const [, , evidence] = DEATHS[0] ?? [];
+  if (!evidence) throw new Error("there must be a death");
+  const death = deathOf(evidence);
+  const error = crashError(death, { kind: "again", crashes: 0, delayMs: 0, isApart: false });
+  const postMortem = { id: "9", sentence: death.sentence ?? "" };
+  const pending: TaskFacts = {
+    ...{ ...ended, state: "pending", endedAgoMs: null, claimId: null, crashes: 0, suspicion: 1, postMortem },
+    last: { outcome: "crashed", attempt: 1, endedAgoMs: 400, error },
+  };
+  const poisoned = crashError(death, { kind: "fail", crashes: 3, because: "crash-budget" });
+  const texts = [
+    ["suspected, and due again", explain(pending, settings)],
+    ["suspected, in its backoff", explain({ ...pending, dueInMs: 900 }, settings)],
+    ["at its last chance", explain({ ...pending, attempt: 2, suspicion: 2, isApart: true, dueInMs: 120 }, settings)],
+    ["in quarantine", explain({ ...ended, attempt: 3, crashes: 3, error: poisoned, postMortem }, settings)],
+  ] as const;
+  const golden = texts.map(([what, told]) => `${what} (${told.because})\n\n${textOf(told)}`).join("\n\n\n");
+  await expect(`${golden}\n`).toMatchFileSnapshot("golden/explain-suspects.txt");
+});
