@@ -8,6 +8,8 @@ export interface HeartProxy {
   /** The same database, by way of the proxy. */
   readonly url: string;
   cut(direction: CutDirection): void;
+  /** What was swallowed is lost; what comes from now on gets through. */
+  heal(): void;
 }
 
 export async function startHeartProxy(url: string): Promise<HeartProxy> {
@@ -39,6 +41,10 @@ export async function startHeartProxy(url: string): Promise<HeartProxy> {
     cut(direction) {
       if (direction !== "to worker") swallowed["to server"] = true;
       if (direction !== "to server") swallowed["to worker"] = true;
+    },
+    heal() {
+      swallowed["to server"] = false;
+      swallowed["to worker"] = false;
     },
   };
 }

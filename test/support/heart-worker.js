@@ -68,6 +68,15 @@ const HANDLERS = {
       await pause(10);
     }
   },
+  /** Takes its process along, in one way or another. */
+  async die({ how = "kill" }, context) {
+    begun(context);
+    await pause(150);
+    if (how === "exit") process.exit(3);
+    if (how === "abort") process.abort();
+    process.kill(process.pid, how === "segv" ? "SIGSEGV" : "SIGKILL");
+    await released;
+  },
   /** Keeps a connection of the pool that the worker itself lives on. */
   async hog(_, context) {
     const client = await pool.connect();

@@ -13,7 +13,7 @@ import { eventually } from "./eventually.ts";
 
 const FIXTURE = fileURLToPath(new URL("heart-worker.js", import.meta.url));
 
-export type HeartHandler = "hold" | "deaf" | "wait" | "quick" | "burn" | "append" | "hog";
+export type HeartHandler = "hold" | "deaf" | "wait" | "quick" | "burn" | "append" | "hog" | "die";
 
 /** The same tasks for callers: only their names matter there. */
 export const task = (name: string) => defineTask({ name, run: async (_input: object) => {} });
@@ -66,7 +66,15 @@ export interface HeartWorker {
 
 const FORWARDED: readonly EventName[] = [
   ...(["heart.beating", "heart.lost", "beat.refused", "replica.fenced", "replica.rejoined", "replica.dead"] as const),
-  ...(["task.recovered", "task.ended", "claim.lost", "recovery.held", "handler.abandoned"] as const),
+  ...([
+    "replica.examined",
+    "post-mortem.failed",
+    "task.recovered",
+    "task.ended",
+    "claim.lost",
+    "recovery.held",
+    "handler.abandoned",
+  ] as const),
 ];
 
 export async function startHeartWorker(options: HeartWorkerOptions): Promise<HeartWorker> {
