@@ -8,6 +8,7 @@ import {
   type DeadReplica,
   limitPatience,
   type NewPostMortem,
+  purgePostMortems,
   readConclusions,
   readUnexamined,
   writePostMortems,
@@ -92,6 +93,10 @@ export class PostMortems {
         })),
       );
     });
+  }
+
+  async purge(ageMs: number): Promise<void> {
+    await this.#try("removing old post-mortems", (tx) => purgePostMortems(tx, ageMs));
   }
 
   async #examine(tx: Store, replica: DeadReplica): Promise<NewPostMortem> {

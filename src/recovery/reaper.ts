@@ -11,7 +11,6 @@ import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
 import { declareDead, type HeardHeart, listenToHearts } from "../sql/hearts.ts";
-import { purgePostMortems } from "../sql/post-mortems.ts";
 import {
   type AbsentOwner,
   beginHold,
@@ -165,7 +164,7 @@ class Reaper {
     if (performance.now() - this.#purgedAt < settings.purgeEveryMs) return;
     this.#purgedAt = performance.now();
     await purgeReplicas(database, settings);
-    await purgePostMortems(database, settings.postMortemAgeMs);
+    await this.#postMortems.purge(settings.postMortemAgeMs);
   }
 }
 

@@ -13,6 +13,8 @@ export interface TaskSummary {
   /** How many attempts have begun. */
   readonly attempt: number;
   readonly failures: number;
+  /** Workers that died of it, as far as that is certain: it was the only one there, or was convicted. */
+  readonly crashes: number;
   readonly createdAt: Date;
   readonly runAt: Date;
   readonly claimId: ClaimId | null;
@@ -75,7 +77,7 @@ export interface TaskFilter {
 
 const SUMMARY = (
   schema: string,
-) => `t.id::text, t.name, t.queue, t.priority, t.state, t.attempt, t.failures, t.created_at as "createdAt",
+) => `t.id::text, t.name, t.queue, t.priority, t.state, t.attempt, t.failures, t.crashes, t.created_at as "createdAt",
   t.run_at as "runAt", t.claim_id as "claimId", t.replica_id::text as "replicaId", t.claimed_at as "claimedAt", t.started_at as "startedAt",
   t.ended_at as "endedAt", t.cancel_requested_at is not null as "isCancelling", t.is_parked as "isParked", t.error,
   t.state = 'pending' and not exists (

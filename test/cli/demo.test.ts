@@ -9,7 +9,7 @@ async function demoFolders(): Promise<string[]> {
   return (await readdir(tmpdir())).filter((name) => name.startsWith("everbeat-demo-"));
 }
 
-test("the demo tells its story, ends well and leaves nothing behind", { timeout: 90_000 }, async () => {
+test("the demo tells its story, ends well and leaves nothing behind", { timeout: 180_000 }, async () => {
   const before = await demoFolders();
   const { code, stdout, stderr } = await everbeat(["demo", "--json"]);
   expect(stderr).toContain("kill -9: worker A dies");
@@ -18,8 +18,10 @@ test("the demo tells its story, ends well and leaves nothing behind", { timeout:
   expect(stderr).toContain("back under a new id");
   expect(stderr).toMatch(/Refused: "completed" under claim \d+ came late/);
   const summary = JSON.parse(stdout) as DemoSummary;
-  expect(summary).toMatchObject({ ok: true, lost: 0, endedTwice: 0, strangers: 0, workersKilled: 1, workersFrozen: 1 });
-  expect(summary.completed).toBe(summary.accepted);
+  expect(summary).toMatchObject({ ok: true, lost: 0, endedTwice: 0, strangers: 0, workersKilled: 4, workersFrozen: 1 });
+  expect(summary).toMatchObject({ quarantined: 1, poisonous: 1, completed: summary.accepted - 1 });
+  expect(stderr.match(/dies in the middle of its tasks\. Which of them was it\?/g)).toHaveLength(3);
+  expect(stderr).toMatch(/went into quarantine .* ago: it was running when 3 workers died/);
   expect(summary.lateRefused).toBeGreaterThan(0);
   expect(summary.tasksTakenBack).toBeGreaterThan(1);
   expect(summary.crashKnownMs).toBeLessThan(10_000);

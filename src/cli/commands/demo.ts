@@ -31,10 +31,12 @@ async function demo({ screen }: Call): Promise<ExitCode> {
 }
 
 function describe(summary: DemoSummary, { colours }: Screen): string {
-  const { ok, accepted, completed, lost, endedTwice, lateRefused } = summary;
+  const { ok, accepted, completed, quarantined, lost, endedTwice, lateRefused } = summary;
   const headline = ok
     ? colours.green(
-        colours.bold(`✓ All is well: ${accepted} tasks accepted, ${completed} completed, each once and only once.`),
+        colours.bold(
+          `✓ All is well: ${accepted} tasks accepted, ${completed} completed, each once and only once, ${quarantined} in quarantine.`,
+        ),
       )
     : colours.red(
         colours.bold(

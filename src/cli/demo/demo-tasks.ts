@@ -13,6 +13,16 @@ export const demoStep = defineTask({
   },
 });
 
+/** Ends the process that runs it, as a fault in native code or a lack of memory would. */
+export const demoPoison = defineTask({
+  name: "demo-poison",
+  onCrash: "requeue",
+  async run(_input: object) {
+    await pause(250);
+    process.kill(process.pid, "SIGKILL");
+  },
+});
+
 /** The demo holds the other end of its workers' standard input: when it is killed, they leave too. */
 export function leaveWithParent(): void {
   process.stdin.on("end", () => process.kill(process.pid, "SIGTERM"));

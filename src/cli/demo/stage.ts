@@ -3,7 +3,7 @@ import type { Everbeat } from "../../everbeat.ts";
 import type { TaskSummary } from "../../sql/tasks.ts";
 import type { TaskId } from "../../task/ids.ts";
 import { DemoFailedError, DemoInterruptedError } from "../errors.ts";
-import { demoStep } from "./demo-tasks.ts";
+import { demoPoison, demoStep } from "./demo-tasks.ts";
 import type { Storyteller } from "./storyteller.ts";
 import { startWorkerProcess, type WorkerProcess } from "./worker-process.ts";
 
@@ -12,6 +12,8 @@ export interface Tally {
   workersKilled: number;
   workersFrozen: number;
   tasksTakenBack: number;
+  /** Tasks that were meant to end in quarantine. */
+  poisonous: number;
   /** From kill -9 until its death was known. */
   crashKnownMs: number | undefined;
 }
@@ -27,7 +29,13 @@ const LOOK_EVERY_MS = 50;
 export class Stage {
   readonly everbeat: Everbeat;
   readonly story: Storyteller;
-  readonly tally: Tally = { workersKilled: 0, workersFrozen: 0, tasksTakenBack: 0, crashKnownMs: undefined };
+  readonly tally: Tally = {
+    workersKilled: 0,
+    workersFrozen: 0,
+    tasksTakenBack: 0,
+    poisonous: 0,
+    crashKnownMs: undefined,
+  };
   /** Every task that the database has accepted. */
   readonly accepted: TaskId[] = [];
   /** Every worker that was ever started, to be stopped in the end. */
@@ -66,6 +74,14 @@ export class Stage {
     );
     this.accepted.push(...ids);
     return ids;
+  }
+
+  /** Accepted like any other. */
+  async enqueuePoison(): Promise<TaskId> {
+    const id = await this.everbeat.enqueue(demoPoison, {});
+    this.accepted.push(id);
+    this.tally.poisonous++;
+    return id;
   }
 
   async runningOn(worker: WorkerProcess): Promise<readonly TaskSummary[]> {

@@ -24,6 +24,8 @@ export interface WorkerProcess {
   readonly replicaId: ReplicaId;
   /** Shown, never tested. */
   readonly pid: number;
+  /** It has ended, by whomever. */
+  readonly isGone: boolean;
   kill(): Promise<void>;
   freeze(): void;
   thaw(): void;
@@ -53,6 +55,9 @@ export async function startWorkerProcess(name: string, databaseUrl: string): Pro
         return replicaId;
       },
       pid: child.pid ?? 0,
+      get isGone() {
+        return child.exitCode !== null || child.signalCode !== null;
+      },
       kill,
       freeze: () => void child.kill("SIGSTOP"),
       thaw: () => void child.kill("SIGCONT"),

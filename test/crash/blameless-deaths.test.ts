@@ -1,0 +1,118 @@
+/** Shutdowns, deploys, notices of preemption and fences: they cost neither retries nor crashes. */
+import { describe, expect, test, vi } from "vitest";
+import { eventually } from "../support/eventually.ts";
+import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
+import { startHeartProxy } from "../support/heart-proxy.ts";
+import { SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const open = { recovery: { ...SCALED, sessionGrace: 500 } };
+const TASKS = [
+  { handler: "deaf", name: "deaf", onCrash: "requeue" },
+  { handler: "hold", name: "hold", onCrash: "requeue" },
+  { handler: "wait", name: "wait", onCrash: "requeue" },
+] as const;
+
+async function expectUncharged(database: HeartDatabase, ids: readonly string[]): Promise<void> {
+  for (const id of ids) {
+    expect(await database.crashesOf(id)).toBe(0);
+    expect((await database.everbeat.tasks.show(id)).failures).toBe(0);
+  }
+  expect(await database.query("select from everbeat.suspicion where task_id = any ($1)", [ids])).toEqual([]);
+}
+
+const postMortemOf = async (database: HeartDatabase, replicaId: string) =>
+  (await database.everbeat.recovery.postMortems({ of: replicaId }))[0];
+
+describe("nobody is charged for", () => {
+  test("a shutdown that is cut short by kill -9, as after a notice of preemption", async () => {
+    const database = await openHeartDatabase();
+    const first = await startHeartWorker({
+      ...{ url: database.url, open, tasks: TASKS },
+      work: { shutdownGrace: "1m", handleSignals: true },
+    });
+    const id = await database.everbeat.enqueue(task("deaf"), {});
+    await first.heard({ handler: "begun", taskId: id });
+    const second = await startHeartWorker({ url: database.url, open, tasks: TASKS });
+    first.signal("SIGTERM");
+    await database.untilStatus(first.replicaId, "draining");
+    await first.kill();
+    await second.heard({ handler: "begun", taskId: id, attempt: 2 });
+    await expectUncharged(database, [id]);
+    expect(await postMortemOf(database, first.replicaId)).toMatchObject({
+      cause: "shutdown-overrun",
+      sentence: expect.stringMatching(/^The process had been told to go, and was ended before its tasks were/),
+    });
+  });
+
+  test("a rolling restart under load", async () => {
+    const database = await openHeartDatabase();
+    const start = () =>
+      startHeartWorker({
+        ...{ url: database.url, open, tasks: TASKS },
+        work: { concurrency: 4, shutdownGrace: 200, abortGrace: "30s", handleSignals: true },
+      });
+    const ids = await database.everbeat.enqueueMany(
+      task("wait"),
+      Array.from({ length: 40 }, () => ({ ms: 300 })),
+    );
+    let workers = [await start(), await start()];
+    for (const old of workers) {
+      await old.heard({ handler: "begun" });
+      const next = await start();
+      old.signal("SIGTERM");
+      await old.exited;
+      workers = [...workers, next];
+    }
+    await eventually(async () => (await database.everbeat.tasks.counts()).completed, {
+      until: (completed) => completed === ids.length,
+      within: 60_000,
+    });
+    await expectUncharged(database, ids);
+    expect(await database.deaths()).toBe(0);
+    expect(await database.everbeat.recovery.postMortems()).toEqual([]);
+  });
+
+  test("a fence: a worker that is cut off stops its own work, and is back later", async () => {
+    const database = await openHeartDatabase();
+    const proxy = await startHeartProxy(database.url);
+    const first = await startHeartWorker({ url: proxy.url, open, tasks: TASKS });
+    const id = await database.everbeat.enqueue(task("hold"), {});
+    await first.heard({ handler: "begun", taskId: id });
+    const second = await startHeartWorker({ url: database.url, open, tasks: TASKS });
+    proxy.cut("both");
+    await first.heard({ event: "replica.fenced" }, 30_000);
+    await second.heard({ handler: "begun", taskId: id, attempt: 2 }, 30_000);
+    // As long as nobody knows better it looks like a crash.
+    expect(await database.crashesOf(id)).toBe(1);
+    expect(await postMortemOf(database, first.replicaId)).toMatchObject({ cause: "unreachable" });
+    proxy.heal();
+    await first.heard({ event: "replica.rejoined", before: first.replicaId }, 60_000);
+    await expectUncharged(database, [id]);
+    expect(await postMortemOf(database, first.replicaId)).toMatchObject({
+      cause: "cut-off",
+      sentence: expect.stringMatching(/^The process was not dead: it had been cut off .* and was back .* later\.$/),
+    });
+    expect((await database.everbeat.recovery.reliability())[0]).toMatchObject({ deaths: 0 });
+  });
+
+  test("a pause: a worker that stood still, and goes on", async () => {
+    const database = await openHeartDatabase();
+    const first = await startHeartWorker({ url: database.url, open, tasks: TASKS });
+    const id = await database.everbeat.enqueue(task("hold"), {});
+    await first.heard({ handler: "begun", taskId: id });
+    const second = await startHeartWorker({ url: database.url, open, tasks: TASKS });
+    first.signal("SIGSTOP");
+    await second.heard({ handler: "begun", taskId: id, attempt: 2 }, 30_000);
+    expect(await postMortemOf(database, first.replicaId)).toMatchObject({
+      cause: "unreachable",
+      sentence: expect.stringContaining("fell silent with its database session still open"),
+    });
+    first.signal("SIGCONT");
+    await first.heard({ event: "replica.rejoined", before: first.replicaId }, 30_000);
+    await expectUncharged(database, [id]);
+    // Whether it hears of its death from a beat or notices the gap itself is a matter of who is quicker.
+    expect((await postMortemOf(database, first.replicaId))?.cause).toMatch(/^(stood-still|cut-off)$/);
+  });
+});

@@ -1,0 +1,154 @@
+/** Every death leaves a post-mortem: what it probably was, and by what evidence. It is never in the way of recovery. */
+import pg from "pg";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { eventually } from "../support/eventually.ts";
+import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
+import { type HeartWorker, SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+
+vi.setConfig({ testTimeout: 90_000 });
+
+const open = { recovery: { ...SCALED, sessionGrace: 500 } };
+const TASKS = [{ handler: "hold", onCrash: "fail" }] as const;
+
+/** One works, on a machine of its own; another watches. */
+async function openScene(): Promise<{
+  database: HeartDatabase;
+  worker: HeartWorker;
+  watcher: HeartWorker;
+  id: string;
+}> {
+  const database = await openHeartDatabase();
+  const worker = await startHeartWorker({ url: database.url, open, tasks: TASKS, machineId: "doomed" });
+  const id = await database.everbeat.enqueue(task("hold"), {});
+  await worker.heard({ handler: "begun", taskId: id });
+  await eventually(async () => (await database.replica(worker.replicaId)).vitals?.inHand === 1);
+  const watcher = await startHeartWorker({
+    url: database.url,
+    open,
+    tasks: [{ handler: "quick" }],
+    machineId: "other",
+  });
+  return { database, worker, watcher, id };
+}
+
+const untilFailed = ({ everbeat }: HeartDatabase, id: string) =>
+  eventually(() => everbeat.tasks.show(id), { until: ({ state }) => state === "failed", within: 30_000 });
+
+const untilExamined = ({ everbeat }: HeartDatabase, replicaId: string) =>
+  eventually(async () => (await everbeat.recovery.postMortems({ of: replicaId }))[0], { within: 30_000 });
+
+describe("a post-mortem", () => {
+  test("of a killed worker and of its attempt is where somebody would look", async () => {
+    const { database, worker, watcher, id } = await openScene();
+    const { everbeat } = database;
+    await worker.kill();
+    const failed = await untilFailed(database, id);
+    const sentence = "The process ended without a word, as by kill -9 or a crash; nobody saw how.";
+    expect(failed.error).toMatchObject({ code: "WORKER_CRASHED", message: expect.stringContaining(sentence) });
+    const ofReplica = await untilExamined(database, worker.replicaId);
+    expect(ofReplica).toMatchObject({ kind: "replica", cause: "process-ended", sentence, replicaId: worker.replicaId });
+    const evidence = ofReplica?.evidence.join("\n");
+    expect(evidence).toMatch(/session ended and did not come back/);
+    expect(evidence).toMatch(/memory: \d+ of \d+ MiB \(\d+ %\) at its last beat/);
+    expect(evidence).toMatch(/it was running 1 task/);
+    const [ofAttempt] = await eventually(() => everbeat.recovery.postMortems({ of: id }), {
+      until: (found) => found.length === 1,
+    });
+    expect(ofAttempt).toMatchObject({ kind: "attempt", name: "hold", taskId: id, sentence });
+    expect(ofAttempt?.evidence.at(-1)).toBe("its part in it: it ran alone, and is charged with it");
+    expect((await everbeat.tasks.show(id)).postMortem).toBe(sentence);
+    expect((await everbeat.recovery.explain(id)).summary).toContain(sentence);
+    expect(watcher.messages.find(({ event }) => event === "replica.examined")).toMatchObject({ sentence });
+    const [doomed] = (await everbeat.recovery.reliability()).filter(({ machineId }) => machineId === "doomed");
+    expect(doomed).toMatchObject({ deaths: 1, deathsLately: 1, isFlapping: false, upForMs: undefined });
+  });
+
+  test("names the kernel's killer as likely where the last beat was at the limit of memory", async () => {
+    const { database, worker, id } = await openScene();
+    // A limit that its own memory fills: nobody beats while it stands still.
+    worker.signal("SIGSTOP");
+    await database.query(
+      `update everbeat.heart set vitals = (vitals::jsonb || jsonb_build_object('memoryLimit', (vitals ->> 'rss')::bigint + 1))::json where replica_id = $1`,
+      [worker.replicaId],
+    );
+    await worker.kill();
+    await untilFailed(database, id);
+    expect(await untilExamined(database, worker.replicaId)).toMatchObject({
+      cause: "out-of-memory",
+      sentence: expect.stringMatching(/probably killed for its memory: .* at 100 % of the limit/),
+    });
+  });
+
+  test("sees that a whole machine went, and not only one process of it", async () => {
+    const { database, worker } = await openScene();
+    const neighbour = await startHeartWorker({
+      url: database.url,
+      open,
+      tasks: [{ handler: "quick" }],
+      machineId: "doomed",
+    });
+    // In one moment: frozen first, they have sent their last beats.
+    for (const each of [worker, neighbour]) each.signal("SIGSTOP");
+    await Promise.all([worker.kill(), neighbour.kill()]);
+    for (const { replicaId } of [worker, neighbour]) {
+      await database.untilStatus(replicaId, "dead");
+      expect(await untilExamined(database, replicaId)).toMatchObject({ cause: "host-gone" });
+    }
+  });
+
+  test("of a worker that had nothing in hand is written as well", async () => {
+    const database = await openHeartDatabase();
+    const idle = await startHeartWorker({ url: database.url, open, tasks: TASKS });
+    await startHeartWorker({ url: database.url, open, tasks: TASKS });
+    await idle.kill();
+    expect(await untilExamined(database, idle.replicaId)).toMatchObject({ cause: "process-ended" });
+  });
+});
+
+describe("recovery goes on", () => {
+  test("where post-mortems cannot be written, and that is reported", async () => {
+    const { database, worker, watcher, id } = await openScene();
+    await database.query("alter table everbeat.post_mortem add constraint never check (false) not valid");
+    await worker.kill();
+    await eventually(
+      async () => (await database.query("select from everbeat.ended where task_id = $1", [id])).length === 1,
+      { within: 30_000 },
+    );
+    expect(await watcher.heard({ event: "post-mortem.failed" })).toMatchObject({ doing: "examining dead replicas" });
+  });
+
+  test("where somebody has locked them, after a short while", async () => {
+    const { database, worker, id } = await openScene();
+    const locker = new pg.Client(database.url);
+    await locker.connect();
+    onTestFinished(() => locker.end());
+    await locker.query("begin; lock table everbeat.post_mortem in access exclusive mode");
+    await worker.kill();
+    await eventually(
+      async () => (await database.query("select from everbeat.ended where task_id = $1", [id])).length === 1,
+      { within: 30_000 },
+    );
+    await locker.query("rollback");
+  });
+});
+
+test("a machine whose workers die again and again flaps, and silences are counted", async () => {
+  const database = await openHeartDatabase();
+  const { everbeat } = database;
+  await startHeartWorker({ url: database.url, open, tasks: TASKS, machineId: "calm" });
+  for (let death = 0; death < 2; death++) {
+    const worker = await startHeartWorker({ url: database.url, open, tasks: TASKS, machineId: "shaky" });
+    await worker.kill();
+    await database.untilStatus(worker.replicaId, "dead");
+  }
+  const sleepy = await startHeartWorker({ url: database.url, open, tasks: TASKS, machineId: "shaky" });
+  sleepy.signal("SIGSTOP");
+  const look = async () =>
+    Object.fromEntries((await everbeat.recovery.reliability()).map((machine) => [machine.machineId, machine]));
+  const { calm, shaky } = await eventually(look, { until: (all) => all["shaky"]?.silences === 1, within: 30_000 });
+  sleepy.signal("SIGCONT");
+  expect(shaky).toMatchObject({ silencesLately: 1, isFlapping: true });
+  expect(shaky?.deaths).toBeGreaterThanOrEqual(2);
+  expect(shaky?.meanMsBetweenDeaths).toBeGreaterThan(0);
+  expect(calm).toMatchObject({ deaths: 0, isFlapping: false, upForMs: expect.any(Number) });
+});
