@@ -60,21 +60,18 @@ export class PostMortems {
     this.#signs = parts.lastSigns ?? {};
   }
 
-  /** Every replica that was declared dead, by whomever, and that nobody has asked about yet. */
-  async examineDead(): Promise<void> {
-    await this.#try("examining dead replicas", async (tx) => {
-      const dead = await readUnexamined(tx, BATCH);
-      if (dead.length === 0) return;
-      const found = await Promise.all(dead.map((replica) => this.#examine(tx, replica)));
-      await writePostMortems(tx, found);
-      for (const { replicaId, cause, sentence } of found)
-        if (replicaId) this.#events.emit("replica.examined", { replicaId, cause, sentence });
-    });
-  }
-
-  /** What is on record of this one; undefined where nothing is, or where it cannot be read. */
-  async of(replicaId: ReplicaId): Promise<Told | undefined> {
-    return this.#try("reading a post-mortem", async (tx) => (await readConclusions(tx, [replicaId]))[0]);
+  /**
+   * Every replica that was declared dead, by whomever, and that nobody has asked about yet. Returns what is on record of those
+   * that are named: of none of them, where that cannot be read.
+   */
+  async examineDead(replicas: readonly ReplicaId[]): Promise<ReadonlyMap<ReplicaId, Told>> {
+    const found = await this.#try("examining dead replicas", async (tx) => ({
+      fresh: await this.#examineNew(tx),
+      told: replicas.length === 0 ? [] : await readConclusions(tx, replicas),
+    }));
+    for (const { replicaId, cause, sentence } of found?.fresh ?? [])
+      if (replicaId) this.#events.emit("replica.examined", { replicaId, cause, sentence });
+    return new Map((found?.told ?? []).map((told) => [told.replicaId, told]));
   }
 
   async writeAttempts(death: Death, attempts: readonly CrashedAttempt[]): Promise<void> {
@@ -97,6 +94,13 @@ export class PostMortems {
 
   async purge(ageMs: number): Promise<void> {
     await this.#try("removing old post-mortems", (tx) => purgePostMortems(tx, ageMs));
+  }
+
+  async #examineNew(tx: Store): Promise<readonly NewPostMortem[]> {
+    const found: NewPostMortem[] = [];
+    for (const replica of await readUnexamined(tx, BATCH)) found.push(await this.#examine(tx, replica));
+    if (found.length > 0) await writePostMortems(tx, found);
+    return found;
   }
 
   async #examine(tx: Store, replica: DeadReplica): Promise<NewPostMortem> {

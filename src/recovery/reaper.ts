@@ -109,14 +109,13 @@ class Reaper {
     const owners = await findAbsentOwners(this.#parts.database);
     // Others declare deaths as well, also of those who had nothing in hand.
     const isDue = performance.now() - this.#examinedAt >= EXAMINE_EVERY_MS;
-    if (hasDeclared || owners.length > 0 || isDue) {
-      this.#examinedAt = performance.now();
-      await this.#postMortems.examineDead();
-    }
+    if (owners.length === 0 && !hasDeclared && !isDue) return;
+    this.#examinedAt = performance.now();
     const postMortems = this.#postMortems;
+    const told = await postMortems.examineDead(owners.map(({ replicaId }) => replicaId));
     for (const owner of owners) {
-      const told = owner.status === "dead" ? await postMortems.of(owner.replicaId) : undefined;
-      await recoverTasksOf({ ...this.#parts, random: Math.random, postMortems }, deathOfAbsent(owner, told));
+      const death = deathOfAbsent(owner, told.get(owner.replicaId));
+      await recoverTasksOf({ ...this.#parts, random: Math.random, postMortems }, death);
     }
   }
 

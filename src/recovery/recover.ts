@@ -44,7 +44,8 @@ export async function recoverTasksOf(
   const recovered: Recovered[] = [];
   const replicaId = death.replicaId as ReplicaId;
   // Counted before the first of them is gone, and kept.
-  const crowd = only === "claimed" || isBlameless(death) ? undefined : await noteCrash(parts.database, replicaId);
+  const isForNobody = only === "claimed" || !parts.settings.recoversRunning || isBlameless(death);
+  const crowd = isForNobody ? undefined : await noteCrash(parts.database, replicaId);
   let after: ClaimId | undefined;
   for (;;) {
     const claims = await readClaimsOf(parts.database, replicaId, { after, limit: BATCH, state: only });

@@ -37,13 +37,16 @@ export async function readUnrest(
   );
 }
 
-/** A silence that was worth a warning. */
+/** A silence that was worth a warning: once, whoever hears of it. */
 export async function noteSilence(
   store: Store,
   silent: { replicaId: string; machineId: string | null; hostname: string },
 ): Promise<void> {
   await store.query(
-    `insert into ${store.schema}.unrest (kind, machine_id, hostname, replica_id) values ('stale', $1, $2, $3)`,
+    `insert into ${store.schema}.unrest (kind, machine_id, hostname, replica_id)
+     select 'stale', $1, $2, h.replica_id from ${store.schema}.heart h
+     where h.replica_id = $3 and not exists (
+       select from ${store.schema}.unrest u where u.replica_id = h.replica_id and u.kind = 'stale' and u.happened_at >= h.beat_at)`,
     [silent.machineId ?? silent.hostname, silent.hostname, silent.replicaId],
   );
 }

@@ -46,7 +46,7 @@ async function killedWorker(recovery: string): Promise<{ running: string; claime
   return { running: held.running.id, claimed: held.claimed.id, replicaId: String(held.running.replicaId) };
 }
 
-describe("where recovery is switched off", { timeout: 60_000 }, async () => {
+describe("where recovery is switched off", { timeout: 180_000 }, async () => {
   test("a killed worker's tasks are found, explained, and recovered by hand", async () => {
     const { running, claimed, replicaId } = await killedWorker(OFF);
 
@@ -132,7 +132,7 @@ describe("where recovery is switched off", { timeout: 60_000 }, async () => {
   });
 });
 
-describe("where it is on", { timeout: 60_000 }, async () => {
+describe("where it is on", { timeout: 180_000 }, async () => {
   test("a killed worker is shown as dead, and its tasks recover by themselves", async () => {
     const worker = await everbeat.work([defineTask({ name: "other", run: () => {} })], { handleSignals: false });
     const { running, claimed, replicaId } = await killedWorker("fast");
