@@ -14,7 +14,8 @@ export interface ClaimedTask {
   readonly crashes: number;
   /** Exact to the microsecond, hence text: it goes back to the database as part of a cursor. */
   readonly runAt: string;
-  readonly createdAt: Date;
+  /** As the database writes it: few handlers ask for it. */
+  readonly createdAt: string;
   readonly laneId: number | null;
   readonly input: unknown;
   readonly metadata: unknown;
@@ -42,7 +43,7 @@ export interface ClaimRequest {
 
 /** The columns of `claim_row`, and what they are called here. */
 export const CLAIM_COLUMNS = `claim_id as "claimId", task_id::text as "taskId", state, name, queue, priority, attempt, failures, crashes,
-  run_at::text as "runAt", created_at as "createdAt", lane_id as "laneId", input, metadata, exclusive_key as "exclusiveKey"`;
+  run_at::text as "runAt", created_at::text as "createdAt", lane_id as "laneId", input, metadata, exclusive_key as "exclusiveKey"`;
 
 /** In the order of their claim ids, which is the order in which they should run. */
 export async function claimTasks(store: Store, request: ClaimRequest): Promise<ClaimedTask[]> {

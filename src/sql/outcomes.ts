@@ -64,6 +64,12 @@ export async function guardClaim(tx: Store, claim: ClaimId, outcome?: Outcome): 
 }
 
 /** Result and error go in as JSON within text, so that they are stored to the letter. */
-function outcomeJson({ resultJson, error, ...rest }: Outcome): string {
+function outcomeJson(outcome: Outcome): string {
+  // Nearly all outcomes are like this one, and ids need no escaping.
+  if (outcome.outcome === "completed") {
+    const { claim, task, replica, resultJson } = outcome;
+    return `{"claim":${claim},"task":"${task}","replica":"${replica}","to":"completed","outcome":"completed","result":${JSON.stringify(resultJson)}}`;
+  }
+  const { resultJson, error, ...rest } = outcome;
   return JSON.stringify({ ...rest, result: resultJson, error: error && JSON.stringify(error) });
 }

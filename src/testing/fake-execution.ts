@@ -48,7 +48,7 @@ function toClaimed(task: AnyTask, { input, index, settings }: FakeAttempt): Clai
     failures: settings.failures ?? attempt - 1,
     crashes: 0,
     runAt: enqueuedAt.toISOString(),
-    createdAt: enqueuedAt,
+    createdAt: enqueuedAt.toISOString(),
     laneId: null,
     input: throughJson(input),
     metadata: throughJson(settings.metadata),

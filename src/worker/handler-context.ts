@@ -32,7 +32,9 @@ export function createContext(execution: Execution, parts: ExecutionParts): Task
       priority: claimed.priority,
       attempt: claimed.attempt,
       failures: claimed.failures,
-      enqueuedAt: claimed.createdAt,
+      get enqueuedAt() {
+        return new Date(claimed.createdAt);
+      },
       metadata: claimed.metadata,
     },
     snooze,
