@@ -2,11 +2,12 @@
  * Decides when to look for tasks and for how many: as long as there may be some, whenever there is room; otherwise when
  * told, when the next is due, or after a while.
  *
- *   looking ──came back short──▶ settling ──found nothing──▶ asleep ──told, due, or after a while──▶ looking
- *      ▲                             │ found some
- *      └─────────────────────────────┘
+ *   looking ──came back short──▶ settling ──found nothing──▶ asleep ──told, due, or after a while──▶ waking
+ *      ▲                                                                                               │
+ *      └────────────────────────────────── found as many as it asked for ──────────────────────────────┘
  *
  * Settling: asks to be told, then looks once more: what was put in before the bell was armed has not rung it.
+ * Waking: one look, to see whether there is more to come; only then are two under way.
  */
 import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
@@ -29,7 +30,7 @@ export interface ClaimerParts {
   readonly looksAlone: boolean;
   readonly pollMs: number;
   /** What there is room for, besides what was asked for and is on its way. */
-  readonly demand: (asked: Demand) => Demand;
+  readonly demand: (asked: Demand, isAlone: boolean) => Demand;
   readonly known: () => readonly ClaimId[];
   /** There may be something to take. */
   readonly onMore: () => void;
@@ -43,7 +44,7 @@ export class Claimer {
   readonly #cursors = new SearchCursors();
   readonly #stopping = new AbortController();
   readonly #backoff = createBackoff({ firstMs: 100, maxMs: 5_000 });
-  #phase: "looking" | "settling" | "asleep" = "looking";
+  #phase: "waking" | "looking" | "settling" | "asleep" = "waking";
   #asked: Demand = NO_DEMAND;
   #underWay = 0;
   #isArmed = false;
@@ -80,7 +81,7 @@ export class Claimer {
   /** There may be something to take. */
   wake(): void {
     clearTimeout(this.#alarm);
-    this.#phase = "looking";
+    if (this.#phase !== "looking") this.#phase = "waking";
     this.#parts.onMore();
   }
 
@@ -105,10 +106,10 @@ export class Claimer {
   /** The next look, if there is reason for one. */
   look(): Look | undefined {
     const { replica, names, queues, demand: demandBesides, notices, looksAlone } = this.#parts;
-    const mustBeAlone = looksAlone || this.#phase === "settling";
+    const isAlone = looksAlone || this.#phase !== "looking";
     if (this.#stopping.signal.aborted || this.#regaining || this.#phase === "asleep") return undefined;
-    if (mustBeAlone && this.#underWay > 0) return undefined;
-    const demand = demandBesides(this.#asked);
+    if (isAlone && this.#underWay > 0) return undefined;
+    const demand = demandBesides(this.#asked, isAlone);
     if (isNone(demand)) return undefined;
     const isSettling = this.#phase === "settling";
     const arms = isSettling && notices.isListening && !this.#isArmed;

@@ -24,16 +24,18 @@ export function demandOf(state: {
   prefetched: number;
   /** On its way already. */
   asked: Demand;
+  /** Nothing else will be asked for before the answer is here. */
+  isAlone: boolean;
   largestBatch: number;
 }): Demand {
-  const { settings, slots, prefetched, asked, largestBatch } = state;
+  const { settings, slots, prefetched, asked, isAlone, largestBatch } = state;
   const { concurrency, prefetch: ahead } = settings;
   const free = Math.max(0, slots.free - asked.run);
   // Members of a batch share a slot, so they are claimed ahead and started together. And while some wait that were
   // claimed ahead, it is they who get the free slots, in their order.
   const startsLater = largestBatch > 1 || prefetched + asked.prefetch > 0;
   // Half of the slots at a time: while the database works on one half, this process works on the other.
-  const run = startsLater ? 0 : Math.min(free, Math.ceil(concurrency / 2));
+  const run = startsLater ? 0 : Math.min(free, isAlone ? free : Math.ceil(concurrency / 2));
   const stock = ahead + (startsLater ? free * largestBatch : 0);
   // In steps of half the stock, not one by one.
   const coming = prefetched + asked.prefetch;

@@ -103,7 +103,7 @@ export class Worker {
       queues: settings.queues,
       looksAlone: settings.queueLimits.size > 0,
       pollMs: settings.pollMs,
-      demand: (asked) => this.#demand(asked),
+      demand: (asked, isAlone) => this.#demand(asked, isAlone),
       onMore: () => this.#rounds.tick(),
       known: () => this.#hand.claims(),
       onClaimed: (claimed, under) => this.#attempts.take(claimed, under),
@@ -213,7 +213,7 @@ export class Worker {
     return atMost(this.#isInHurry ? AT_ONCE_MS : LAST_WRITES_MS, work);
   }
 
-  #demand(asked: Demand): Demand {
+  #demand(asked: Demand, isAlone: boolean): Demand {
     const { settings } = this.#parts;
     if (this.#isStopping || this.#standDown.isUnderWay || this.#rounds.held >= settings.maxHeldOutcomes)
       return NO_DEMAND;
@@ -222,6 +222,7 @@ export class Worker {
       slots: this.#slots,
       prefetched: this.#hand.prefetched,
       asked,
+      isAlone,
       largestBatch: this.#largestBatch,
     });
   }

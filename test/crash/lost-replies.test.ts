@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { holding, openCrashDatabase, openThrough } from "../support/crash-database.ts";
 import { startCuttingProxy } from "../support/cutting-proxy.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, eventually } from "../support/eventually.ts";
 import { startWorker, type WorkerProcessOptions } from "../support/worker-process.ts";
 
 const note = defineTask({ name: "note", run: async (_input: { ms?: number }) => {} });
@@ -68,8 +68,9 @@ describe("a reply that is lost", () => {
     // The first runs for longer than the others, claimed ahead, are kept.
     const cut = proxy[cutHow]("release_claims(");
     await startWorker(workerOptions(proxy.url, { concurrency: 1, prefetch: 3 }));
-    await cut;
+    await eventually("the first has them all", async () => (await database.count("everbeat.running")) === 4);
     const other = await startWorker(workerOptions(database.url, { concurrency: 3 }));
+    await cut;
     for (const id of ids) await database.everbeat.result(id, { timeout: 15_000 });
     expect(await database.count("effect")).toBe(4);
     // Given back for others, and not claimed ahead again at once by the one that has no slot for them.

@@ -127,7 +127,7 @@ describe("the demand for tasks", () => {
           const slots = new Slots(10, settings.queueLimits);
           for (let taken = 0; taken < used; taken++) slots.take("a");
           const free = Math.max(0, 10 - used - run);
-          const state = { slots, prefetched, asked: { ...NO_DEMAND, run }, largestBatch };
+          const state = { slots, prefetched, asked: { ...NO_DEMAND, run }, isAlone: false, largestBatch };
           const demand = demandOf({ settings: { ...settings, prefetch: ahead }, ...state });
           expect(demand.run).toBeGreaterThanOrEqual(0);
           expect(demand.prefetch).toBeGreaterThanOrEqual(0);
@@ -140,12 +140,12 @@ describe("the demand for tasks", () => {
   });
 
   test("asks for half of the slots at a time, where nothing waits: two rounds take turns", () => {
-    const slots = new Slots(10, new Map());
-    const first = demandOf({ settings, slots, prefetched: 0, asked: NO_DEMAND, largestBatch: 1 });
+    const state = { settings, slots: new Slots(10, new Map()), prefetched: 0, isAlone: false, largestBatch: 1 };
+    const first = demandOf({ ...state, asked: NO_DEMAND });
     expect(first).toMatchObject({ run: 5, prefetch: 0 });
-    expect(demandOf({ settings, slots, prefetched: 0, asked: first, largestBatch: 1 })).toMatchObject({ run: 5 });
-    const both = { ...NO_DEMAND, run: 10 };
-    expect(demandOf({ settings, slots, prefetched: 0, asked: both, largestBatch: 1 })).toMatchObject({ run: 0 });
+    expect(demandOf({ ...state, asked: first })).toMatchObject({ run: 5 });
+    expect(demandOf({ ...state, asked: { ...NO_DEMAND, run: 10 } })).toMatchObject({ run: 0 });
+    expect(demandOf({ ...state, asked: NO_DEMAND, isAlone: true })).toMatchObject({ run: 10 });
   });
 });
 
