@@ -68,7 +68,7 @@ describe("a reply that is lost", () => {
     // The first runs for longer than the others, claimed ahead, are kept.
     const cut = proxy[cutHow]("release_claims(");
     await startWorker(workerOptions(proxy.url, { concurrency: 1, prefetch: 3 }));
-    await eventually("the first has them all", async () => (await database.count("everbeat.running")) === 4);
+    await eventually(() => database.count("everbeat.running"), { until: (running) => running === 4 });
     const other = await startWorker(workerOptions(database.url, { concurrency: 3 }));
     await cut;
     for (const id of ids) await database.everbeat.result(id, { timeout: 15_000 });
