@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { holding, openCrashDatabase, openThrough } from "../support/crash-database.ts";
 import { startCuttingProxy } from "../support/cutting-proxy.ts";
-import { eventually, eventually } from "../support/eventually.ts";
+import { eventually } from "../support/eventually.ts";
 import { startWorker, type WorkerProcessOptions } from "../support/worker-process.ts";
 
 const note = defineTask({ name: "note", run: async (_input: { ms?: number }) => {} });
