@@ -155,7 +155,10 @@ export class Attempts {
     const ended = { ref, failures, ending, abortReason, completedInTransaction };
     const outcome = outcomeOf(ended, task.settings, Math.random());
     hand.finishing(claimed.claimId);
-    if (!outcome) return hand.finished(claimed.claimId);
+    if (!outcome) {
+      hand.finished(claimed.claimId);
+      return;
+    }
     const durationMs = performance.now() - execution.startedAtMs;
     rounds.finish(outcome, (verdict) => this.#onVerdict(execution, { outcome, verdict, durationMs }));
   }
@@ -172,7 +175,8 @@ export class Attempts {
     const ref = refOf(claimed);
     if (verdict === "late") {
       execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));
-      return events.emit("claim.lost", { ...ref, refusedOutcome: outcome.outcome });
+      events.emit("claim.lost", { ...ref, refusedOutcome: outcome.outcome });
+      return;
     }
     const isConfirmed = verdict === "repeat" && outcome.confirm === true;
     if (verdict === "repeat" && !isConfirmed) events.emit("outcome.repeated", ref);
