@@ -1,14 +1,13 @@
 /** Being told instead of looking: nobody sleeps through a notice, and a busy queue sends next to none. */
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { defineTask } from "../../src/task/define-task.ts";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { seededRandom } from "../support/seeded-random.ts";
-import { startWorker } from "../support/worker-process.ts";
+import { startWorker, task } from "../support/worker-process.ts";
 
-const nothing = defineTask({ name: "nothing", run: async (_input: object) => {} });
-const hold = defineTask({ name: "hold", run: async (_input: object) => {} });
+const quick = task("quick");
+const deaf = task("deaf");
 
 /** A look without being told would come a minute late: whoever is missed is missed for good, as far as these tests are concerned. */
 const LISTENING = { pollInterval: "1m", concurrency: 4 } as const;
@@ -25,7 +24,7 @@ async function startListening({ url }: CrashDatabase, concurrency: number = LIST
   return startWorker({
     url,
     work: { ...LISTENING, concurrency },
-    tasks: [{ handler: "nothing" }, { handler: "hold" }],
+    tasks: [{ handler: "quick" }, { handler: "deaf" }],
   });
 }
 
@@ -34,7 +33,7 @@ describe("an idle worker", () => {
     const database = await openCrashDatabase();
     await startListening(database);
     for (let call = 0; call < 500; call++) {
-      const id = await database.everbeat.enqueue(nothing, {});
+      const id = await database.everbeat.enqueue(quick, {});
       await database.everbeat.result(id, { timeout: 5_000 });
     }
     const { p99, most } = await latencies(database);
@@ -52,7 +51,7 @@ describe("an idle worker", () => {
     await startListening(database, 50);
     const callers = Array.from({ length: 6 }, async () => {
       for (let call = 0; call < 250; call++) {
-        await database.everbeat.enqueue(nothing, {}, call % 10 === 0 ? { delay: random.between(1, 50) } : {});
+        await database.everbeat.enqueue(quick, {}, call % 10 === 0 ? { delay: random.between(1, 50) } : {});
         await new Promise((resume) => setTimeout(resume, random.between(0, 25)));
       }
     });
@@ -67,7 +66,7 @@ describe("an idle worker", () => {
     const database = await openCrashDatabase();
     await startListening(database);
     // After a claim it has a place from which it searches on, and used to look again and again for what lies before it.
-    await database.everbeat.result(await database.everbeat.enqueue(nothing, {}));
+    await database.everbeat.result(await database.everbeat.enqueue(quick, {}));
     const looks = async () => {
       const [row] = await database.query<{ calls: number }>(
         "select coalesce(sum(idx_scan + seq_scan), 0)::int as calls from pg_stat_user_tables where relname = 'lane'",
@@ -91,13 +90,13 @@ describe("2,000 tasks enqueued one by one", () => {
   test("send next to no notices while the workers are busy", { timeout: 60_000 }, async () => {
     const database = await openCrashDatabase();
     const worker = await startListening(database);
-    const holds = await database.everbeat.enqueueMany(hold, [{}, {}, {}, {}]);
-    for (const id of holds) await worker.heard({ handler: "holding", taskId: id });
+    const holds = await database.everbeat.enqueueMany(deaf, [{}, {}, {}, {}]);
+    for (const id of holds) await worker.heard({ handler: "begun", taskId: id });
     const notices = await countNotices(database);
     for (let call = 0; call < 2_000; call += 20) {
-      await Promise.all(Array.from({ length: 20 }, () => database.everbeat.enqueue(nothing, {})));
+      await Promise.all(Array.from({ length: 20 }, () => database.everbeat.enqueue(quick, {})));
     }
-    for (let call = 0; call < 200; call++) await database.everbeat.enqueue(nothing, {});
+    for (let call = 0; call < 200; call++) await database.everbeat.enqueue(quick, {});
     expect(await database.count("everbeat.ready")).toBe(2_200);
     expect(notices.ready()).toBeLessThan(5);
     worker.release();
