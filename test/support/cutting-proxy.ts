@@ -23,6 +23,8 @@ export interface CuttingProxy {
   readonly toBeEnded: number;
   /** From now on nothing gets through in this direction. */
   cut(direction: CutDirection): void;
+  /** How many statements whose text holds this have come by. */
+  asked(text: string): number;
 }
 
 type Swallowed = Record<Exclude<CutDirection, "both">, boolean>;
@@ -37,6 +39,7 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
   const target = new URL(url);
   const cuts: Cut[] = [];
   const swallowed: Swallowed = { "to server": false, "to worker": false };
+  const asked = new Map<string, number>();
   const sockets = new Set<Socket>();
   let toBeEnded = 0;
   const server = createServer((client) => {
@@ -49,7 +52,7 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
     if (toBeEnded > 0) {
       toBeEnded--;
       endAsSoonAsReady(client, upstream);
-    } else carry({ client, upstream, cuts, swallowed });
+    } else carry({ client, upstream, cuts, swallowed, asked });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
@@ -75,6 +78,10 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
     cut(direction) {
       if (direction !== "to worker") swallowed["to server"] = true;
       if (direction !== "to server") swallowed["to worker"] = true;
+    },
+    asked(text) {
+      const counts = [...asked].filter(([statement]) => statement.includes(text)).map(([, count]) => count);
+      return counts.reduce((sum, count) => sum + count, 0);
     },
   };
 }
@@ -103,8 +110,17 @@ const TERMINATED = (() => {
   return Buffer.concat([head, fields]);
 })();
 
-function carry(between: { client: Socket; upstream: Socket; cuts: Cut[]; swallowed: Swallowed }): void {
-  const { client, upstream, cuts, swallowed } = between;
+interface Between {
+  readonly client: Socket;
+  readonly upstream: Socket;
+  readonly cuts: Cut[];
+  readonly swallowed: Swallowed;
+  readonly asked: Map<string, number>;
+}
+
+function carry({ client, upstream, cuts, swallowed, asked: counts }: Between): void {
+  const prepared = new Map<string, string>();
+  const count = (statement: string) => counts.set(statement, (counts.get(statement) ?? 0) + 1);
   let cutting: Cut | undefined;
   let isAsked = false;
   let isStartupOver = false;
@@ -121,6 +137,11 @@ function carry(between: { client: Socket; upstream: Socket; cuts: Cut[]; swallow
       isStartupOver = true;
     }
     asked = eachMessage(asked, (type, body) => {
+      const [first = "", second = ""] =
+        type === "P" || type === "B" || type === "Q" ? body.toString().split("\0", 2) : [];
+      if (type === "P") prepared.set(first, second);
+      if (type === "B") count(prepared.get(second) ?? "");
+      if (type === "Q") count(first);
       // Sync: the whole of the request is on its way.
       if (cutting && type === "S") isAsked = true;
       if (cutting || (type !== "P" && type !== "Q")) return;
