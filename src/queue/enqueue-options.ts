@@ -172,6 +172,14 @@ function checkCombinations(given: Checked<typeof ENQUEUE_SHAPE>, path: string, p
   needs("uniqueFor", "uniqueKey");
   needs("debounce", "uniqueKey");
   needs("exclusiveLimit", "exclusiveKey");
+  // Where one is a moment and the other a while, the database compares them, by its own clock.
+  const waitMs = given.debounce ?? given.delay ?? 0;
+  if (
+    (waitMs > 0 && given.expiresIn !== undefined && waitMs >= given.expiresIn) ||
+    (given.runAt !== undefined && given.expiresAt !== undefined && new Date(given.runAt) >= new Date(given.expiresAt))
+  ) {
+    problems.add(path, "it would expire before it may start: let it expire later, or start sooner");
+  }
   if (given.debounce !== undefined && given.onDuplicate !== undefined && given.onDuplicate !== "replace") {
     problems.add(join(path, "onDuplicate"), `must be "replace" with debounce, or left out`);
   }

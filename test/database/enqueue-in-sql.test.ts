@@ -65,39 +65,20 @@ describe("the SQL function enqueue()", () => {
     expect(new Set(known)).toEqual(new Set(Object.keys(ENQUEUE_SHAPE).filter((key) => key !== "tx")));
   });
 
-  test("refuses what the client refuses, all problems together", async () => {
-    await expect(
-      call("no spaces", 1, {
-        priority: 1_000,
-        queue: "a b",
-        delay: "1s",
-        runAt: "2030-01-01",
-        onDuplicate: "maybe",
-        debounce: 1,
-        exclusiveLimit: 1,
-        rateLimit: {},
-      }),
-    ).rejects.toMatchObject({
+  test("lists every problem of a call together and writes nothing", async () => {
+    const before = await count();
+    await expect(call("no spaces", "x".repeat(1_048_577), { priority: 1_000, queue: "a b" })).rejects.toMatchObject({
       code: "EB003",
-      message: expect.stringMatching(
-        /name .*queue .*priority .*exclude each other.*onDuplicate .*need a uniqueKey.*needs an exclusiveKey.*rateLimit/s,
-      ),
+      message: expect.stringMatching(/queue: .*priority: .*name: .*input: .*at most 1048576/s),
     });
-    await expect(call("large", "x".repeat(1_048_577), {})).rejects.toThrow(/at most 1048576/);
+    await expect(call("x", 1, [])).rejects.toThrow(/options: must be an object, not \[\]/);
+    expect(await count()).toBe(before);
+  });
+
+  test("refuses a duplicate where it is told to", async () => {
     const taken = await call("dup", 1, { uniqueKey: "k" });
     expect(await call("dup", 1, { uniqueKey: "k" })).toBe(taken);
     await expect(call("dup", 1, { uniqueKey: "k", onDuplicate: "refuse" })).rejects.toMatchObject({ code: "EB002" });
-  });
-
-  test.each([
-    { rateLimit: { key: "r", limit: 0, per: "1s" } },
-    { rateLimit: { key: "r", limit: 5, per: 0 } },
-    { exclusiveKey: "x", exclusiveLimit: 0 },
-    { uniqueKey: "u", uniqueOver: ["lost"] },
-  ])("refuses a limit or a state that would stand in the way of others (%#)", async (options) => {
-    const before = await count();
-    await expect(call("limits", 1, options)).rejects.toMatchObject({ code: "EB003" });
-    expect(await count()).toBe(before);
   });
 
   test("works in a trigger", async () => {

@@ -5,12 +5,12 @@ import { Option } from "commander";
 import { isText } from "../../config/checks.ts";
 import type { Everbeat } from "../../everbeat.ts";
 import { ENQUEUE_SHAPE } from "../../queue/enqueue-options.ts";
+import { asEnqueueError } from "../../queue/enqueue-refusals.ts";
 import { enqueueByName } from "../../sql/enqueue-by-name.ts";
 import { type TaskId, TaskIds } from "../../task/ids.ts";
 import { isName, PRIORITY_RANGE } from "../../task/settings.ts";
 import { checkedBy, duration, instant, wholeNumber } from "../arguments.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { asEnqueueError } from "../enqueue-refusals.ts";
 import { UsageError } from "../errors.ts";
 import { withEverbeat } from "../open-for-command.ts";
 
