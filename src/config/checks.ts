@@ -30,9 +30,9 @@ export function checkOptions<S extends Record<string, Check<unknown>>>(
   return checked as Checked<S>;
 }
 
-export function unknownKey(key: string, known: readonly string[]): string {
+export function unknownKey(key: string, known: readonly string[], what = "option"): string {
   const nearest = nearestKey(key, known);
-  return `there is no such option${nearest ? `; did you mean "${nearest}"?` : `; known are ${known.join(", ")}`}`;
+  return `there is no such ${what}${nearest ? `; did you mean "${nearest}"?` : `; known are ${known.join(", ")}`}`;
 }
 
 export const anything: Check<unknown> = (value) => value;
