@@ -58,6 +58,9 @@ const LINES: { [N in EventName]: Line<N> } = {
   },
 };
 
+/** All there are: the compiler sees to it that each has its line. */
+export const EVENT_NAMES = Object.keys(LINES) as EventName[];
+
 export function logEvents(events: Events, logger: Logger): () => void {
   return events.onAny((name, event) => {
     const line = LINES[name] as Line<typeof name>;

@@ -4,7 +4,7 @@ import { defineTask } from "../../src/task/define-task.ts";
 import { holding, openCrashDatabase, openThrough } from "../support/crash-database.ts";
 import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWorker, type WorkerProcessOptions } from "../support/worker-process.ts";
+import { startWorker, task, type WorkerProcessOptions } from "../support/worker-process.ts";
 
 const note = defineTask({ name: "note", run: async (_input: { ms?: number }) => {} });
 const FORWARD = ["outcome.repeated", "claim.adopted", "claim.lost", "database.lost", "database.back"] as const;
@@ -96,7 +96,7 @@ describe("a reply that is lost", () => {
 
   test("after the commit of a transaction that completed its task: it has completed", async () => {
     const database = await openCrashDatabase();
-    const completing = defineTask({ name: "completeIn", run: async (_input: object) => {} });
+    const completing = task("completeIn");
     const proxy = await startCuttingProxy(database.url);
     const worker = await startWorker({
       url: proxy.url,
