@@ -62,12 +62,13 @@ begin
         'code', 'TASK_EXPIRED', 'message', 'The task was not started before it expired at ' || v_row.expires_at || '.'));
       continue;
     end if;
-    -- Not null: a suspect.
-    if v_row.is_apart is not null and (
-      v_row.is_apart and v_suspects <> '{}' or true = any (v_suspects) or not may_take_suspect(p_replica, v_row.is_apart)
-    ) then
-      update ready set run_at = now() + interval '250 milliseconds' where ctid = v_row.row_id;
-      continue;
+    -- Not null: a suspect. Two claims of the same replica must not both see that it holds none.
+    if v_row.is_apart is not null then
+      continue when not pg_try_advisory_xact_lock(gate_lock_id('suspects', p_replica::text));
+      if v_row.is_apart and v_suspects <> '{}' or true = any (v_suspects) or not may_take_suspect(p_replica, v_row.is_apart) then
+        update ready set run_at = now() + interval '250 milliseconds' where ctid = v_row.row_id;
+        continue;
+      end if;
     end if;
     if v_row.exclusive_key is not null then
       continue when not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_row.exclusive_key));

@@ -1,9 +1,9 @@
 /** Shutdowns, deploys, notices of preemption and fences: they cost neither retries nor crashes. */
 import { describe, expect, test, vi } from "vitest";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
+import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
-import { startHeartProxy } from "../support/heart-proxy.ts";
-import { SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+import { SCALED, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -14,7 +14,7 @@ const TASKS = [
   { handler: "wait", name: "wait", onCrash: "requeue" },
 ] as const;
 
-async function expectUncharged(database: HeartDatabase, ids: readonly string[]): Promise<void> {
+async function expectUncharged(database: CrashDatabase, ids: readonly string[]): Promise<void> {
   for (const id of ids) {
     expect(await database.crashesOf(id)).toBe(0);
     expect((await database.everbeat.tasks.show(id)).failures).toBe(0);
@@ -22,19 +22,19 @@ async function expectUncharged(database: HeartDatabase, ids: readonly string[]):
   expect(await database.query("select from everbeat.suspicion where task_id = any ($1)", [ids])).toEqual([]);
 }
 
-const postMortemOf = async (database: HeartDatabase, replicaId: string) =>
+const postMortemOf = async (database: CrashDatabase, replicaId: string) =>
   (await database.everbeat.recovery.postMortems({ of: replicaId }))[0];
 
 describe("nobody is charged for", () => {
   test("a shutdown that is cut short by kill -9, as after a notice of preemption", async () => {
-    const database = await openHeartDatabase();
-    const first = await startHeartWorker({
+    const database = await openCrashDatabase();
+    const first = await startWorker({
       ...{ url: database.url, open, tasks: TASKS },
       work: { shutdownGrace: "1m", handleSignals: true },
     });
     const id = await database.everbeat.enqueue(task("deaf"), {});
     await first.heard({ handler: "begun", taskId: id });
-    const second = await startHeartWorker({ url: database.url, open, tasks: TASKS });
+    const second = await startWorker({ url: database.url, open, tasks: TASKS });
     first.signal("SIGTERM");
     await database.untilStatus(first.replicaId, "draining");
     await first.kill();
@@ -47,9 +47,9 @@ describe("nobody is charged for", () => {
   });
 
   test("a rolling restart under load", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const start = () =>
-      startHeartWorker({
+      startWorker({
         ...{ url: database.url, open, tasks: TASKS },
         work: { concurrency: 4, shutdownGrace: 200, abortGrace: "30s", handleSignals: true },
       });
@@ -75,12 +75,12 @@ describe("nobody is charged for", () => {
   });
 
   test("a fence: a worker that is cut off stops its own work, and is back later", async () => {
-    const database = await openHeartDatabase();
-    const proxy = await startHeartProxy(database.url);
-    const first = await startHeartWorker({ url: proxy.url, open, tasks: TASKS });
+    const database = await openCrashDatabase();
+    const proxy = await startCuttingProxy(database.url);
+    const first = await startWorker({ url: proxy.url, open, tasks: TASKS });
     const id = await database.everbeat.enqueue(task("hold"), {});
     await first.heard({ handler: "begun", taskId: id });
-    const second = await startHeartWorker({ url: database.url, open, tasks: TASKS });
+    const second = await startWorker({ url: database.url, open, tasks: TASKS });
     proxy.cut("both");
     await first.heard({ event: "replica.fenced" }, 30_000);
     await second.heard({ handler: "begun", taskId: id, attempt: 2 }, 30_000);
@@ -98,11 +98,11 @@ describe("nobody is charged for", () => {
   });
 
   test("a pause: a worker that stood still, and goes on", async () => {
-    const database = await openHeartDatabase();
-    const first = await startHeartWorker({ url: database.url, open, tasks: TASKS });
+    const database = await openCrashDatabase();
+    const first = await startWorker({ url: database.url, open, tasks: TASKS });
     const id = await database.everbeat.enqueue(task("hold"), {});
     await first.heard({ handler: "begun", taskId: id });
-    const second = await startHeartWorker({ url: database.url, open, tasks: TASKS });
+    const second = await startWorker({ url: database.url, open, tasks: TASKS });
     first.signal("SIGSTOP");
     await second.heard({ handler: "begun", taskId: id, attempt: 2 }, 30_000);
     expect(await postMortemOf(database, first.replicaId)).toMatchObject({

@@ -1,8 +1,8 @@
 /** A task that kills every worker that takes it: found out, put into quarantine, and nobody else pays for it. */
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
-import { type HeartWorker, type HeartWorkerOptions, SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+import { SCALED, startWorker, task, type WorkerProcess, type WorkerProcessOptions } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
 
@@ -13,15 +13,15 @@ const TASKS = [
 ] as const;
 
 /** Always as many workers as that: one that dies is replaced. */
-function keepWorkers(options: HeartWorkerOptions, count: number): { readonly started: readonly HeartWorker[] } {
-  const started: HeartWorker[] = [];
+function keepWorkers(options: WorkerProcessOptions, count: number): { readonly started: readonly WorkerProcess[] } {
+  const started: WorkerProcess[] = [];
   let isOver = false;
   onTestFinished(() => {
     isOver = true;
   });
   const keep = async () => {
     while (!isOver) {
-      const worker = await startHeartWorker(options);
+      const worker = await startWorker(options);
       started.push(worker);
       await worker.exited;
     }
@@ -31,21 +31,21 @@ function keepWorkers(options: HeartWorkerOptions, count: number): { readonly sta
   return { started };
 }
 
-async function untilEnded(database: HeartDatabase, ids: readonly string[]) {
+async function untilEnded(database: CrashDatabase, ids: readonly string[]) {
   return eventually(() => Promise.all(ids.map((id) => database.everbeat.tasks.show(id))), {
     until: (all) => all.every(({ endedAt }) => endedAt !== null),
     ...{ within: 120_000, every: 100, what: "the end of all tasks" },
   });
 }
 
-const suspicions = (database: HeartDatabase, ids: readonly string[]) =>
+const suspicions = (database: CrashDatabase, ids: readonly string[]) =>
   database.query("select from everbeat.suspicion where task_id = any ($1)", [ids]);
 
 describe("a task that kills every worker that takes it", () => {
   test("is in quarantine after three, the other tasks of those workers complete, and none of them is charged", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const { everbeat } = database;
-    await startHeartWorker({ url: database.url, open: { recovery: RECOVERY }, tasks: [{ handler: "quick" }] });
+    await startWorker({ url: database.url, open: { recovery: RECOVERY }, tasks: [{ handler: "quick" }] });
     // They are in hand for longer than the poison takes to kill, so they are there when it does.
     const innocent = await everbeat.enqueueMany(task("innocent"), [{ ms: 600 }, { ms: 600 }, { ms: 600 }, { ms: 600 }]);
     const poison = await everbeat.enqueue(task("poison"), {}, { priority: 1 });
@@ -83,7 +83,7 @@ describe("a task that kills every worker that takes it", () => {
   });
 
   test("is found out among two workers as well, whatever it does to them", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const { everbeat } = database;
     const innocent = await everbeat.enqueueMany(
       task("innocent"),

@@ -1,9 +1,9 @@
 /** Every death leaves a post-mortem: what it probably was, and by what evidence. It is never in the way of recovery. */
 import pg from "pg";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
-import { type HeartWorker, SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+import { SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -12,17 +12,17 @@ const TASKS = [{ handler: "hold", onCrash: "fail" }] as const;
 
 /** One works, on a machine of its own; another watches. */
 async function openScene(): Promise<{
-  database: HeartDatabase;
-  worker: HeartWorker;
-  watcher: HeartWorker;
+  database: CrashDatabase;
+  worker: WorkerProcess;
+  watcher: WorkerProcess;
   id: string;
 }> {
-  const database = await openHeartDatabase();
-  const worker = await startHeartWorker({ url: database.url, open, tasks: TASKS, machineId: "doomed" });
+  const database = await openCrashDatabase();
+  const worker = await startWorker({ url: database.url, open, tasks: TASKS, machineId: "doomed" });
   const id = await database.everbeat.enqueue(task("hold"), {});
   await worker.heard({ handler: "begun", taskId: id });
   await eventually(async () => (await database.replica(worker.replicaId)).vitals?.inHand === 1);
-  const watcher = await startHeartWorker({
+  const watcher = await startWorker({
     url: database.url,
     open,
     tasks: [{ handler: "quick" }],
@@ -31,10 +31,10 @@ async function openScene(): Promise<{
   return { database, worker, watcher, id };
 }
 
-const untilFailed = ({ everbeat }: HeartDatabase, id: string) =>
+const untilFailed = ({ everbeat }: CrashDatabase, id: string) =>
   eventually(() => everbeat.tasks.show(id), { until: ({ state }) => state === "failed", within: 30_000 });
 
-const untilExamined = ({ everbeat }: HeartDatabase, replicaId: string) =>
+const untilExamined = ({ everbeat }: CrashDatabase, replicaId: string) =>
   eventually(async () => (await everbeat.recovery.postMortems({ of: replicaId }))[0], { within: 30_000 });
 
 describe("a post-mortem", () => {
@@ -81,7 +81,7 @@ describe("a post-mortem", () => {
 
   test("sees that a whole machine went, and not only one process of it", async () => {
     const { database, worker } = await openScene();
-    const neighbour = await startHeartWorker({
+    const neighbour = await startWorker({
       url: database.url,
       open,
       tasks: [{ handler: "quick" }],
@@ -97,9 +97,9 @@ describe("a post-mortem", () => {
   });
 
   test("of a worker that had nothing in hand is written as well", async () => {
-    const database = await openHeartDatabase();
-    const idle = await startHeartWorker({ url: database.url, open, tasks: TASKS });
-    await startHeartWorker({ url: database.url, open, tasks: TASKS });
+    const database = await openCrashDatabase();
+    const idle = await startWorker({ url: database.url, open, tasks: TASKS });
+    await startWorker({ url: database.url, open, tasks: TASKS });
     await idle.kill();
     expect(await untilExamined(database, idle.replicaId)).toMatchObject({ cause: "process-ended" });
   });
@@ -133,15 +133,15 @@ describe("recovery goes on", () => {
 });
 
 test("a machine whose workers die again and again flaps, and silences are counted", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const { everbeat } = database;
-  await startHeartWorker({ url: database.url, open, tasks: TASKS, machineId: "calm" });
+  await startWorker({ url: database.url, open, tasks: TASKS, machineId: "calm" });
   for (let death = 0; death < 2; death++) {
-    const worker = await startHeartWorker({ url: database.url, open, tasks: TASKS, machineId: "shaky" });
+    const worker = await startWorker({ url: database.url, open, tasks: TASKS, machineId: "shaky" });
     await worker.kill();
     await database.untilStatus(worker.replicaId, "dead");
   }
-  const sleepy = await startHeartWorker({ url: database.url, open, tasks: TASKS, machineId: "shaky" });
+  const sleepy = await startWorker({ url: database.url, open, tasks: TASKS, machineId: "shaky" });
   sleepy.signal("SIGSTOP");
   await database.untilStatus(sleepy.replicaId, "dead", 30_000);
   sleepy.signal("SIGCONT");
