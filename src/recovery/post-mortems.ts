@@ -33,6 +33,8 @@ export interface Told {
   readonly evidence: readonly string[];
 }
 
+export type DeadRunner = Pick<NewPostMortem, "runnerId" | "replicaId" | "taskId" | "claimId" | "name" | "hostname">;
+
 /** An attempt that ended because its process did. */
 export interface CrashedAttempt {
   readonly replicaId: ReplicaId;
@@ -90,6 +92,15 @@ export class PostMortems {
         })),
       );
     });
+  }
+
+  /** Of a runner, whose replica has seen how it ended. What is concluded is known also where it cannot be written. */
+  async writeRunner(subject: DeadRunner, evidence: DeathEvidence): Promise<Told> {
+    const told = probableCause(evidence);
+    await this.#try("writing the post-mortem of a runner", (tx) =>
+      writePostMortems(tx, [{ kind: "runner", ...subject, ...told }]),
+    );
+    return told;
   }
 
   async purge(ageMs: number): Promise<void> {

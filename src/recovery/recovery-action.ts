@@ -61,6 +61,8 @@ export interface Death {
   readonly vitals: unknown;
   /** It was draining: told to go, and not gone in time. */
   readonly wasDraining?: boolean | undefined;
+  /** False: another task is known to be at fault. */
+  readonly isCharged?: boolean | undefined;
   /** It was not dead after all: it has come back under another id. */
   readonly cameBack?: boolean | undefined;
   readonly exitCode?: number | null | undefined;
@@ -71,8 +73,9 @@ export interface Death {
 }
 
 /** A shutdown, a deploy, a notice of preemption, a fence or a blocked loop costs nobody a crash. */
-export function isBlameless({ because, wasDraining, cameBack }: Death): boolean {
-  return wasDraining === true || cameBack === true || because === "offline" || because === "loop-blocked";
+export function isBlameless({ because, wasDraining, cameBack, isCharged }: Death): boolean {
+  const isExcused = wasDraining === true || cameBack === true || isCharged === false;
+  return isExcused || because === "offline" || because === "loop-blocked";
 }
 
 const CAUSES: Record<Death["because"], string> = {

@@ -15,6 +15,9 @@ export interface Crowd {
   readonly withMost: number;
 }
 
+/** In a runner of its own, say. */
+export const ALONE: Crowd = { running: 1, most: 0, withMost: 1 };
+
 export interface CrashRecord {
   /** Crashes that it was charged with: it was alone. */
   readonly crashes: number;

@@ -7,7 +7,7 @@ import { fenceOn } from "../../src/heart/self-fencing.ts";
 import { holdOn } from "../../src/recovery/mass-death.ts";
 import { policyOf } from "../../src/recovery/reaper.ts";
 import { crashError, type OwnedTask, type RecoveryPolicy, recoveryOf } from "../../src/recovery/recovery-action.ts";
-import { blameOn } from "../../src/recovery/suspicion.ts";
+import { ALONE, blameOn } from "../../src/recovery/suspicion.ts";
 import { type Evidence, type SilencePolicy, verdictOn } from "../../src/recovery/verdict.ts";
 
 const settingsOf = (options: unknown) => {
@@ -130,8 +130,7 @@ describe("what becomes of a dead owner's task", () => {
     ...{ state: "running", crashes: 0, suspicion: 0, isCancelled: false },
     ...{ onCrash: undefined, retry: undefined, crashBudget: undefined },
   };
-  const alone = { running: 1, most: 0, withMost: 1 };
-  const recovery = (given: OwnedTask, by: RecoveryPolicy = policy) => recoveryOf(given, blameOn(given, alone), by, 0);
+  const recovery = (given: OwnedTask, by: RecoveryPolicy = policy) => recoveryOf(given, blameOn(given, ALONE), by, 0);
 
   test("that was only claimed: back to its place, nothing spent", () => {
     expect(recovery({ ...task, state: "claimed", onCrash: "fail" })).toEqual({ kind: "release" });
