@@ -126,7 +126,12 @@ begin
     return false;
   end if;
   if p_remember then
-    insert into beat_history (replica_id, beat_at, vitals) values (p_replica, now(), p_vitals);
+    begin
+      insert into beat_history (replica_id, beat_at, vitals) values (p_replica, now(), p_vitals);
+    exception when disk_full then
+      -- The beat itself is written in place and needs no room: nobody may be silent for want of a memory.
+      null;
+    end;
   end if;
   return true;
 end $$;

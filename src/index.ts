@@ -5,6 +5,7 @@ export { InvalidOptionsError } from "./config/problems.ts";
 export { PROFILES, type ProfileName, type RecoveryOptions, type RecoverySettings } from "./config/recovery-options.ts";
 export {
   ClosedError,
+  DatabaseFullError,
   DatabaseUnavailableError,
   MigrationChangedError,
   SchemaTooNewError,

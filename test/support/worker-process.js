@@ -1,5 +1,6 @@
 // A real process that works on a database. Its configuration is its argument (JSON); what happens in it goes to its
 // parent as messages, and `{ release: true }` from the parent lets waiting handlers go on.
+import { randomBytes } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import pg from "pg";
 import { defineTask, Everbeat } from "../../dist/index.js";
@@ -103,6 +104,12 @@ const HANDLERS = {
       }),
     );
     return how;
+  },
+  /** Until the parent releases it; its result is large, and cannot be made smaller. */
+  async bulky({ bytes }, context) {
+    begun(context);
+    await released;
+    return randomBytes(bytes / 2).toString("hex");
   },
   async note({ ms = 0 }, context) {
     await effect(traces, context, "noted");

@@ -14,7 +14,7 @@ const FIXTURE = fileURLToPath(new URL("worker-process.js", import.meta.url));
 
 /** Handlers that worker-process.js knows; a task is named like its handler unless the options say otherwise. */
 export type Handler =
-  | ("quick" | "wait" | "burn" | "hold" | "deaf")
+  | ("quick" | "wait" | "burn" | "hold" | "deaf" | "bulky")
   | ("note" | "span" | "completeIn" | "append" | "hog")
   | ("throwInTimer" | "rejectUnawaited");
 
@@ -112,7 +112,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
       throw new Error(`${error.message}; it said ${JSON.stringify(messages.slice(-5))} ${complaints}`);
     })) as Message;
   };
-  const ready = await heard({ ready: true }, 30_000);
+  const ready = await heard({ ready: true }, 60_000);
   return {
     pid: child.pid as number,
     replicaId: ready.replicaId ?? "",
