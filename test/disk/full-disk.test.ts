@@ -128,3 +128,50 @@ test("a tablespace that is full holds outcomes and refuses tasks, and goes on wh
   }
   await database.expectSound();
 });
+
+test("a server that goes down for want of room loses nothing, and nobody is dead for it", async () => {
+  const disk = await mountSmallDisk(160);
+  const server = await startOwnServer({ on: disk.folder });
+  const database = await openCrashDatabase({}, server.url);
+  const { everbeat } = database;
+  const start = () =>
+    startWorker({
+      url: database.url,
+      open: { recovery: SCALED },
+      tasks: [{ handler: "hold", onCrash: "requeue" }, { handler: "quick" }],
+    });
+  const workers = [await start(), await start()];
+  const ids = await everbeat.enqueueMany(task("hold"), [{}, {}, {}, {}]);
+  for (const taskId of ids)
+    await Promise.any(workers.map((worker) => worker.heard({ handler: "begun", taskId }, 30_000)));
+
+  await disk.fill();
+  // Its log of changes cannot go on, and PostgreSQL rather goes down than to forget anything.
+  const writeOn = () => database.query("select pg_logical_emit_message(true, 'full', repeat('x', 1000000))");
+  const isDown = async () => {
+    const error = await writeOn().then(
+      () => undefined,
+      (thrown: Error) => thrown,
+    );
+    return error !== undefined;
+  };
+  await eventually(isDown, { every: 0, within: 60_000, what: "a server without room" });
+  await expect(everbeat.enqueue(task("quick"), {})).rejects.toMatchObject({
+    code: expect.stringMatching(/^(DATABASE_UNAVAILABLE|DATABASE_FULL|ECONNREFUSED|57P0\d)$/),
+  });
+
+  await disk.clear();
+  // It may have come back by itself in that very moment.
+  const isUp = async () => {
+    await server.start().catch(() => {});
+    return database.query("select");
+  };
+  await eventually(isUp, { within: 60_000, what: "the server to be back" });
+  const later = await everbeat.enqueue(task("quick"), {});
+  await everbeat.result(later, { timeout: 60_000 });
+  for (const worker of workers) worker.release();
+  for (const id of ids) expect(await everbeat.result(id, { timeout: 60_000 })).toBe("held");
+  for (const id of ids) expect(await database.crashesOf(id)).toBe(0);
+  expect(await database.deaths()).toBe(0);
+  await database.expectSound();
+});
