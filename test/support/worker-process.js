@@ -171,6 +171,8 @@ function partsOf(address) {
 }
 
 const everbeat = await Everbeat.open({ database: shared ?? url, log: "silent", ...open });
+// How far it has come, for whoever waits in vain for it to be ready.
+say({ step: "opened" });
 for (const name of forward) {
   everbeat.on(name, ({ error, ...event }) => say({ event: name, ...event, error: error && String(error) }));
 }
@@ -179,6 +181,7 @@ const definitions = tasks.map(({ handler, ...options }) =>
   defineTask({ name: handler, ...options, run: HANDLERS[handler] }),
 );
 const worker = await everbeat.work(definitions, { pollInterval: 200, ...work });
+say({ step: "working" });
 // What the application itself does wrong, outside of any task, is none of the worker's business.
 process.on("message", ({ blunder }) => {
   if (blunder === "throw") throw new Error("a blunder of the application");
