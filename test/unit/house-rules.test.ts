@@ -29,7 +29,20 @@ const MAY_USE: Record<string, readonly string[]> = {
   worker: [...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "recovery", "service"],
   everbeat: [...FOUNDATION, "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery", "worker"],
   testing: [...FOUNDATION, "task", "events", "sql", "database", "queue", "worker", "everbeat"],
-  cli: [...FOUNDATION, "task", "events", "sql", "database", "queue", "recovery", "worker", "everbeat", "index"],
+  supervisor: [...FOUNDATION, "task", "events", "log-events", "sql", "database", "recovery", "worker", "everbeat"],
+  cli: [
+    ...FOUNDATION,
+    "supervisor",
+    "task",
+    "events",
+    "sql",
+    "database",
+    "queue",
+    "recovery",
+    "worker",
+    "everbeat",
+    "index",
+  ],
   index: [...FOUNDATION, "task", "events", "sql", "database", "queue", "recovery", "worker", "everbeat"],
 };
 

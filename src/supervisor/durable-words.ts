@@ -1,0 +1,47 @@
+/** What a supervisor has to tell the database: kept while that is away, and told when it is back. */
+import { createBackoff } from "../database/backoff.ts";
+import { isTransient } from "../database/transient.ts";
+import type { Events } from "../events.ts";
+import { Outages } from "../worker/outages.ts";
+
+export class DurableWords {
+  readonly #outages: Outages;
+  readonly #stopping = new AbortController();
+  readonly #onFailed: (error: unknown, doing: string) => void;
+  readonly #open = new Set<Promise<void>>();
+
+  constructor(events: Events, onFailed: (error: unknown, doing: string) => void) {
+    this.#outages = new Outages(events);
+    this.#onFailed = onFailed;
+  }
+
+  /** Resolves when the database has taken it, has refused it for good, or nobody waits any longer. */
+  say(doing: string, work: () => Promise<unknown>): Promise<void> {
+    const said = this.#trying(doing, work).finally(() => this.#open.delete(said));
+    this.#open.add(said);
+    return said;
+  }
+
+  /** All that is still untold. */
+  async told(): Promise<void> {
+    await Promise.all(this.#open);
+  }
+
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  async #trying(doing: string, work: () => Promise<unknown>): Promise<void> {
+    const backoff = createBackoff({ firstMs: 20, maxMs: 1_000 });
+    while (!this.#stopping.signal.aborted) {
+      try {
+        await work();
+        return this.#outages.over(doing);
+      } catch (error) {
+        if (!isTransient(error)) return this.#onFailed(error, doing);
+        this.#outages.noticed(error, doing);
+        await backoff.pause(this.#stopping.signal);
+      }
+    }
+  }
+}
