@@ -241,7 +241,7 @@ begin
   update heart set is_dead = true where replica_id = p_replica;
   update replica set status = 'dead', died_at = clock_timestamp(), death = json_build_object(
       'replicaId', id, 'machineId', machine_id, 'hostname', hostname, 'because', 'exited',
-      'exitCode', p_exit_code, 'signal', p_signal, 'vitals', v_heart.vitals)
+      'exitCode', p_exit_code, 'signal', p_signal, 'wasDraining', status = 'draining', 'vitals', v_heart.vitals)
   where id = p_replica;
   return query select 'dead', replica.death from replica where id = p_replica;
 end $$;

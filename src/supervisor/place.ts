@@ -24,9 +24,12 @@ export interface PlaceParts {
   readonly report: (child: Child, exit: Exit) => Promise<void>;
   readonly onWell: () => void;
   readonly onLooping: (exitsInARow: number, last: Exit) => void;
+  readonly onError: (error: unknown, doing: string) => void;
   /** A child has ended, and what follows from that has been decided. */
   readonly onSettled: () => void;
 }
+
+const NEVER_BEGAN: Exit = { exitCode: null, signal: null };
 
 export class Place {
   readonly #parts: PlaceParts;
@@ -56,14 +59,17 @@ export class Place {
     return this.#hasFailedToLeave;
   }
 
-  start(): Child {
+  /** Undefined: no process could be made. That counts like one that ended at once. */
+  start(): Child | undefined {
     this.#current = this.#begin();
+    if (!this.#current) void this.#startAgain(undefined, NEVER_BEGAN).then(() => this.#parts.onSettled());
     return this.#current;
   }
 
   /** The new child first; the old one leaves when that is ready. False: it did not become ready, and all is as before. */
   async roll(): Promise<boolean> {
     const successor = this.#begin();
+    if (!successor) return false;
     await atMost(this.#parts.readyWithinMs, successor.settled);
     if (!successor.isReady) {
       successor.kill();
@@ -92,10 +98,18 @@ export class Place {
     for (const child of this.#children) child.kill();
   }
 
-  #begin(): Child {
-    const { number, spawn, events, leaveWithinMs } = this.#parts;
+  #begin(): Child | undefined {
+    const { number, spawn, events, leaveWithinMs, onError } = this.#parts;
+    let process: ChildProcess;
+    try {
+      process = spawn(number);
+    } catch (error) {
+      // No memory for another process, for one: the others must not suffer for it.
+      onError(error, `starting child ${number}`);
+      return undefined;
+    }
     const child: Child = new Child({
-      ...{ number, leaveWithinMs, process: spawn(number) },
+      ...{ number, leaveWithinMs, process },
       onReady: (replicaId: ReplicaId) => {
         events.emit("child.ready", { ...refOf(child), replicaId });
         this.#parts.onWell();
@@ -117,7 +131,8 @@ export class Place {
     const { events, report, onSettled } = this.#parts;
     const { readyForMs } = child;
     events.emit("child.exited", { ...refOf(child), ...exit, wasAsked: child.wasAsked });
-    if (child.wasAsked && exit.exitCode !== 0) this.#hasFailedToLeave = true;
+    // One that was not ready yet may be ended by a signal as any process is: it had nothing to leave behind.
+    if (child.wasAsked && exit.exitCode !== 0 && readyForMs !== undefined) this.#hasFailedToLeave = true;
     const wasCurrent = child === this.#current;
     if (wasCurrent) this.#current = undefined;
     // First of all: others can take over its tasks while its place is still empty.

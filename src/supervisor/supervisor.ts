@@ -69,7 +69,7 @@ export class Supervisor {
     this.#events = new Events((error) => fail(error, "an event listener"));
     logEvents(this.#events, parts.log);
     this.#words = new DurableWords(this.#events, fail);
-    this.#places = Array.from({ length: parts.processes }, (_, index) => this.#createPlace(index + 1));
+    this.#places = Array.from({ length: parts.processes }, (_, index) => this.#createPlace(index + 1, fail));
   }
 
   /** Resolves when no child is left: they were asked to leave, or none can be kept running. */
@@ -137,11 +137,11 @@ export class Supervisor {
     void this.#words.say("resolving an alert", () => resolveAlerts(everbeat.database, "roll-stopped", name));
   }
 
-  #createPlace(number: number): Place {
+  #createPlace(number: number, onError: (error: unknown, doing: string) => void): Place {
     const { everbeat, spawn, restart, shutdownGraceMs } = this.#parts;
     const subject = `${this.#parts.name}, child ${number}`;
     return new Place({
-      ...{ number, spawn, events: this.#events, policy: restart, readyWithinMs: READY_WITHIN_MS },
+      ...{ number, spawn, events: this.#events, policy: restart, readyWithinMs: READY_WITHIN_MS, onError },
       leaveWithinMs: shutdownGraceMs + LEAVE_MARGIN_MS,
       report: (child, exit) => this.#report(child, exit),
       onWell: () =>

@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
 import { startHeartServer } from "../support/heart-server.ts";
-import { startHeartWorker } from "../support/heart-worker.ts";
+import { SCALED, startHeartWorker } from "../support/heart-worker.ts";
 import { type Line, type RunningSupervisor, startSupervisor, task, untilReady } from "../support/supervisor.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -91,6 +91,34 @@ describe("a child that is killed", () => {
     expect(death).toMatchObject({ because: "exited", signal: "SIGKILL" });
     await supervisor.said({ event: "child.ready" }, { after: 1 });
   });
+});
+
+test("a child that had to stop its own work while the database was away stays, and its task is not charged", async () => {
+  const server = await startHeartServer();
+  const database = await openHeartDatabase({}, server.url);
+  const recovery = Object.entries(SCALED).map(([name, ms]) => `${name}=${ms}`);
+  const scaled = ["--recovery", recovery.join(",")];
+  const supervisor = await startSupervisor({ url: database.url, processes: 1, arguments: scaled });
+  const [before] = await untilReady(supervisor, 1);
+  const id = await database.everbeat.enqueue(task("hold"), {});
+  await supervisor.said({ event: "child.ready" });
+  await eventually(async () => (await database.everbeat.tasks.show(id)).state === "running", { within: 20_000 });
+  await server.stop();
+  await supervisor.said({ event: "replica.fenced" });
+  await server.start();
+  const after = await supervisor.said({ event: "child.ready" }, { after: 1 });
+  expect(after.pid).toBe(before?.pid);
+  expect(after.replicaId).not.toBe(before?.replicaId);
+  await eventually(() => database.everbeat.tasks.show(id), {
+    until: ({ state, replicaId }) => state === "running" && replicaId === after.replicaId,
+    within: 40_000,
+  });
+  expect(await database.everbeat.tasks.show(id)).toMatchObject({ failures: 0 });
+  expect(await database.crashesOf(id)).toBe(0);
+  // And it is known by its new name when it dies.
+  process.kill(after.pid as number, "SIGKILL");
+  expect((await database.untilStatus(after.replicaId as string, "dead", 40_000)).death?.["because"]).toBe("exited");
+  expect(await database.deaths()).toBe(1);
 });
 
 describe("a child that ends again and again", () => {

@@ -7,7 +7,7 @@ import { type Finished, projectWith, startEverbeat } from "../cli/run-cli.ts";
 import { eventually } from "./eventually.ts";
 
 /** Its tasks, known to callers by name alone. */
-export const task = (name: "wait" | "hold" | "die" | "deaf") =>
+export const task = (name: "wait" | "hold" | "die") =>
   defineTask({ name, run: async (_input: { ms?: number; code?: number }): Promise<unknown> => undefined });
 
 const TASKS = `
@@ -19,7 +19,6 @@ const TASKS = `
   /** Until its signal fires. */
   export const hold = defineTask({ name: "hold", onCrash: "requeue", run: (_, { signal }) =>
     new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))) });
-  export const deaf = defineTask({ name: "deaf", onCrash: "requeue", run: () => pause(600_000) });
   export const die = defineTask({ name: "die", run: ({ code = 3 }) => process.exit(code) });
 `;
 

@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { Events } from "../../src/events.ts";
 import { readChildMessage, readSupervisorMessage } from "../../src/supervisor/messages.ts";
+import { Place } from "../../src/supervisor/place.ts";
 import { DEFAULT_RESTART, type RestartPolicy, restartDecision, rollOrder } from "../../src/supervisor/restart.ts";
 
 const policy: RestartPolicy = { firstPauseMs: 100, longestPauseMs: 1_000, healthyAfterMs: 5_000, loopAfter: 6 };
@@ -43,6 +45,26 @@ describe("a child that ended", () => {
       }),
     );
   });
+});
+
+test("a place for which no process can be made tries again, and is in a crash loop like any other", async () => {
+  const errors: unknown[] = [];
+  const looping = new Promise<number>((resolve) => {
+    const place = new Place({
+      ...{ number: 1, events: new Events(() => {}), leaveWithinMs: 1_000, readyWithinMs: 1_000 },
+      policy: { ...policy, firstPauseMs: 1, loopAfter: 3 },
+      spawn: () => {
+        throw new Error("spawn ENOMEM");
+      },
+      onError: (error) => errors.push(error),
+      onLooping: resolve,
+      ...{ report: async () => {}, onWell: () => {}, onSettled: () => {} },
+    });
+    expect(place.start()).toBeUndefined();
+    expect(place.isOver).toBe(false);
+  });
+  expect(await looping).toBe(3);
+  expect(errors).toHaveLength(3);
 });
 
 test("empty places are rolled first, then the oldest child first", () => {
