@@ -6,9 +6,12 @@ import type { Logger } from "../log.ts";
 import type { RestartPolicy } from "../supervisor/restart.ts";
 import { CHILD_VARIABLE } from "../supervisor/supervised.ts";
 import { Supervisor } from "../supervisor/supervisor.ts";
+import { atMost } from "../worker/waiting.ts";
 import { EXIT, type ExitCode } from "./exit-codes.ts";
 import type { Screen } from "./screen.ts";
 import { listenForStop } from "./stop-signals.ts";
+
+const CLOSE_WITHIN_MS = 3_000;
 
 export interface SupervisorRun {
   readonly everbeat: Everbeat;
@@ -43,7 +46,8 @@ export async function runSupervisor(run: SupervisorRun): Promise<ExitCode> {
   } finally {
     process.off("SIGHUP", roll);
     stop.close();
-    await everbeat.close();
+    // A reply that never comes would hold it up for ever.
+    await atMost(CLOSE_WITHIN_MS, everbeat.close());
   }
 }
 

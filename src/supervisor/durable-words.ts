@@ -1,8 +1,12 @@
 /** What a supervisor has to tell the database: kept while that is away, and told when it is back. */
-import { createBackoff } from "../database/backoff.ts";
+import { createBackoff, delay } from "../database/backoff.ts";
+import { DatabaseUnavailableError } from "../database/errors.ts";
 import { isTransient } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { Outages } from "../worker/outages.ts";
+
+/** A reply that does not come is an outage too: packets may be swallowed without anybody being told. */
+const REPLY_WITHIN_MS = 10_000;
 
 export class DurableWords {
   readonly #outages: Outages;
@@ -35,7 +39,7 @@ export class DurableWords {
     const backoff = createBackoff({ firstMs: 20, maxMs: 1_000 });
     while (!this.#stopping.signal.aborted) {
       try {
-        await work();
+        await answered(work());
         return this.#outages.over(doing);
       } catch (error) {
         if (!isTransient(error)) return this.#onFailed(error, doing);
@@ -43,5 +47,18 @@ export class DurableWords {
         await backoff.pause(this.#stopping.signal);
       }
     }
+  }
+}
+
+async function answered(work: Promise<unknown>): Promise<void> {
+  const limit = new AbortController();
+  const tooLate = delay(REPLY_WITHIN_MS, limit.signal).then(() => {
+    if (!limit.signal.aborted) throw new DatabaseUnavailableError([`no reply within ${REPLY_WITHIN_MS} ms`]);
+  });
+  work.catch(() => {});
+  try {
+    await Promise.race([work, tooLate]);
+  } finally {
+    limit.abort();
   }
 }

@@ -8,6 +8,7 @@ import type { Everbeat } from "../everbeat.ts";
 import type { Logger } from "../log.ts";
 import { logEvents } from "../log-events.ts";
 import { causeOf } from "../recovery/recovery-action.ts";
+import { createService, type Service } from "../service.ts";
 import { readClock } from "../sql/clock.ts";
 import { raiseAlert, resolveAlerts } from "../sql/recovery.ts";
 import { toErrorRecord } from "../task/error-record.ts";
@@ -26,6 +27,9 @@ const LEAVE_MARGIN_MS = 60_000;
 /** How long a supervisor without children goes on trying to tell the database of their exits. */
 const LAST_WORDS_MS = 10_000;
 const LAST_WORDS_IN_HURRY_MS = 1_000;
+
+/** An exit finds a connection that is open: the pool closes those that nobody has used for ten seconds. */
+const KEEP_WARM_MS = 5_000;
 
 export interface SupervisorParts {
   /** A connection of its own to where its children work. */
@@ -56,6 +60,7 @@ export class Supervisor {
   readonly #words: DurableWords;
   readonly #places: readonly Place[];
   readonly #changes = new Changes();
+  readonly #warmth: Service;
   #hasStarted = false;
   #isLeaving = false;
   #isInHurry = false;
@@ -69,11 +74,15 @@ export class Supervisor {
     this.#events = new Events((error) => fail(error, "an event listener"));
     logEvents(this.#events, parts.log);
     this.#words = new DurableWords(this.#events, fail);
+    // What is wrong with the database is said by whoever has something to tell it.
+    const lookAround = async () => void (await readClock(parts.everbeat.database));
+    this.#warmth = createService({ intervalMs: KEEP_WARM_MS, runOnce: lookAround, onError: () => {} });
     this.#places = Array.from({ length: parts.processes }, (_, index) => this.#createPlace(index + 1, fail));
   }
 
   /** Resolves when no child is left: they were asked to leave, or none can be kept running. */
   async run(): Promise<SupervisorEnd> {
+    this.#warmth.start();
     const [firstPlace, ...others] = this.#places;
     const first = firstPlace?.start();
     await atMost(FIRST_ALONE_MS, first?.settled ?? Promise.resolve());
@@ -85,6 +94,7 @@ export class Supervisor {
     while (!isOver()) await this.#changes.until(isOver, 60_000);
     await atMost(this.#isInHurry ? LAST_WORDS_IN_HURRY_MS : LAST_WORDS_MS, this.#words.told());
     this.#words.stop();
+    void this.#warmth.stop();
     if (first?.refused) return "refused";
     if (!this.#isLeaving) return "none-left";
     return this.#places.some((place) => place.hasFailedToLeave) ? "left-badly" : "left";

@@ -2,11 +2,12 @@
 import { describe, expect, test, vi } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
+import { startHeartProxy } from "../support/heart-proxy.ts";
 import { startHeartServer } from "../support/heart-server.ts";
 import { SCALED, startHeartWorker } from "../support/heart-worker.ts";
 import { type Line, type RunningSupervisor, startSupervisor, task, untilReady } from "../support/supervisor.ts";
 
-vi.setConfig({ testTimeout: 120_000 });
+vi.setConfig({ testTimeout: 240_000 });
 
 /** Only an exit can be what a death is known by: sessions and silence count much later. */
 const BY_EXIT_ALONE = ["--recovery", "sessionGrace=1m,runningStaleThreshold=2m,claimedStaleThreshold=2m"];
@@ -84,13 +85,30 @@ describe("a child that is killed", () => {
     const [first] = await untilReady(supervisor, 1);
     await server.stop();
     process.kill(first?.pid as number, "SIGKILL");
-    await supervisor.said({ event: "database.lost", doing: "reporting an exit" });
+    await supervisor.said({ event: "child.exited" });
+    await supervisor.said({ event: "database.lost", child: undefined });
     expect(supervisor.lines({ event: "child.restarting" })).toEqual([]);
     await server.start();
     const { death } = await database.untilStatus(first?.replicaId as string, "dead", 40_000);
     expect(death).toMatchObject({ because: "exited", signal: "SIGKILL" });
     await supervisor.said({ event: "child.ready" }, { after: 1 });
   });
+});
+
+test("a report to which no reply comes is made again on another connection, and only then is a child started", async () => {
+  const database = await openHeartDatabase();
+  const proxy = await startHeartProxy(database.url);
+  const supervisor = await startSupervisor({ url: proxy.url, processes: 1, arguments: BY_EXIT_ALONE });
+  const [first] = await untilReady(supervisor, 1);
+  proxy.cut("to worker");
+  process.kill(first?.pid as number, "SIGKILL");
+  await supervisor.said({ event: "child.exited" });
+  await supervisor.said({ event: "database.lost", child: undefined });
+  expect(supervisor.lines({ event: "child.restarting" })).toEqual([]);
+  proxy.mend();
+  const { death } = await database.untilStatus(first?.replicaId as string, "dead", 60_000);
+  expect(death).toMatchObject({ because: "exited", signal: "SIGKILL" });
+  await supervisor.said({ event: "child.ready" }, { after: 1 });
 });
 
 test("a child that had to stop its own work while the database was away stays, and its task is not charged", async () => {
@@ -131,7 +149,9 @@ describe("a child that ends again and again", () => {
     const pauses = supervisor.lines({ event: "child.restarting", child: 2 }).map(({ pauseMs }) => Number(pauseMs));
     expect(pauses).toHaveLength(3);
     expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
-    const [alert] = await eventually(() => database.everbeat.recovery.alerts(), { until: ({ length }) => length > 0 });
+    const [alert] = await eventually(() => database.everbeat.recovery.alerts(), {
+      ...{ until: ({ length }) => length > 0, within: 40_000 },
+    });
     expect(alert).toMatchObject({ kind: "crash-loop", message: expect.stringContaining("exited with code 7") });
     const id = await database.everbeat.enqueue(task("wait"), {});
     expect(await database.everbeat.result(id)).toBe(children[0]?.pid);
@@ -139,8 +159,8 @@ describe("a child that ends again and again", () => {
     // Once what was wrong is mended, a roll fills the empty place again, and first.
     await supervisor.mendTasks();
     supervisor.signal("SIGHUP");
-    expect(await supervisor.said({ event: "roll.done" })).toMatchObject({ children: [2, 1] });
-    await eventually(async () => (await database.everbeat.recovery.alerts()).length === 0, { within: 20_000 });
+    expect(await supervisor.said({ event: "roll.done" }, { within: 90_000 })).toMatchObject({ children: [2, 1] });
+    await eventually(async () => (await database.everbeat.recovery.alerts()).length === 0, { within: 40_000 });
   });
 
   test("ends the supervisor when it was the last one, and not with 0", async () => {

@@ -24,7 +24,8 @@ const TASKS = `
 
 export interface Line {
   readonly event?: string;
-  readonly child?: number;
+  /** None in the supervisor's own lines that are about no child. */
+  readonly child?: number | undefined;
   readonly pid?: number;
   readonly replicaId?: string;
   readonly [other: string]: unknown;
@@ -62,11 +63,13 @@ export async function startSupervisor(options: {
     pid: running.child.pid as number,
     ended: running.ended,
     lines,
-    said: (fits, { after = 0, within = 40_000 } = {}) =>
-      eventually(() => lines(fits)[after], {
-        within,
-        what: `line ${after + 1} with ${JSON.stringify(fits)} in:\n${running.stdout()}`,
-      }) as Promise<Line>,
+    async said(fits, { after = 0, within = 40_000 } = {}) {
+      const what = `line ${after + 1} with ${JSON.stringify(fits)}`;
+      const line = await eventually(() => lines(fits)[after], { within, what }).catch((error: Error) => {
+        throw new Error(`${error.message}, in:\n${running.stdout()}`);
+      });
+      return line as Line;
+    },
     signal: (signal) => void running.child.kill(signal),
     breakTasks: () => writeFile(join(folder, "broken"), ""),
     mendTasks: () => rm(join(folder, "broken")),

@@ -18,9 +18,6 @@ interface StartOptions extends WorkCliOptions, SuperviseCliOptions {
   readonly migrate: boolean;
 }
 
-/** A supervisor tells of exits and alerts, seldom and one at a time. */
-const SUPERVISOR_POOL_SIZE = 3;
-
 export function addStart(cli: Cli, program: Command): void {
   addCommand<StartOptions>(cli, program, {
     usage: "start",
@@ -52,7 +49,7 @@ async function start(call: Call<StartOptions>): Promise<ExitCode> {
   const log = createWorkLog(call.screen, logLevel);
   return runSupervisor({
     ...{ log, screen: call.screen, files: call.words, processes, restart },
-    everbeat: await open(call, log, SUPERVISOR_POOL_SIZE),
+    everbeat: await open(call, log),
     shutdownGraceMs: shutdownGrace ?? DEFAULT_SHUTDOWN_GRACE_MS,
   });
 }
@@ -73,10 +70,10 @@ async function work(call: Call<StartOptions>, link: SupervisorLink | undefined):
   }
 }
 
-async function open({ options, screen }: Call<StartOptions>, log: Logger, poolSize?: number): Promise<Everbeat> {
+async function open({ options, screen }: Call<StartOptions>, log: Logger): Promise<Everbeat> {
   const everbeat = await Everbeat.open({
     ...openOptions(options, screen),
-    ...{ log, poolSize, migrate: options.migrate },
+    ...{ log, migrate: options.migrate },
     ...(options.recovery === undefined ? {} : { recovery: options.recovery }),
   });
   screen.progress.clear();
