@@ -25,7 +25,7 @@ export interface PlaceParts {
   readonly onWell: () => void;
   readonly onLooping: (exitsInARow: number, last: Exit) => void;
   readonly onError: (error: unknown, doing: string) => void;
-  /** A child has ended, and what follows from that has been decided. */
+  /** A child has ended, or what follows from that has been decided. */
   readonly onSettled: () => void;
 }
 
@@ -135,9 +135,10 @@ export class Place {
     if (child.wasAsked && exit.exitCode !== 0 && readyForMs !== undefined) this.#hasFailedToLeave = true;
     const wasCurrent = child === this.#current;
     if (wasCurrent) this.#current = undefined;
-    // First of all: others can take over its tasks while its place is still empty.
-    await report(child, exit);
     this.#children.delete(child);
+    onSettled();
+    // Before another is started: those that are there can take over its tasks.
+    await report(child, exit);
     if (wasCurrent && !this.#current) await this.#startAgain(readyForMs, exit);
     onSettled();
   }

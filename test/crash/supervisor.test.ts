@@ -205,6 +205,21 @@ describe("a signal", () => {
   });
 });
 
+test("a supervisor whose database is away can still be stopped", async () => {
+  const server = await startHeartServer();
+  const database = await openHeartDatabase({}, server.url);
+  const supervisor = await startSupervisor({ url: database.url, processes: 2 });
+  await untilReady(supervisor, 2);
+  await server.stop();
+  supervisor.signal("SIGTERM");
+  await supervisor.said({ event: "child.leaving" }, { after: 1 });
+  supervisor.signal("SIGTERM");
+  await supervisor.ended;
+  expect(supervisor.lines({ event: "child.exited" })).toHaveLength(2);
+  // For whoever cleans up.
+  await server.start();
+});
+
 test("children whose supervisor is killed end what they run, take nothing new, and leave", async () => {
   const scene = await supervised(2);
   const { database, supervisor, children } = scene;
