@@ -13,7 +13,7 @@ export {
   UnsupportedServerError,
 } from "./database/errors.ts";
 export { EverbeatError } from "./errors.ts";
-export type { EventName, EverbeatEvents, TaskRef } from "./events.ts";
+export type { ChildRef, EventName, EverbeatEvents, TaskRef } from "./events.ts";
 export { type EnqueueArguments, Everbeat, type ManyOptions, type TaskHandle } from "./everbeat.ts";
 export type { Logger, LogLevel } from "./log.ts";
 export type { EnqueueOptions } from "./queue/enqueue-options.ts";
@@ -21,6 +21,7 @@ export type { QueueOptions } from "./queue/queue-orders.ts";
 export type { TaskPage, TaskQuery } from "./queue/task-orders.ts";
 export type { Because, Explanation } from "./recovery/explain.ts";
 export type { RecoveryCount, StaleQuery } from "./recovery/recovery-orders.ts";
+export type { ExitReport } from "./recovery/report-exit.ts";
 export type { ReviewQuery } from "./recovery/review.ts";
 export type { ReplicaSettings } from "./sql/fleet-settings.ts";
 export type { QueueRow } from "./sql/queues.ts";

@@ -45,9 +45,12 @@ export interface Death {
   readonly replicaId: string;
   readonly machineId: string | undefined;
   readonly hostname: string | undefined;
-  readonly because: "silent" | "session-lost" | "offline" | "missing" | "by-hand";
+  readonly because: "silent" | "session-lost" | "offline" | "missing" | "by-hand" | "exited";
   readonly silentForMs: number | undefined;
   readonly vitals: unknown;
+  /** Where whoever started its process saw it end. */
+  readonly exitCode?: number | null | undefined;
+  readonly signal?: string | null | undefined;
 }
 
 const CAUSES: Record<Death["because"], string> = {
@@ -56,7 +59,15 @@ const CAUSES: Record<Death["because"], string> = {
   offline: "its replica had left",
   missing: "its replica is not on record",
   "by-hand": "it was recovered by hand",
+  exited: "its process ended",
 };
+
+/** How it died, as far as that is known. */
+export function causeOf({ because, exitCode, signal }: Pick<Death, "because" | "exitCode" | "signal">): string {
+  if (because !== "exited") return CAUSES[because];
+  if (signal) return `its process was ended by ${signal}`;
+  return typeof exitCode === "number" ? `its process exited with code ${exitCode}` : CAUSES.exited;
+}
 
 /** What is on record of a crash, for whoever has to review it. */
 export function crashError(death: Death, action: RecoveryAction): ErrorRecord & Death {
@@ -65,7 +76,7 @@ export function crashError(death: Death, action: RecoveryAction): ErrorRecord & 
   const budget = action.kind === "fail" && action.because === "crash-budget" ? " Its crash budget is spent." : "";
   return {
     code: "WORKER_CRASHED",
-    message: `The worker that ran this task${where} is dead: ${CAUSES[death.because]}${silence}. The task may have had part of its effects.${budget}`,
+    message: `The worker that ran this task${where} is dead: ${causeOf(death)}${silence}. The task may have had part of its effects.${budget}`,
     ...death,
   };
 }

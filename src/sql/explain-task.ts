@@ -95,7 +95,12 @@ export interface OwnerFacts extends SignsOfLife {
   /** Since its last beat, whether that could be written or not; null where it has no heart. */
   readonly heardAgoMs: number | null;
   readonly diedAgoMs: number | null;
-  readonly death: { readonly because?: string; readonly silentForMs?: number } | null;
+  readonly death: {
+    readonly because?: string;
+    readonly silentForMs?: number;
+    readonly exitCode?: number | null;
+    readonly signal?: string | null;
+  } | null;
 }
 
 export interface ListeningFacts {
