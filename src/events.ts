@@ -48,6 +48,8 @@ export interface EverbeatEvents {
     action: "released" | "cancelled" | "failed" | "retried";
     because: string;
   };
+  /** The replica that swept before did not sweep when it was time. */
+  "reaper.took-over": { replicaId: ReplicaId; before: ReplicaId; sweptAgoMs: number };
   /** So many machines fell silent at once that it is held back for a while. */
   "recovery.held": { machines: number; dying: number };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };

@@ -98,13 +98,16 @@ export async function resolveAlerts(store: Store, kind: string, subject: string)
   );
 }
 
-/** Replicas that are gone, own nothing, and are older than that; and the history of beats. */
-export async function purgeReplicas(store: Store, ages: { purgeAgeMs: number; historyAgeMs: number }): Promise<number> {
+/**
+ * Replicas that are gone, own nothing, and are older than that; machines that have no replica left; the history of beats.
+ * A machine with an owner of unfinished tasks has that replica left.
+ */
+export async function purgeReplicas(store: Store, ages: { purgeAgeMs: number; historyAgeMs: number }): Promise<void> {
   await store.query(
     `delete from ${store.schema}.beat_history where beat_at < now() - make_interval(secs => $1::float8 / 1000)`,
     [ages.historyAgeMs],
   );
-  const rows = await store.query(
+  await store.query(
     `with gone as (
        delete from ${store.schema}.replica r
        where r.status in ('offline', 'dead')
@@ -112,8 +115,14 @@ export async function purgeReplicas(store: Store, ages: { purgeAgeMs: number; hi
          and not exists (select from ${store.schema}.running u where u.replica_id = r.id)
        returning r.id
      )
-     delete from ${store.schema}.heart h using gone where h.replica_id = gone.id returning 1 as one`,
+     delete from ${store.schema}.heart h using gone where h.replica_id = gone.id`,
     [ages.purgeAgeMs],
   );
-  return rows.length;
+  // One that a replica joins at this moment has another \`joined_at\` by then, and is looked at again because of that.
+  await store.query(
+    `delete from ${store.schema}.machine m
+     where m.joined_at < now() - make_interval(secs => $1::float8 / 1000)
+       and not exists (select from ${store.schema}.replica r where r.machine_id = m.id)`,
+    [ages.purgeAgeMs],
+  );
 }
