@@ -1,6 +1,6 @@
 /**
- * A proxy before PostgreSQL that breaks a connection exactly between what the server has done and the reply to it.
- * It understands just enough of the protocol for that: where messages begin, the text of a statement, and the end of a reply.
+ * A proxy before PostgreSQL that breaks a connection, or lets it hang, exactly between what the server has done and the
+ * reply to it. It understands just enough of the protocol for that: where messages begin, the text of a statement, and the end of a reply.
  */
 import { connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
@@ -14,21 +14,37 @@ export interface CuttingProxy {
   cutWhileServed(text: string): Promise<void>;
   /** The connection of the next statement whose text holds this breaks before the statement reaches the server. */
   cutBefore(text: string): Promise<void>;
+  /** The next statement whose text holds this does not reach the server: it and all that follows on its connection is swallowed. */
+  holdBefore(text: string): Promise<Held>;
+  /** The next statement whose text holds this is carried out, and its reply and all that follows on its connection is swallowed. */
+  holdReplyTo(text: string): Promise<Held>;
+  /** Whether everything that hearts send and get is swallowed. */
+  swallowHearts(isOn: boolean): void;
   /** The next so many connections are ended in the moment in which they are ready, as pg_terminate_backend can do it. */
   endWhenReady(connections: number): void;
   /** How many of those are still to come. */
   readonly toBeEnded: number;
 }
 
+/** What is held can be let go after all. */
+export interface Held {
+  deliver(): void;
+}
+
 interface Cut {
   readonly text: string;
-  readonly when: "asked" | "served" | "replied";
-  readonly done: () => void;
+  readonly when: "asked" | "served" | "replied" | "held before" | "held reply";
+  readonly done: (held: Held) => void;
+}
+
+interface Proxied {
+  readonly cuts: Cut[];
+  areHeartsSwallowed: boolean;
 }
 
 export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
   const target = new URL(url);
-  const cuts: Cut[] = [];
+  const proxied: Proxied = { cuts: [], areHeartsSwallowed: false };
   const sockets = new Set<Socket>();
   let toBeEnded = 0;
   const server = createServer((client) => {
@@ -41,7 +57,7 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
     if (toBeEnded > 0) {
       toBeEnded--;
       endAsSoonAsReady(client, upstream);
-    } else carry(client, upstream, cuts);
+    } else carry(client, upstream, proxied);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
@@ -52,12 +68,17 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
   address.hostname = "127.0.0.1";
   address.port = String((server.address() as { port: number }).port);
   const cut = (text: string, when: Cut["when"]) =>
-    new Promise<void>((resolve) => cuts.push({ text, when, done: resolve }));
+    new Promise<Held>((resolve) => proxied.cuts.push({ text, when, done: resolve }));
   return {
     url: address.href,
-    cutReplyTo: (text) => cut(text, "replied"),
-    cutWhileServed: (text) => cut(text, "served"),
-    cutBefore: (text) => cut(text, "asked"),
+    cutReplyTo: (text) => cut(text, "replied").then(() => {}),
+    cutWhileServed: (text) => cut(text, "served").then(() => {}),
+    cutBefore: (text) => cut(text, "asked").then(() => {}),
+    holdBefore: (text) => cut(text, "held before"),
+    holdReplyTo: (text) => cut(text, "held reply"),
+    swallowHearts(isOn) {
+      proxied.areHeartsSwallowed = isOn;
+    },
     endWhenReady(connections) {
       toBeEnded = connections;
     },
@@ -91,41 +112,63 @@ const TERMINATED = (() => {
   return Buffer.concat([head, fields]);
 })();
 
-function carry(client: Socket, upstream: Socket, cuts: Cut[]): void {
+const NOTHING: Held = { deliver() {} };
+
+function carry(client: Socket, upstream: Socket, proxied: Proxied): void {
   let cutting: Cut | undefined;
   let isAsked = false;
   let isStartupOver = false;
+  let isHeart = false;
   let asked: Buffer = Buffer.alloc(0);
   let replied: Buffer = Buffer.alloc(0);
+  let held: Buffer[] = [];
+  const letGo = (to: Socket): Held => ({
+    deliver() {
+      cutting = undefined;
+      for (const chunk of held.splice(0)) to.write(chunk);
+    },
+  });
 
   client.on("data", (chunk) => {
     asked = Buffer.concat([asked, chunk]);
     // The first message has no type.
     if (!isStartupOver) {
+      isHeart ||= asked.includes("everbeat heart");
+      if (isHeart && proxied.areHeartsSwallowed) return;
       if (asked.length < 4 || asked.length < asked.readInt32BE(0)) return void upstream.write(chunk);
       asked = asked.subarray(asked.readInt32BE(0));
       isStartupOver = true;
     }
+    if (isHeart && proxied.areHeartsSwallowed) return;
+    if (cutting?.when.startsWith("held")) return void held.push(chunk);
     asked = eachMessage(asked, (type, body) => {
       // Sync: the whole of the request is on its way.
       if (cutting && type === "S") isAsked = true;
       if (cutting || (type !== "P" && type !== "Q")) return;
-      const found = cuts.findIndex(({ text }) => body.includes(text));
-      if (found >= 0) [cutting] = cuts.splice(found, 1);
+      const found = proxied.cuts.findIndex(({ text }) => body.includes(text));
+      if (found >= 0) [cutting] = proxied.cuts.splice(found, 1);
     });
+    if (cutting?.when === "held before") {
+      held = [chunk];
+      return cutting.done(letGo(upstream));
+    }
     if (cutting?.when !== "asked") upstream.write(chunk);
-    if (!cutting || cutting.when === "replied" || (cutting.when === "served" && !isAsked)) return;
+    if (!cutting || (cutting.when !== "asked" && (cutting.when !== "served" || !isAsked))) return;
     client.destroy();
-    cutting.done();
+    cutting.done(NOTHING);
   });
   upstream.on("data", (chunk) => {
+    if (isHeart && proxied.areHeartsSwallowed) return;
     if (!cutting) return void client.write(chunk);
+    if (cutting.when === "held reply") held.push(chunk);
     replied = eachMessage(Buffer.concat([replied, chunk]), (type) => {
       // ReadyForQuery: the statement is done, and so is its transaction.
-      if (type !== "Z" || cutting?.when !== "replied") return;
+      if (type !== "Z") return;
+      if (cutting?.when === "held reply") cutting.done(letGo(client));
+      if (cutting?.when !== "replied") return;
       client.destroy();
       upstream.destroy();
-      cutting.done();
+      cutting.done(NOTHING);
     });
   });
   // While a statement of a broken connection is being served, the server must not learn that its client has gone.

@@ -39,6 +39,7 @@ export interface HeartWorkerOptions {
   readonly poolSize?: number;
   readonly machineId?: string;
   readonly nodeArguments?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface HeartMessage {
@@ -70,11 +71,11 @@ const FORWARDED: readonly EventName[] = [
 ];
 
 export async function startHeartWorker(options: HeartWorkerOptions): Promise<HeartWorker> {
-  const { machineId, nodeArguments = [], ...config } = options;
+  const { machineId, nodeArguments = [], env = {}, ...config } = options;
   const child = fork(FIXTURE, [JSON.stringify({ ...config, forward: FORWARDED })], {
     stdio: ["ignore", "ignore", "pipe", "ipc"],
     execArgv: [...nodeArguments],
-    env: { ...process.env, NODE_OPTIONS: "", ...(machineId ? { EVERBEAT_MACHINE_ID: machineId } : {}) },
+    env: { ...process.env, NODE_OPTIONS: "", ...env, ...(machineId ? { EVERBEAT_MACHINE_ID: machineId } : {}) },
   });
   const exited = once(child, "exit").then(([code, signal]) => ({ code, signal }));
   const kill = async () => {

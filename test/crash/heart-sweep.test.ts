@@ -1,0 +1,80 @@
+/** Reapers that stand still in the middle of a sweep, and rows that somebody holds: nobody else is held up by it. */
+import { expect, test, vi } from "vitest";
+import { holding } from "../support/crash-database.ts";
+import { eventually } from "../support/eventually.ts";
+import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
+import { SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+
+vi.setConfig({ testTimeout: 90_000 });
+
+const QUICK = [{ handler: "quick" }] as const;
+const HOLD = [{ handler: "hold", onCrash: "requeue" }] as const;
+const open = { recovery: SCALED };
+
+/** Those whose sweep waits for a lock, by the names of their connections. */
+async function waitingSweeps(database: HeartDatabase): Promise<string[]> {
+  const rows = await database.query<{ name: string }>(
+    `select application_name as name from pg_stat_activity
+     where wait_event_type = 'Lock' and query like '%begin_sweep%' and datname = current_database() and pid <> pg_backend_pid()`,
+  );
+  return rows.map(({ name }) => name);
+}
+
+test("a reaper that is stopped in the middle of a sweep's transaction is followed by another, and found dead by it", async () => {
+  const database = await openHeartDatabase();
+  const start = (name: string) =>
+    startHeartWorker({ url: `${database.url}?application_name=${name}`, tasks: HOLD, open, work: { concurrency: 1 } });
+  const workers = { one: await start("one"), other: await start("other") };
+  const ids = await database.everbeat.enqueueMany(task("hold"), [{}, {}]);
+  const states = () => Promise.all(ids.map(async (id) => (await database.everbeat.tasks.show(id)).state));
+  await eventually(async () => (await states()).join() === "running,running");
+
+  // It has the sweep's lock and waits for the row that says when it was; there it is stopped.
+  const blocker = await holding(database.url, "select from everbeat.listening for update");
+  const stopped = await eventually(async () => {
+    const [name] = await waitingSweeps(database);
+    if (name !== "one" && name !== "other") return undefined;
+    workers[name].signal("SIGSTOP");
+    if ((await waitingSweeps(database)).includes(name)) return name;
+    // It was through before it stood still: once more.
+    workers[name].signal("SIGCONT");
+    return undefined;
+  });
+  await blocker.release();
+  const [zombie, heir] = stopped === "one" ? [workers.one, workers.other] : [workers.other, workers.one];
+
+  await eventually(async () => (await database.everbeat.recovery.listening())?.sweptBy === heir.replicaId);
+  await database.untilStatus(zombie?.replicaId ?? "", "dead");
+  expect((await database.replica(zombie?.replicaId ?? "")).death).toMatchObject({ because: "silent" });
+  await heir.heard({ event: "task.recovered", replicaId: zombie?.replicaId ?? "" });
+  expect((await states()).sort()).toEqual(["pending", "running"]);
+});
+
+test("somebody who keeps the row of one heart keeps nobody from sweeping, nor from finding the others dead", async () => {
+  const database = await openHeartDatabase();
+  const [kept, killed] = [
+    await startHeartWorker({ url: database.url, tasks: QUICK, open }),
+    await startHeartWorker({ url: database.url, tasks: QUICK, open }),
+  ];
+  const reaper = await startHeartWorker({ url: database.url, tasks: QUICK, open });
+  // Its beats wait too, so that it will be silent: those who would declare it dead meet the row as well.
+  const keeper = await holding(
+    database.url,
+    `select from everbeat.heart where replica_id = '${kept.replicaId}' for update`,
+  );
+  await kept.kill();
+  const silent = () =>
+    database.query("select from everbeat.heard_hearts() where replica_id = $1 and silent_for_ms > 3500", [
+      kept.replicaId,
+    ]);
+  await eventually(async () => (await silent()).length === 1);
+  await killed.kill();
+  await database.untilStatus(killed.replicaId, "dead");
+  expect((await database.replica(kept.replicaId)).status).toBe("online");
+  await keeper.release();
+  await database.untilStatus(kept.replicaId, "dead");
+  expect(reaper.messages.filter(({ event }) => event === "replica.dead").map(({ replicaId }) => replicaId)).toEqual([
+    killed.replicaId,
+    kept.replicaId,
+  ]);
+});
