@@ -140,13 +140,13 @@ as $$
     case when p_heart.epoch = p_listening.epoch then p_heart.beat_at end, p_started_at, p_listening.hearing_since)) * 1000
 $$;
 
--- One reaper at a time sweeps. Returns who did it before and how long ago that was; no row where another is at it, or was
--- just now. Notes since when hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no
+-- One reaper at a time sweeps. Returns whether that is this one (no: another is at it, or was just now), and who did it
+-- before and how long ago that was. Notes since when hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no
 -- heart at all was heard. Whoever stands still in the middle of this, or waits for somebody who does, must not keep the
 -- others from sweeping: it waits for no heart's row, not long for its own, and has nothing to send that could fill a
 -- connection that nobody reads.
 create function begin_sweep(p_replica uuid, p_min_interval_ms bigint, p_gap_ms bigint)
-returns table (swept_by uuid, swept_ago_ms double precision)
+returns table (is_ours boolean, swept_by uuid, swept_ago_ms double precision)
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
@@ -157,16 +157,19 @@ declare
   v_gap    interval := make_interval(secs => p_gap_ms / 1000.0);
   v_held   bigint[];
 begin
-  if not pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper')) then
+  select max(beat_at) into v_newest from heart where epoch = v_epoch;
+  is_ours := pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper'));
+  select * into v_before from listening;
+  swept_by := v_before.swept_by;
+  swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
+  is_ours := is_ours and not coalesce(
+    v_before.epoch = v_epoch and swept_ago_ms < p_min_interval_ms and swept_by is distinct from p_replica, false);
+  return next;
+  if not is_ours then
     return;
   end if;
-  select max(beat_at) into v_newest from heart where epoch = v_epoch;
-  select * into v_before from listening;
-  if not found then
+  if v_before.swept_at is null then
     insert into listening (epoch, hearing_since, swept_at, swept_by) values (v_epoch, clock_timestamp(), clock_timestamp(), p_replica);
-  elsif v_before.epoch = v_epoch and clock_timestamp() - v_before.swept_at < make_interval(secs => p_min_interval_ms / 1000.0)
-        and v_before.swept_by is distinct from p_replica then
-    return;
   else
     update listening
     set epoch = v_epoch, swept_at = clock_timestamp(), swept_by = p_replica,
@@ -185,7 +188,6 @@ begin
     where r.status in ('online', 'draining')
       and (x.session_free_since is not null) <> (x.session_epoch is not distinct from v_epoch and x.session_key <> all (v_held))
     for update of x skip locked);
-  return query select v_before.swept_by, (extract(epoch from clock_timestamp() - v_before.swept_at) * 1000)::double precision;
 end $$;
 
 -- Everyone who should be alive, as heard now.

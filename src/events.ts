@@ -50,8 +50,11 @@ export interface EverbeatEvents {
   };
   /** The replica that swept before did not sweep when it was time. */
   "reaper.took-over": { replicaId: ReplicaId; before: ReplicaId; sweptAgoMs: number };
+  /** Nobody has swept for too long, though somebody who could is alive. */
+  "sweeps.stopped": { sweptAgoMs: number };
   /** So many machines fell silent at once that it is held back for a while. */
   "recovery.held": { machines: number; dying: number };
+  "recovery.resumed": { replicaId: ReplicaId };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 

@@ -51,22 +51,24 @@ export interface HeardHeart {
   readonly vitals: unknown;
 }
 
-export interface SweepBefore {
-  /** Null: nobody has swept before. */
+export interface SweepTurn {
+  /** False: another reaper is at it, or was just now. */
+  readonly isOurs: boolean;
+  /** Who swept before, and how long ago. Null: nobody has. */
   readonly sweptBy: ReplicaId | null;
   readonly sweptAgoMs: number | null;
 }
 
-/** Notes that this reaper sweeps now. Undefined where another is at it, or was just now. Holds nothing when it is over. */
+/** Notes that this reaper sweeps now, if it is its turn. Holds nothing when it is over. */
 export async function beginSweep(
   store: Store,
   reaper: { replicaId: ReplicaId; minIntervalMs: number; gapMs: number },
-): Promise<SweepBefore | undefined> {
-  const [before] = await store.query<SweepBefore>(
-    `select swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs" from ${store.schema}.begin_sweep($1, $2, $3)`,
+): Promise<SweepTurn> {
+  const [turn] = await store.query<SweepTurn>(
+    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs" from ${store.schema}.begin_sweep($1, $2, $3)`,
     [reaper.replicaId, Math.round(reaper.minIntervalMs), Math.round(reaper.gapMs)],
   );
-  return before;
+  return turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null };
 }
 
 /** Everyone who should be alive, as heard now. */

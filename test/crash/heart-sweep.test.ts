@@ -44,6 +44,7 @@ test("a reaper that is stopped in the middle of a sweep's transaction is followe
   const [zombie, heir] = stopped === "one" ? [workers.one, workers.other] : [workers.other, workers.one];
 
   await eventually(async () => (await database.everbeat.recovery.listening())?.sweptBy === heir.replicaId);
+  await heir.heard({ event: "reaper.took-over", before: zombie?.replicaId ?? "" });
   await database.untilStatus(zombie?.replicaId ?? "", "dead");
   expect((await database.replica(zombie?.replicaId ?? "")).death).toMatchObject({ because: "silent" });
   await heir.heard({ event: "task.recovered", replicaId: zombie?.replicaId ?? "" });
@@ -73,8 +74,24 @@ test("somebody who keeps the row of one heart keeps nobody from sweeping, nor fr
   expect((await database.replica(kept.replicaId)).status).toBe("online");
   await keeper.release();
   await database.untilStatus(kept.replicaId, "dead");
-  expect(reaper.messages.filter(({ event }) => event === "replica.dead").map(({ replicaId }) => replicaId)).toEqual([
-    killed.replicaId,
-    kept.replicaId,
+  for (const { replicaId } of [killed, kept]) await reaper.heard({ event: "replica.dead", replicaId });
+});
+
+test("sweeps that stop are an alert by those who are alive, and it ends with the next sweep", async () => {
+  const database = await openHeartDatabase();
+  const workers = [
+    await startHeartWorker({ url: database.url, tasks: QUICK, open }),
+    await startHeartWorker({ url: database.url, tasks: QUICK, open }),
+  ];
+  const { recovery } = database.everbeat;
+  const alerts = async () => (await recovery.alerts()).map(({ kind }) => kind);
+  const blocker = await holding(database.url, "select from everbeat.listening for update");
+  await eventually(async () => (await alerts()).join() === "sweeps-stopped", { within: 20_000 });
+  await Promise.any(workers.map((worker) => worker.heard({ event: "sweeps.stopped" })));
+  await blocker.release();
+  await eventually(async () => (await alerts()).length === 0, { within: 20_000 });
+  expect(await database.query("select kind from everbeat.alert where resolved_at is not null")).toEqual([
+    { kind: "sweeps-stopped" },
   ]);
+  expect(await database.deaths()).toBe(0);
 });

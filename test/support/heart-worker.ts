@@ -68,6 +68,7 @@ export interface HeartWorker {
 const FORWARDED: readonly EventName[] = [
   ...(["heart.beating", "heart.lost", "beat.refused", "replica.fenced", "replica.rejoined", "replica.dead"] as const),
   ...(["task.recovered", "task.ended", "claim.lost", "recovery.held", "handler.abandoned"] as const),
+  ...(["reaper.took-over", "sweeps.stopped", "recovery.resumed"] as const),
 ];
 
 export async function startHeartWorker(options: HeartWorkerOptions): Promise<HeartWorker> {
@@ -89,13 +90,13 @@ export async function startHeartWorker(options: HeartWorkerOptions): Promise<Hea
   child.stderr?.on("data", (text: Buffer) => {
     complaints += text;
   });
-  const heard = (fits: Partial<HeartMessage>, within = 15_000) =>
+  const heard = (fits: Partial<HeartMessage>, within = 30_000) =>
     eventually(() => messages.find((message) => Object.entries(fits).every(([key, value]) => message[key] === value)), {
       within,
       what: `a message with ${JSON.stringify(fits)} from process ${child.pid} (it said ${JSON.stringify(messages.slice(-5))} ${complaints})`,
     }) as Promise<HeartMessage>;
-  const ready = await heard({ ready: true }, 30_000);
-  await heard({ event: "heart.beating" }, 30_000);
+  const ready = await heard({ ready: true }, 60_000);
+  await heard({ event: "heart.beating" }, 60_000);
   return {
     pid: child.pid as number,
     replicaId: ready.replicaId ?? "",
