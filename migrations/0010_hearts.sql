@@ -190,6 +190,23 @@ begin
     for update of x skip locked);
 end $$;
 
+-- How long it took. Not waited for long either, and so below: the row is everybody's.
+create function note_sweep(p_ms double precision) returns void
+language sql set search_path from current set lock_timeout = '500ms'
+as $$ update listening set sweep_ms = p_ms $$;
+
+-- A hold on recovery, remembered for whoever is the reaper then.
+create function begin_hold() returns table (held_for_ms double precision, is_confirmed boolean)
+language sql set search_path from current set lock_timeout = '500ms'
+as $$
+  update listening set held_since = coalesce(held_since, clock_timestamp())
+  returning (extract(epoch from clock_timestamp() - held_since) * 1000)::double precision, hold_confirmed_at is not null
+$$;
+
+create function end_hold() returns setof boolean
+language sql set search_path from current set lock_timeout = '500ms'
+as $$ update listening set held_since = null, hold_confirmed_at = null where held_since is not null returning true $$;
+
 -- Everyone who should be alive, as heard now.
 create function heard_hearts()
 returns table (replica_id uuid, machine_id text, hostname text, status text, silent_for_ms double precision,

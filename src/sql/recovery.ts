@@ -53,16 +53,13 @@ export async function readClaimsOf(
 /** A hold on recovery, remembered for whoever is the reaper then. Returns how long it has been held. */
 export async function beginHold(store: Store): Promise<{ heldForMs: number; isConfirmed: boolean }> {
   const [row] = await store.query<{ heldForMs: number; isConfirmed: boolean }>(
-    `update ${store.schema}.listening set held_since = coalesce(held_since, clock_timestamp())
-     returning (extract(epoch from clock_timestamp() - held_since) * 1000)::float8 as "heldForMs", hold_confirmed_at is not null as "isConfirmed"`,
+    `select held_for_ms as "heldForMs", is_confirmed as "isConfirmed" from ${store.schema}.begin_hold()`,
   );
   return row ?? { heldForMs: 0, isConfirmed: false };
 }
 
 export async function endHold(store: Store): Promise<boolean> {
-  const rows = await store.query(
-    `update ${store.schema}.listening set held_since = null, hold_confirmed_at = null where held_since is not null returning 1 as one`,
-  );
+  const rows = await store.query(`select ${store.schema}.end_hold()`);
   return rows.length > 0;
 }
 
@@ -75,7 +72,7 @@ export async function confirmHold(store: Store): Promise<boolean> {
 }
 
 export async function noteSweep(store: Store, tookMs: number): Promise<void> {
-  await store.query(`update ${store.schema}.listening set sweep_ms = $1`, [tookMs]);
+  await store.query(`select ${store.schema}.note_sweep($1)`, [tookMs]);
 }
 
 /** Durable, and once while it stays open. False: it is open already. */

@@ -28,6 +28,17 @@ export const SCALED: RecoveryOptions = {
   checkInterval: 100,
 };
 
+/** The same for tests in which somebody must not be late even where the machine has a great deal of other work. */
+export const PATIENT: RecoveryOptions = {
+  ...SCALED,
+  claimerHeartbeatInterval: 500,
+  runnerHeartbeatInterval: 500,
+  claimedStaleThreshold: 8_000,
+  runningStaleThreshold: 8_000,
+  warnAfter: 4_000,
+  sessionGrace: 3_000,
+};
+
 export interface HeartWorkerOptions {
   readonly url: string;
   readonly open?: OpenOptions;
