@@ -67,9 +67,13 @@ const LINES: { [N in EventName]: Line<N> } = {
   },
 };
 
+/** All there are: the compiler sees to it that each has its line. */
+export const EVENT_NAMES = Object.keys(LINES) as EventName[];
+
 export function logEvents(events: Events, logger: Logger): () => void {
   return events.onAny((name, event) => {
     const line = LINES[name] as Line<typeof name>;
+    if (logger.isLevelEnabled?.(line.level) === false) return;
     const fields: Record<string, unknown> = { event: name, ...event };
     if ("error" in fields && fields["error"] !== undefined) fields["error"] = toErrorRecord(fields["error"]);
     logger[line.level](fields, line.message(event as never));

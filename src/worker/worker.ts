@@ -1,9 +1,9 @@
 /**
  * A worker: the part of a replica that takes tasks, runs them and writes what came of it.
  *
- *   claimer ──claimed──▶ hand ──start──▶ execution ──ending──▶ finisher ──outcome──▶ database
- *      ▲                  ▲                  │ signal
- *      └──── free slot ───┴────── watch ─────┘  (cancelled? claim lost?)
+ *   rounds ──claimed──▶ attempts ──▶ execution ──ending──▶ rounds ──outcomes, and what there is room for──▶ database
+ *      ▲                  ▲             │ signal
+ *   claimer          claim watch ───────┘  (cancelled? claim lost?)
  */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
@@ -18,15 +18,15 @@ import { WorkerStoppingError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import { Attempts, refOf } from "./attempts.ts";
 import { createClaimWatch } from "./claim-watch.ts";
-import { Claimer, type Demand } from "./claimer.ts";
-import { demandOf, NO_DEMAND } from "./demand.ts";
-import type { ExecutionParts } from "./execution.ts";
-import { Finisher } from "./finisher.ts";
+import { Claimer } from "./claimer.ts";
+import { type Demand, demandOf, NO_DEMAND } from "./demand.ts";
+import type { ExecutionParts } from "./execution-parts.ts";
 import { giveBackUnknown } from "./give-back.ts";
 import { Hand } from "./hand.ts";
 import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
 import type { Replica } from "./replica.ts";
+import { Rounds } from "./rounds.ts";
 import { Slots } from "./slots.ts";
 import { StandDown } from "./stand-down.ts";
 import { catchStrayRejections } from "./stray-rejections.ts";
@@ -57,7 +57,7 @@ export class Worker {
   readonly #outages: Outages;
   readonly #slots: Slots;
   readonly #hand: Hand;
-  readonly #finisher: Finisher;
+  readonly #rounds: Rounds;
   readonly #claimer: Claimer;
   readonly #strays = catchStrayRejections();
   readonly #attempts: Attempts;
@@ -79,9 +79,10 @@ export class Worker {
     const byName = new Map(tasks.map((task) => [task.name, task]));
     this.#hand = new Hand(byName, this.#slots);
     this.#largestBatch = Math.max(...tasks.map((task) => task.batchSize));
-    this.#finisher = new Finisher({
+    this.#rounds = new Rounds({
       database,
       outages: this.#outages,
+      look: () => this.#claimer.look(),
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
     });
     const execution: ExecutionParts = {
@@ -100,8 +101,10 @@ export class Worker {
       replica,
       names: tasks.map((task) => task.name),
       queues: settings.queues,
+      looksAlone: settings.queueLimits.size > 0,
       pollMs: settings.pollMs,
-      demand: () => this.#demand(),
+      demand: (asked, isAlone) => this.#demand(asked, isAlone),
+      onMore: () => this.#rounds.tick(),
       known: () => this.#hand.claims(),
       onClaimed: (claimed, under) => this.#attempts.take(claimed, under),
       onAdopted: (adopted, under) => this.#attempts.adopt(adopted, under),
@@ -112,12 +115,12 @@ export class Worker {
       ...{
         slots: this.#slots,
         hand: this.#hand,
-        finisher: this.#finisher,
+        rounds: this.#rounds,
         outages: this.#outages,
         changes: this.#changes,
       },
-      onRoom: () => this.#claimer.wake(),
-      onWritten: () => this.#finisher.held === settings.maxHeldOutcomes - 1 && this.#claimer.wake(),
+      onRoom: () => this.#claimer.onRoom(),
+      onWritten: () => this.#rounds.held === settings.maxHeldOutcomes - 1 && this.#claimer.wake(),
       onUnsure: () => this.#claimer.lookForOwn(),
     });
     const onError = (doing: string) => (error: unknown) => this.#outages.noticed(error, doing);
@@ -189,8 +192,8 @@ export class Worker {
     await this.#changes.until(() => this.#hand.isEmpty, graceMs);
     this.#abortRunning();
     await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);
-    await this.#patiently(this.#finisher.idle());
-    this.#finisher.giveUp();
+    await this.#patiently(this.#rounds.idle());
+    this.#rounds.giveUp();
     this.#unsubscribe();
     await this.#patiently(Promise.all([this.#watch.stop(), this.#upkeep.stop(), this.#reaper.stop()]));
     await this.#patiently(this.#leave());
@@ -210,15 +213,16 @@ export class Worker {
     return atMost(this.#isInHurry ? AT_ONCE_MS : LAST_WRITES_MS, work);
   }
 
-  #demand(): Demand {
+  #demand(asked: Demand, isAlone: boolean): Demand {
     const { settings } = this.#parts;
-    if (this.#isStopping || this.#standDown.isUnderWay || this.#finisher.held >= settings.maxHeldOutcomes)
+    if (this.#isStopping || this.#standDown.isUnderWay || this.#rounds.held >= settings.maxHeldOutcomes)
       return NO_DEMAND;
     return demandOf({
       settings: this.#hand.isOverstocked ? { ...settings, prefetch: 0 } : settings,
       slots: this.#slots,
       prefetched: this.#hand.prefetched,
-      averageMs: this.#attempts.averageMs,
+      asked,
+      isAlone,
       largestBatch: this.#largestBatch,
     });
   }
@@ -244,7 +248,7 @@ export class Worker {
 
   #abortRunning(): void {
     const running = [...this.#hand.running.values()];
-    for (const { claimed, abort } of running) abort(new WorkerStoppingError(claimed.taskId));
+    for (const execution of running) execution.abort(new WorkerStoppingError(execution.claimed.taskId));
     if (!this.#isInHurry) return;
     setTimeout(() => {
       for (const execution of running) execution.abandon();

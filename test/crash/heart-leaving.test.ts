@@ -1,9 +1,9 @@
 /** Leaving, what is kept of those who left, and recovery by hand where it is not automatic. */
 import { describe, expect, test, vi } from "vitest";
+import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { openHeartDatabase } from "../support/heart-database.ts";
 import { killWhile } from "../support/heart-scenes.ts";
-import { SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+import { SCALED, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -11,9 +11,9 @@ const HOLD = [{ handler: "hold", onCrash: "requeue" }] as const;
 
 describe("a worker that is told to stop", () => {
   test("gives back at once what it has not begun, and is offline as soon as the rest has ended", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const { everbeat } = database;
-    const worker = await startHeartWorker({ url: database.url, tasks: HOLD, work: { concurrency: 1, prefetch: 2 } });
+    const worker = await startWorker({ url: database.url, tasks: HOLD, work: { concurrency: 1, prefetch: 2 } });
     const ids = await everbeat.enqueueMany(task("hold"), [{}, {}, {}]);
     const states = async () =>
       (await Promise.all(ids.map((id) => everbeat.tasks.show(id)))).map(({ state }) => state).sort();
@@ -29,10 +29,10 @@ describe("a worker that is told to stop", () => {
   });
 
   test("is offline at once where it has nothing in hand, and what was last seen of it stays", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const open = { recovery: SCALED };
-    const worker = await startHeartWorker({ url: database.url, tasks: HOLD, open });
-    await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }], open });
+    const worker = await startWorker({ url: database.url, tasks: HOLD, open });
+    await startWorker({ url: database.url, tasks: [{ handler: "quick" }], open });
     worker.signal("SIGTERM");
     const left = await database.untilStatus(worker.replicaId, "offline", 3_000);
     await worker.exited;
@@ -46,13 +46,13 @@ describe("a worker that is told to stop", () => {
 });
 
 test("a heart goes on beating while the worker's own handlers have all of its connections", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const open = { recovery: SCALED };
-  const worker = await startHeartWorker({
+  const worker = await startWorker({
     ...{ url: database.url, open, poolSize: 3, work: { concurrency: 3 } },
     tasks: [{ handler: "hog", onCrash: "requeue" }],
   });
-  await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }], open });
+  await startWorker({ url: database.url, tasks: [{ handler: "quick" }], open });
   const ids = await database.everbeat.enqueueMany(task("hog"), [{}, {}, {}]);
   for (const taskId of ids) await worker.heard({ handler: "begun", taskId });
   const { beat_at: begunAt } = await database.replica(worker.replicaId);
@@ -66,17 +66,17 @@ test("a heart goes on beating while the worker's own handlers have all of its co
 
 describe("old replicas", () => {
   test("are removed when they own nothing, their beats with their own age, and machines that have none left", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const held = { ...SCALED, autoFailStaleRunning: false };
     const here = { url: database.url, open: { recovery: held } };
-    const idle = await startHeartWorker({ ...here, tasks: [{ handler: "quick" }], machineId: "idle" });
-    const owner = await startHeartWorker({ ...here, tasks: HOLD, machineId: "owner" });
+    const idle = await startWorker({ ...here, tasks: [{ handler: "quick" }], machineId: "idle" });
+    const owner = await startWorker({ ...here, tasks: HOLD, machineId: "owner" });
     const id = await database.everbeat.enqueue(task("hold"), {});
     await owner.heard({ handler: "begun", taskId: id });
     idle.signal("SIGTERM");
     await database.untilStatus(idle.replicaId, "offline");
     const purging = { ...held, purgeAge: "2s", purgeInterval: "1s", historyAge: "1s" } as const;
-    const reaper = await startHeartWorker({
+    const reaper = await startWorker({
       ...{ url: database.url, tasks: [{ handler: "quick" }], open: { recovery: purging }, machineId: "reaper" },
     });
     await owner.kill();
@@ -105,8 +105,8 @@ describe("old replicas", () => {
 });
 
 test("the view heartbeats has a line per task and role, without a write per task", async () => {
-  const database = await openHeartDatabase();
-  const worker = await startHeartWorker({ url: database.url, tasks: HOLD, work: { concurrency: 1, prefetch: 1 } });
+  const database = await openCrashDatabase();
+  const worker = await startWorker({ url: database.url, tasks: HOLD, work: { concurrency: 1, prefetch: 1 } });
   const ids = await database.everbeat.enqueueMany(task("hold"), [{}, {}]);
   const look = () =>
     database.query(
@@ -123,14 +123,14 @@ test("the view heartbeats has a line per task and role, without a write per task
 
 describe("where recovery is switched off", () => {
   test("tasks of the dead stay as they are until somebody recovers them by hand", async () => {
-    const database = await openHeartDatabase({ recovery: SCALED });
+    const database = await openCrashDatabase({ recovery: SCALED });
     const { recovery, tasks } = database.everbeat;
     const off = { ...SCALED, autoFailStaleRunning: false, autoRequeueStaleClaimed: false };
     const options = { url: database.url, open: { recovery: off } };
-    const worker = await startHeartWorker({ ...options, tasks: HOLD, work: { concurrency: 1, prefetch: 1 } });
+    const worker = await startWorker({ ...options, tasks: HOLD, work: { concurrency: 1, prefetch: 1 } });
     const ids = await database.everbeat.enqueueMany(task("hold"), [{}, {}]);
     const states = async () => (await Promise.all(ids.map((id) => tasks.show(id)))).map(({ state }) => state).sort();
-    const watching = await startHeartWorker({ ...options, tasks: [{ handler: "quick" }] });
+    const watching = await startWorker({ ...options, tasks: [{ handler: "quick" }] });
     await killWhile(worker, async () => (await states()).join() === "claimed,running");
     await database.untilStatus(worker.replicaId, "dead");
     const swept = async () => Number((await recovery.listening())?.sweptAt);
@@ -166,13 +166,9 @@ describe("where recovery is switched off", () => {
 });
 
 test("a task failed by hand under a worker that is alive is no crash: the worker is told, and its outcome refused", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const { everbeat } = database;
-  const worker = await startHeartWorker({
-    url: database.url,
-    tasks: [{ handler: "deaf" }],
-    open: { recovery: SCALED },
-  });
+  const worker = await startWorker({ url: database.url, tasks: [{ handler: "deaf" }], open: { recovery: SCALED } });
   const id = await everbeat.enqueue(task("deaf"), {});
   await worker.heard({ handler: "begun", taskId: id });
   // Silent for longer than no time at all: every owner is, from the moment after its beat.

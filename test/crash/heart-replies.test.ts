@@ -1,9 +1,9 @@
 /** Statements that are on their way when a worker dies or stops trusting itself: what was not begun by then never begins. */
 import { describe, expect, test, vi } from "vitest";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { type CuttingProxy, startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
-import { type HeartWorker, PATIENT, startHeartWorker, task } from "../support/heart-worker.ts";
+import { PATIENT, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -19,12 +19,12 @@ describe("a worker that is killed while it starts what it has claimed ahead", ()
 
   /** The start of this task is on its way, on the one side of the database or the other, and the worker is killed. */
   async function killedAtStart(name: "failing" | "requeued", hold: "holdBefore" | "holdReplyTo") {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const { everbeat } = database;
     const proxy = await startCuttingProxy(database.url);
-    const reaper = await startHeartWorker({ url: database.url, tasks: QUICK, open });
+    const reaper = await startWorker({ url: database.url, tasks: QUICK, open });
     const holding = proxy[hold]("start_claims(");
-    const first = await startHeartWorker({ url: proxy.url, tasks: TASKS, open, work: { concurrency: 1, prefetch: 1 } });
+    const first = await startWorker({ url: proxy.url, tasks: TASKS, open, work: { concurrency: 1, prefetch: 1 } });
     const waiting = await everbeat.enqueue(task("wait"), { ms: 1_000 });
     await first.heard({ handler: "begun", taskId: waiting });
     const id = await everbeat.enqueue(task(name), {});
@@ -67,19 +67,19 @@ describe("a reply that comes after its worker has fenced itself", () => {
   const TASKS = [{ handler: "hold", onCrash: "requeue" }, { handler: "wait" }] as const;
 
   interface Scene {
-    readonly database: HeartDatabase;
+    readonly database: CrashDatabase;
     readonly proxy: CuttingProxy;
-    readonly worker: HeartWorker;
+    readonly worker: WorkerProcess;
     readonly id: string;
   }
 
   /** Claimed, or started, under an id that has been given up since; the reply arrives when the worker is that far. */
   async function lateReplyTo(statement: "claim_tasks(" | "start_claims(", when: "fenced" | "rejoined"): Promise<Scene> {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const { everbeat } = database;
     const proxy = await startCuttingProxy(database.url);
     const work = statement === "claim_tasks(" ? { concurrency: 2 } : { concurrency: 1, prefetch: 1 };
-    const worker = await startHeartWorker({ url: proxy.url, tasks: TASKS, open, work });
+    const worker = await startWorker({ url: proxy.url, tasks: TASKS, open, work });
     const waiting = statement === "start_claims(" && (await everbeat.enqueue(task("wait"), { ms: 1_000 }));
     if (waiting) await worker.heard({ handler: "begun", taskId: waiting });
     const id = await everbeat.enqueue(task("hold"), {}, { delay: 500 });

@@ -1,8 +1,8 @@
 /** The only worker is killed and started again: the new one recovers what its predecessor left. */
 import { describe, expect, test, vi } from "vitest";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
-import { startHeartWorker, task } from "../support/heart-worker.ts";
+import { startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -22,7 +22,7 @@ async function untilLater(ms: number): Promise<void> {
 }
 
 /** As if so much time had passed since anything was heard of anybody. */
-async function letPass(database: HeartDatabase, interval: string): Promise<void> {
+async function letPass(database: CrashDatabase, interval: string): Promise<void> {
   await database.query(`
     update everbeat.replica set started_at = started_at - interval '${interval}', seen_at = seen_at - interval '${interval}';
     update everbeat.heart set beat_at = beat_at - interval '${interval}', session_free_since = session_free_since - interval '${interval}';
@@ -32,23 +32,23 @@ async function letPass(database: HeartDatabase, interval: string): Promise<void>
 
 describe("the only worker, killed and started again", () => {
   test.each([
-    ["after 0.1 s", (_: HeartDatabase) => untilLater(100)],
-    ["after ten minutes", (database: HeartDatabase) => letPass(database, "10 minutes")],
+    ["after 0.1 s", (_: CrashDatabase) => untilLater(100)],
+    ["after ten minutes", (database: CrashDatabase) => letPass(database, "10 minutes")],
   ])("%s recovers its predecessor's tasks within the grace and a sweep", async (_, pass) => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const tasks = [
       { handler: "hold", name: "requeued", onCrash: "requeue" },
       { handler: "hold", name: "failing", onCrash: "fail" },
     ] as const;
     const options = { url: database.url, tasks, open: { recovery } };
-    const first = await startHeartWorker(options);
+    const first = await startWorker(options);
     const requeued = await database.everbeat.enqueue(task("requeued"), {});
     const failing = await database.everbeat.enqueue(task("failing"), {});
     for (const taskId of [requeued, failing]) await first.heard({ handler: "begun", taskId });
     await eventually(async () => (await database.replica(first.replicaId)).vitals);
     await first.kill();
     await pass(database);
-    const second = await startHeartWorker(options);
+    const second = await startWorker(options);
     await second.heard({ handler: "begun", taskId: requeued, attempt: 2 }, 30_000);
     const { death, died_at: diedAt } = await database.replica(first.replicaId);
     expect(death).toMatchObject({ because: "session-lost" });

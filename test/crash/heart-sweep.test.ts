@@ -1,9 +1,8 @@
 /** Reapers that stand still in the middle of a sweep, and rows that somebody holds: nobody else is held up by it. */
 import { expect, test, vi } from "vitest";
-import { holding } from "../support/crash-database.ts";
+import { type CrashDatabase, holding, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
-import { PATIENT, startHeartWorker, task } from "../support/heart-worker.ts";
+import { PATIENT, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -12,7 +11,7 @@ const HOLD = [{ handler: "hold", onCrash: "requeue" }] as const;
 const open = { recovery: PATIENT };
 
 /** Those whose sweep waits for a lock, by the names of their connections. */
-async function waitingSweeps(database: HeartDatabase): Promise<string[]> {
+async function waitingSweeps(database: CrashDatabase): Promise<string[]> {
   const rows = await database.query<{ name: string }>(
     `select application_name as name from pg_stat_activity
      where wait_event_type = 'Lock' and query like '%begin_sweep%' and datname = current_database() and pid <> pg_backend_pid()`,
@@ -21,9 +20,9 @@ async function waitingSweeps(database: HeartDatabase): Promise<string[]> {
 }
 
 test("a reaper that is stopped in the middle of a sweep's transaction is followed by another, and found dead by it", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const start = (name: string) =>
-    startHeartWorker({ url: `${database.url}?application_name=${name}`, tasks: HOLD, open, work: { concurrency: 1 } });
+    startWorker({ url: `${database.url}?application_name=${name}`, tasks: HOLD, open, work: { concurrency: 1 } });
   const workers = { one: await start("one"), other: await start("other") };
   const ids = await database.everbeat.enqueueMany(task("hold"), [{}, {}]);
   const states = () => Promise.all(ids.map(async (id) => (await database.everbeat.tasks.show(id)).state));
@@ -57,12 +56,12 @@ test("a reaper that is stopped in the middle of a sweep's transaction is followe
 });
 
 test("somebody who keeps the row of one heart keeps nobody from sweeping, nor from finding the others dead", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const [kept, killed] = [
-    await startHeartWorker({ url: database.url, tasks: QUICK, open }),
-    await startHeartWorker({ url: database.url, tasks: QUICK, open }),
+    await startWorker({ url: database.url, tasks: QUICK, open }),
+    await startWorker({ url: database.url, tasks: QUICK, open }),
   ];
-  const reaper = await startHeartWorker({ url: database.url, tasks: QUICK, open });
+  const reaper = await startWorker({ url: database.url, tasks: QUICK, open });
   // Its beats wait too, so that it will be silent: those who would declare it dead meet the row as well.
   const keeper = await holding(
     database.url,
@@ -83,10 +82,10 @@ test("somebody who keeps the row of one heart keeps nobody from sweeping, nor fr
 });
 
 test("sweeps that stop are an alert by those who are alive, and it ends with the next sweep", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const workers = [
-    await startHeartWorker({ url: database.url, tasks: QUICK, open }),
-    await startHeartWorker({ url: database.url, tasks: QUICK, open }),
+    await startWorker({ url: database.url, tasks: QUICK, open }),
+    await startWorker({ url: database.url, tasks: QUICK, open }),
   ];
   const { recovery } = database.everbeat;
   const alerts = async () => (await recovery.alerts()).map(({ kind }) => kind);

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { openHeartDatabase } from "../support/heart-database.ts";
-import { type HeartHandler, startHeartWorker, task } from "../support/heart-worker.ts";
+import { openCrashDatabase } from "../support/crash-database.ts";
+import { type Handler, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -18,12 +18,12 @@ const recovery = {
 };
 
 /** A worker in the middle of this task, and a way to end its heart's thread. */
-async function inTheMiddleOf(handler: HeartHandler) {
+async function inTheMiddleOf(handler: Handler) {
   const folder = await mkdtemp(join(tmpdir(), "everbeat-heart-thread-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const file = join(folder, "die");
-  const database = await openHeartDatabase();
-  const worker = await startHeartWorker({
+  const database = await openCrashDatabase();
+  const worker = await startWorker({
     ...{ url: database.url, open: { recovery }, nodeArguments: ["--import", DIES], env: { HEART_DIES_AT: file } },
     tasks: [{ handler, onCrash: "requeue" }],
     work: { abortGrace: "1m" },

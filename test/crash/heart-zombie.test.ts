@@ -13,7 +13,7 @@ const recovery = {
   ...{ runnerHeartbeatInterval: 500, runningStaleThreshold: 10_000 },
   ...{ checkInterval: 100, sessionGrace: 4_000 },
 };
-const hold = defineTask({ name: "hold", run: async (_input: { how: string }) => {} });
+const deaf = defineTask({ name: "deaf", run: async (_input: { how: string }) => {} });
 /** How the handler writes, and what it is told. What the database says at commit reaches the handler as it is. */
 const WAYS = {
   return: undefined,
@@ -28,21 +28,21 @@ test("a zombie's outcomes are refused and kept as late, its own transactions fai
   const { everbeat } = database;
   const options = {
     ...{ url: database.url, open: { recovery }, work: { pollInterval: 200, concurrency: 5, abortGrace: 60_000 } },
-    tasks: [{ handler: "hold", onCrash: "requeue" }],
+    tasks: [{ handler: "deaf", onCrash: "requeue" }],
     forward: ["claim.lost", "task.ended", "task.recovered", "replica.rejoined", "replica.fenced", "beat.refused"],
   } as const;
   const zombie = await startWorker(options);
   const ways = Object.keys(WAYS) as (keyof typeof WAYS)[];
   const ids = await everbeat.enqueueMany(
-    hold,
+    deaf,
     ways.map((how) => ({ how })),
   );
-  for (const taskId of ids) await zombie.heard({ handler: "holding", taskId });
+  for (const taskId of ids) await zombie.heard({ handler: "begun", taskId });
   const shown = () => Promise.all(ids.map((id) => everbeat.tasks.show(id)));
   const lostClaims = (await shown()).map(({ claimId }) => claimId);
   const heir = await startWorker(options);
   zombie.signal("SIGSTOP");
-  for (const taskId of ids) await heir.heard({ handler: "holding", taskId }, 30_000);
+  for (const taskId of ids) await heir.heard({ handler: "begun", taskId }, 30_000);
   const claims = (await shown()).map(({ claimId }) => claimId);
 
   // Its handlers go on in the very moment in which it wakes, whatever it has noticed by then.

@@ -4,19 +4,18 @@ import { defineTask } from "../../src/task/define-task.ts";
 import { type CrashDatabase, holding, openCrashDatabase } from "../support/crash-database.ts";
 import { type CuttingProxy, startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWorker, type WorkerProcess } from "../support/worker-process.ts";
+import { startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
 
 const note = defineTask({ name: "note", run: async (_input: { ms?: number }) => {} });
-const obey = defineTask({ name: "obey", run: async (_input: object) => {} });
 const REPLY_TIMEOUT_MS = 1_500;
 
 async function working(): Promise<{ database: CrashDatabase; proxy: CuttingProxy; worker: WorkerProcess }> {
   const database = await openCrashDatabase();
   const proxy = await startCuttingProxy(database.url);
   const worker = await startWorker({
-    ...{ url: proxy.url, open: { replyTimeout: REPLY_TIMEOUT_MS }, tasks: [{ handler: "note" }, { handler: "obey" }] },
+    ...{ url: proxy.url, open: { replyTimeout: REPLY_TIMEOUT_MS }, tasks: [{ handler: "note" }, { handler: "hold" }] },
     work: { pollInterval: 200, concurrency: 2, prefetch: 4 },
     forward: ["database.lost", "claim.lost", "replica.fenced", "beat.refused"],
   });
@@ -55,8 +54,8 @@ describe.each([
 
   test("counts as lost after a while: the look at its own claims", async () => {
     const { database, proxy, worker } = await working();
-    const id = await database.everbeat.enqueue(obey, {});
-    await worker.heard({ handler: "holding", taskId: id });
+    const id = await database.everbeat.enqueue(task("hold"), {});
+    await worker.heard({ handler: "begun", taskId: id });
     await proxy[hold]("cancel_requested_at is not null");
     // Only another look can tell it.
     await database.everbeat.tasks.cancel(id, { grace: "5m" });

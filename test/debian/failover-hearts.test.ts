@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Everbeat } from "../../src/everbeat.ts";
 import { type Cluster, createCluster } from "../support/debian-cluster.js";
 import { eventually } from "../support/eventually.ts";
-import { type HeartWorker, SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+import { SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
 
@@ -31,7 +31,7 @@ async function inTheMiddle() {
   const url = `postgres://postgres@127.0.0.1:${primary.port},127.0.0.1:${standby.port}/postgres`;
   const everbeat = await Everbeat.open({ database: url, log: "silent", recovery: SCALED });
   onTestFinished(() => everbeat.close({ now: true }));
-  const start = () => startHeartWorker({ url, tasks: TASKS, open: { recovery: SCALED } });
+  const start = () => startWorker({ url, tasks: TASKS, open: { recovery: SCALED } });
   const workers = [await start(), await start()];
   const goingOn = await everbeat.enqueue(task("going-on"), {});
   const repeatable = await everbeat.enqueue(task("repeatable"), {});
@@ -49,7 +49,7 @@ async function inTheMiddle() {
   return { primary, standby, everbeat, workers, goingOn, repeatable, epochNow, hearts, before };
 }
 
-function byOne(workers: readonly HeartWorker[], fits: object): Promise<unknown> {
+function byOne(workers: readonly WorkerProcess[], fits: object): Promise<unknown> {
   return Promise.any(workers.map((worker) => worker.heard(fits, 30_000)));
 }
 
@@ -114,7 +114,7 @@ describe("a failover to the synchronous standby", () => {
 
   test("in which a worker dies as well: its lock of the old epoch proves nothing, and its silence counts from the new one", async () => {
     const { primary, standby, workers, hearts, everbeat, before } = await inTheMiddle();
-    const [dead, left] = workers as [HeartWorker, HeartWorker];
+    const [dead, left] = workers as [WorkerProcess, WorkerProcess];
     await Promise.all([dead.kill(), kill(primary)]);
     standby.promote();
     const { because, epoch, sessionEpoch } = await eventually(

@@ -1,10 +1,10 @@
 /** Hearts by way of PgBouncer in transaction mode: there are no sessions, so beats alone tell who is alive. */
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from "vitest";
 import { everbeat as cli } from "../cli/run-cli.ts";
+import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { openHeartDatabase } from "../support/heart-database.ts";
-import { SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
 import { type PgBouncer, startPgBouncer } from "../support/pgbouncer.ts";
+import { SCALED, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -20,9 +20,9 @@ const TASKS = [{ handler: "hold", onCrash: "requeue" }] as const;
 
 /** Two workers by way of the pooler, the first with a task in hand. */
 async function twoWorkers() {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const url = pooler.through(database.url);
-  const start = () => startHeartWorker({ url, tasks: TASKS, open: { recovery: SCALED }, work: { concurrency: 1 } });
+  const start = () => startWorker({ url, tasks: TASKS, open: { recovery: SCALED }, work: { concurrency: 1 } });
   const first = await start();
   const id = await database.everbeat.enqueue(task("hold"), {});
   await first.heard({ handler: "begun", taskId: id });

@@ -1,9 +1,12 @@
 /**
  * A proxy before PostgreSQL that breaks a connection, or lets it hang, exactly between what the server has done and the
- * reply to it. It understands just enough of the protocol for that: where messages begin, the text of a statement, and the end of a reply.
+ * reply to it, or swallows every packet in one direction or both, as a broken network does: nobody is told, nothing is closed.
+ * It understands just enough of the protocol for that: where messages begin, the text of a statement, and the end of a reply.
  */
 import { connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
+
+export type CutDirection = "both" | "to server" | "to worker";
 
 export interface CuttingProxy {
   /** The same database, by way of the proxy. */
@@ -24,7 +27,13 @@ export interface CuttingProxy {
   endWhenReady(connections: number): void;
   /** How many of those are still to come. */
   readonly toBeEnded: number;
+  /** From now on nothing gets through in this direction. */
+  cut(direction: CutDirection): void;
+  /** How many statements whose text holds this have come by. */
+  asked(text: string): number;
 }
+
+type Swallowed = Record<Exclude<CutDirection, "both"> | "hearts", boolean>;
 
 /** What is held can be let go after all. */
 export interface Held {
@@ -37,14 +46,11 @@ interface Cut {
   readonly done: (held: Held) => void;
 }
 
-interface Proxied {
-  readonly cuts: Cut[];
-  areHeartsSwallowed: boolean;
-}
-
 export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
   const target = new URL(url);
-  const proxied: Proxied = { cuts: [], areHeartsSwallowed: false };
+  const cuts: Cut[] = [];
+  const swallowed: Swallowed = { "to server": false, "to worker": false, hearts: false };
+  const asked = new Map<string, number>();
   const sockets = new Set<Socket>();
   let toBeEnded = 0;
   const server = createServer((client) => {
@@ -57,7 +63,7 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
     if (toBeEnded > 0) {
       toBeEnded--;
       endAsSoonAsReady(client, upstream);
-    } else carry(client, upstream, proxied);
+    } else carry({ client, upstream, cuts, swallowed, asked });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
@@ -67,23 +73,31 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
   const address = new URL(url);
   address.hostname = "127.0.0.1";
   address.port = String((server.address() as { port: number }).port);
-  const cut = (text: string, when: Cut["when"]) =>
-    new Promise<Held>((resolve) => proxied.cuts.push({ text, when, done: resolve }));
+  const cutAt = (text: string, when: Cut["when"]) =>
+    new Promise<Held>((resolve) => cuts.push({ text, when, done: resolve }));
   return {
     url: address.href,
-    cutReplyTo: (text) => cut(text, "replied").then(() => {}),
-    cutWhileServed: (text) => cut(text, "served").then(() => {}),
-    cutBefore: (text) => cut(text, "asked").then(() => {}),
-    holdBefore: (text) => cut(text, "held before"),
-    holdReplyTo: (text) => cut(text, "held reply"),
+    cutReplyTo: (text) => cutAt(text, "replied").then(() => {}),
+    cutWhileServed: (text) => cutAt(text, "served").then(() => {}),
+    cutBefore: (text) => cutAt(text, "asked").then(() => {}),
+    holdBefore: (text) => cutAt(text, "held before"),
+    holdReplyTo: (text) => cutAt(text, "held reply"),
     swallowHearts(isOn) {
-      proxied.areHeartsSwallowed = isOn;
+      swallowed.hearts = isOn;
     },
     endWhenReady(connections) {
       toBeEnded = connections;
     },
     get toBeEnded() {
       return toBeEnded;
+    },
+    cut(direction) {
+      if (direction !== "to worker") swallowed["to server"] = true;
+      if (direction !== "to server") swallowed["to worker"] = true;
+    },
+    asked(text) {
+      const counts = [...asked].filter(([statement]) => statement.includes(text)).map(([, count]) => count);
+      return counts.reduce((sum, count) => sum + count, 0);
     },
   };
 }
@@ -112,9 +126,19 @@ const TERMINATED = (() => {
   return Buffer.concat([head, fields]);
 })();
 
+interface Between {
+  readonly client: Socket;
+  readonly upstream: Socket;
+  readonly cuts: Cut[];
+  readonly swallowed: Swallowed;
+  readonly asked: Map<string, number>;
+}
+
 const NOTHING: Held = { deliver() {} };
 
-function carry(client: Socket, upstream: Socket, proxied: Proxied): void {
+function carry({ client, upstream, cuts, swallowed, asked: counts }: Between): void {
+  const prepared = new Map<string, string>();
+  const count = (statement: string) => counts.set(statement, (counts.get(statement) ?? 0) + 1);
   let cutting: Cut | undefined;
   let isAsked = false;
   let isStartupOver = false;
@@ -122,6 +146,9 @@ function carry(client: Socket, upstream: Socket, proxied: Proxied): void {
   let asked: Buffer = Buffer.alloc(0);
   let replied: Buffer = Buffer.alloc(0);
   let held: Buffer[] = [];
+  const isSwallowed = (direction: Exclude<CutDirection, "both">) =>
+    swallowed[direction] || (isHeart && swallowed.hearts);
+  const isHolding = () => cutting?.when === "held before" || cutting?.when === "held reply";
   const letGo = (to: Socket): Held => ({
     deliver() {
       cutting = undefined;
@@ -130,35 +157,39 @@ function carry(client: Socket, upstream: Socket, proxied: Proxied): void {
   });
 
   client.on("data", (chunk) => {
+    if (!isStartupOver) isHeart ||= chunk.includes("everbeat heart");
+    if (isSwallowed("to server")) return;
+    if (isHolding()) return void held.push(chunk);
     asked = Buffer.concat([asked, chunk]);
     // The first message has no type.
     if (!isStartupOver) {
-      isHeart ||= asked.includes("everbeat heart");
-      if (isHeart && proxied.areHeartsSwallowed) return;
       if (asked.length < 4 || asked.length < asked.readInt32BE(0)) return void upstream.write(chunk);
       asked = asked.subarray(asked.readInt32BE(0));
       isStartupOver = true;
     }
-    if (isHeart && proxied.areHeartsSwallowed) return;
-    if (cutting?.when.startsWith("held")) return void held.push(chunk);
     asked = eachMessage(asked, (type, body) => {
+      const [first = "", second = ""] =
+        type === "P" || type === "B" || type === "Q" ? body.toString().split("\0", 2) : [];
+      if (type === "P") prepared.set(first, second);
+      if (type === "B") count(prepared.get(second) ?? "");
+      if (type === "Q") count(first);
       // Sync: the whole of the request is on its way.
       if (cutting && type === "S") isAsked = true;
       if (cutting || (type !== "P" && type !== "Q")) return;
-      const found = proxied.cuts.findIndex(({ text }) => body.includes(text));
-      if (found >= 0) [cutting] = proxied.cuts.splice(found, 1);
+      const found = cuts.findIndex(({ text }) => body.includes(text));
+      if (found >= 0) [cutting] = cuts.splice(found, 1);
     });
     if (cutting?.when === "held before") {
       held = [chunk];
       return cutting.done(letGo(upstream));
     }
     if (cutting?.when !== "asked") upstream.write(chunk);
-    if (!cutting || (cutting.when !== "asked" && (cutting.when !== "served" || !isAsked))) return;
+    if (cutting?.when !== "asked" && !(cutting?.when === "served" && isAsked)) return;
     client.destroy();
     cutting.done(NOTHING);
   });
   upstream.on("data", (chunk) => {
-    if (isHeart && proxied.areHeartsSwallowed) return;
+    if (isSwallowed("to worker")) return;
     if (!cutting) return void client.write(chunk);
     if (cutting.when === "held reply") held.push(chunk);
     replied = eachMessage(Buffer.concat([replied, chunk]), (type) => {
@@ -171,9 +202,12 @@ function carry(client: Socket, upstream: Socket, proxied: Proxied): void {
       cutting.done(NOTHING);
     });
   });
-  // While a statement of a broken connection is being served, the server must not learn that its client has gone.
-  client.on("close", () => cutting?.when !== "served" && upstream.destroy());
-  upstream.on("close", () => client.destroy());
+  // The end of a connection is a packet too.
+  client.on("close", () => {
+    // While a statement of a broken connection is being served, the server must not learn that its client has gone.
+    if (!swallowed["to server"] && cutting?.when !== "served") upstream.destroy();
+  });
+  upstream.on("close", () => swallowed["to worker"] || client.destroy());
 }
 
 /** Calls back for each whole message and returns what is left over. */

@@ -1,0 +1,16 @@
+/** What running a handler takes besides the task itself. */
+import type { Logger } from "../log.ts";
+import type { Middleware } from "../task/context.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import type { StrayRejections } from "./stray-rejections.ts";
+
+export interface ExecutionParts {
+  readonly schema: string;
+  readonly replica: { readonly id: ReplicaId };
+  readonly log: Logger;
+  readonly middleware: readonly Middleware[];
+  readonly resultLimitBytes: number;
+  /** How long a handler may take to stop once its signal has fired. */
+  readonly abortGraceMs: number;
+  readonly strays: StrayRejections;
+}
