@@ -8,6 +8,7 @@ export class Chronicle {
   readonly database: Database;
   readonly history: (Window & Happening)[] = [];
   readonly #move: (ms: number) => Promise<void>;
+  readonly #untimed: Happening[] = [];
   #movedMs = 0;
   #now: number;
 
@@ -21,7 +22,7 @@ export class Chronicle {
     return new Chronicle(database, await timeMover(database), await readClockMs(database));
   }
 
-  /** By the database's clock, as of the last thing that happened. */
+  /** By the database's clock, as it was when last looked at. */
   get now(): number {
     return this.#now;
   }
@@ -30,28 +31,35 @@ export class Chronicle {
     return this.#movedMs;
   }
 
-  /** Does something, and notes what came of it with the time in which it was done. */
+  /** Does something, and notes what came of it. */
   async during<T>(work: () => Promise<T>, tell: (result: T) => Happening | readonly Happening[]): Promise<T> {
-    const from = this.#now;
     const result = await work();
-    this.#now = (await readClockMs(this.database)) + this.#movedMs;
     const told = tell(result);
-    for (const happening of Array.isArray(told) ? (told as Happening[]) : [told as Happening]) {
-      this.history.push({ from, to: this.#now, ...happening });
-    }
+    this.#untimed.push(...(Array.isArray(told) ? (told as Happening[]) : [told as Happening]));
     return result;
   }
 
+  /** Everything since the last look at the clock happened between then and now. */
+  async settle(): Promise<void> {
+    this.#settleAt(await readClockMs(this.database));
+  }
+
   async pass(ms: number): Promise<void> {
+    await this.settle();
     await this.#move(ms);
     this.#movedMs += ms;
     this.#now += ms;
   }
 
   async look(): Promise<void> {
-    await this.during(
-      () => readPlaces(this.database),
-      (places) => ({ kind: "looked", places }),
-    );
+    const { clockMs, places } = await readPlaces(this.database);
+    this.#untimed.push({ kind: "looked", places });
+    this.#settleAt(clockMs);
+  }
+
+  #settleAt(clockMs: number): void {
+    const window = { from: this.#now, to: clockMs + this.#movedMs };
+    this.history.push(...this.#untimed.splice(0).map((happening) => ({ ...window, ...happening })));
+    this.#now = window.to;
   }
 }

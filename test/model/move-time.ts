@@ -6,7 +6,7 @@ export async function timeMover(database: Database): Promise<(ms: number) => Pro
   const columns = await database.query<{ table: string; column: string }>(
     `select c.table_name as "table", c.column_name as "column"
      from information_schema.columns c join information_schema.tables t using (table_schema, table_name)
-     where c.table_schema = $1 and c.data_type = 'timestamp with time zone' and t.table_type = 'BASE TABLE'`,
+     where c.table_schema = $1 and c.data_type = 'timestamp with time zone' and t.table_type = 'BASE TABLE' and c.table_name <> 'migration'`,
     [database.schemaName],
   );
   const moves = [...new Set(columns.map(({ table }) => table))].map((table) => {

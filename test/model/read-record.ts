@@ -3,7 +3,7 @@ import type { Database } from "../../src/database/database.ts";
 import type { Place, Record } from "./record.ts";
 
 const PLACES = (schema: string) => `
-  select coalesce(json_agg(p), '[]') as places from (
+  select (extract(epoch from clock_timestamp()) * 1000)::float8 as "clockMs", coalesce(json_agg(p), '[]') as places from (
     select task_id as task, 'ready' as "table", attempt, queue, null as claim, null as replica, null as state from ${schema}.ready
     union all select task_id, 'parked', attempt, queue, null, null, null from ${schema}.parked
     union all select task_id, 'running', attempt, queue, claim_id::text, replica_id::text, state from ${schema}.running
@@ -17,9 +17,9 @@ export async function readClockMs(database: Database): Promise<number> {
   return row?.ms ?? Number.NaN;
 }
 
-export async function readPlaces(database: Database): Promise<readonly Place[]> {
-  const [row] = await database.query<{ places: Place[] }>(PLACES(database.schema));
-  return row?.places ?? [];
+export async function readPlaces(database: Database): Promise<{ clockMs: number; places: readonly Place[] }> {
+  const [row] = await database.query<{ clockMs: number; places: Place[] }>(PLACES(database.schema));
+  return row ?? { clockMs: Number.NaN, places: [] };
 }
 
 export async function readHold(
@@ -38,7 +38,7 @@ export async function readRecord(database: Database, movedMs: number): Promise<R
   const rows = <Row>(text: string, values?: unknown[]) => database.query<Row>(text, values);
   const [tasks, places, attempts, late, replicas, alerts, limits] = [
     await rows<{ id: string }>(`select id::text from ${schema}.task`),
-    await readPlaces(database),
+    (await readPlaces(database)).places,
     await rows<Record["attempts"][number]>(
       `select claim_id::text as claim, task_id::text as task, attempt from ${schema}.attempt
        union all select claim_id::text, task_id::text, attempt from ${schema}.ended where claim_id is not null`,

@@ -40,6 +40,8 @@ export type SettingsName = "usual" | "patient" | "quick" | "apart";
 
 export interface Run {
   readonly fleet: readonly SettingsName[];
+  /** Everybody has something in hand from the beginning. */
+  readonly isBusy: boolean;
   readonly steps: readonly Step[];
 }
 
@@ -48,7 +50,7 @@ const settings = fc.constantFrom<SettingsName>("usual", "usual", "patient", "qui
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   weighted(10, { do: fc.constant("enqueue"), kind: fc.nat(6), count: fc.integer({ min: 1, max: 3 }) }),
-  weighted(14, { do: fc.constant("claim"), who, run: fc.nat(2), prefetch: fc.nat(2) }),
+  weighted(14, { do: fc.constant("claim"), who, run: fc.nat(3), prefetch: fc.nat(2) }),
   weighted(5, { do: fc.constant("start"), who }),
   weighted(8, {
     do: fc.constant("finish"),
@@ -57,24 +59,25 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     how: fc.constantFrom("complete", "fail", "retry", "snooze", "in-transaction", "guarded"),
   }),
   weighted(4, { do: fc.constant("beat"), who }),
-  weighted(4, { do: fc.constant("kill"), who }),
-  weighted(4, { do: fc.constant("pause"), who }),
+  weighted(5, { do: fc.constant("kill"), who }),
+  weighted(6, { do: fc.constant("pause"), who }),
   weighted(5, { do: fc.constant("wake"), who, tries: fc.constantFrom("every-write", "only-finish", "nothing") }),
   weighted(5, { do: fc.constant("cut"), who, isSeen: fc.boolean() }),
   weighted(6, { do: fc.constant("heal"), who, isHeard: fc.boolean() }),
   weighted(2, { do: fc.constant("notice") }),
   weighted(1, { do: fc.constant("leave"), who }),
-  weighted(3, { do: fc.constant("join"), machine: fc.nat(4), settings }),
+  weighted(5, { do: fc.constant("join"), machine: fc.nat(4), settings }),
   weighted(3, { do: fc.constant("restart") }),
   weighted(8, { do: fc.constant("sweep"), who }),
   weighted(1, { do: fc.constant("confirm") }),
-  weighted(7, { do: fc.constant("pass"), seconds: fc.constantFrom(1, 4, 9, 15, 30, 70, 150, 400) }),
-  weighted(9, { do: fc.constant("live"), seconds: fc.constantFrom(8, 24, 64, 160) }),
+  weighted(7, { do: fc.constant("pass"), seconds: fc.constantFrom(1, 2, 4, 4, 9, 9, 15, 15, 30, 150, 1500) }),
+  weighted(14, { do: fc.constant("live"), seconds: fc.constantFrom(18, 36, 54, 126, 324) }),
 );
 
 export const runs = (maxSteps: number): fc.Arbitrary<Run> =>
   fc.record({
-    fleet: fc.array(settings, { minLength: 2, maxLength: 5 }),
+    fleet: fc.array(settings, { minLength: 1, maxLength: 5 }),
+    isBusy: fc.boolean(),
     steps: fc.array(step, { maxLength: maxSteps, size: "max" }),
   });
 

@@ -16,7 +16,7 @@ import type { Sessions } from "./sessions.ts";
 import type { Run, Step } from "./steps.ts";
 
 const MOST_PROCESSES = 8;
-const TICK_MS = 8_000;
+const TICK_MS = 18_000;
 
 type Of<Do extends Step["do"]> = Extract<Step, { do: Do }>;
 
@@ -62,13 +62,17 @@ class World {
     this.#chronicle = parts.chronicle;
   }
 
-  async begin({ fleet }: Run): Promise<void> {
+  async begin({ fleet, isBusy }: Run): Promise<void> {
     await this.#everbeat.queues.set(LIMITED_QUEUE.name, { concurrency: LIMITED_QUEUE.concurrency });
     await saveDefinitions(
       this.#everbeat.database,
       KINDS.map(({ task }) => ({ name: task.name, settings: settingsRecord(task.settings) })),
     );
     for (const [machine, settings] of fleet.entries()) await this.#join({ do: "join", machine, settings });
+    if (isBusy) {
+      for (const kind of KINDS.keys()) await this.#enqueue({ do: "enqueue", kind, count: 2 });
+      for (const process of this.#processes) await process.claim(2, 1);
+    }
     await this.#chronicle.look();
   }
 
@@ -197,6 +201,7 @@ class World {
       recovered.push({ claim: claimId, replica: replicaId, action }),
     );
     const onError = (error: unknown) => Promise.reject(error);
+    await this.#chronicle.settle();
     const { movedMs, now } = this.#chronicle;
     await this.#chronicle.during(
       async () => {
@@ -226,6 +231,7 @@ class World {
 
   async #live(ms: number): Promise<void> {
     for (let passed = 0; passed < ms; passed += TICK_MS) {
+      if (!this.#able(0)) return this.#pass(ms - passed);
       await this.#pass(TICK_MS);
       await this.#each(
         ({ isAble }) => isAble,
