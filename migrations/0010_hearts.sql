@@ -94,7 +94,8 @@ as $$
     and l.database = (select oid from pg_database where datname = current_database())
 $$;
 
--- The first beat. A replica that was declared dead never beats again under this id.
+-- The first beat. A replica that was declared dead never beats again under this id. The heart has just taken its lock and from
+-- now on counts anew for how long it is without: so must whoever has seen it free.
 create function begin_heart(p_replica uuid, p_interval_ms integer, p_promise_ms integer, p_session_promise_ms integer) returns boolean
 language plpgsql set search_path from current
 as $$
@@ -105,7 +106,7 @@ begin
   end if;
   insert into heart (replica_id, beat_at, epoch, interval_ms, promise_ms, session_promise_ms, session_key)
   values (p_replica, now(), current_epoch(), p_interval_ms, p_promise_ms, p_session_promise_ms, session_key(p_replica))
-  on conflict (replica_id) do update set beat_at = now(), epoch = excluded.epoch where not heart.is_dead;
+  on conflict (replica_id) do update set beat_at = now(), epoch = excluded.epoch, session_free_since = null where not heart.is_dead;
   return found;
 end $$;
 

@@ -29,7 +29,7 @@ test("whatever is done to a fleet, the record is right", async () => {
   console.log(`the model: EVERBEAT_MODEL_SEED=${seed} EVERBEAT_MODEL_RUNS=${numRuns}`);
   const counts = new Map<string, number>();
   await fc.assert(
-    fc.asyncProperty(runs(80), async (run: Run) => {
+    fc.asyncProperty(runs(50), async (run: Run) => {
       const { problems, history } = await play({ everbeat, sessions }, run);
       tally(history, counts);
       expect(problems).toEqual([]);

@@ -74,11 +74,48 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   weighted(14, { do: fc.constant("live"), seconds: fc.constantFrom(18, 36, 54, 126, 324) }),
 );
 
-export const runs = (maxSteps: number): fc.Arbitrary<Run> =>
+/** What seldom comes about by chance, in pieces that are drawn too. */
+const seconds = fc.constantFrom(18, 54, 126, 126, 324);
+const tries = fc.constantFrom("every-write" as const, "only-finish" as const);
+const claim = (who: number): Step => ({ do: "claim", who, run: 2, prefetch: 1 });
+const live = (seconds: number): Step => ({ do: "live", seconds });
+
+const zombie = fc
+  .tuple(who, seconds, fc.constantFrom(0, 0, 0, 1_500), tries, step)
+  .map(([who, seconds, asleep, tries, between]): Step[] => [
+    ...[claim(who), { do: "pause", who } as const, live(seconds), { do: "pass", seconds: asleep } as const, live(18)],
+    ...[between, { do: "wake", who, tries } as const, live(18)],
+  ]);
+const death = fc.tuple(who, seconds).map(([who, seconds]): Step[] => [claim(who), { do: "kill", who }, live(seconds)]);
+const disaster = fc
+  .tuple(fc.array(fc.constantFrom("kill", "pause", "cut"), { minLength: 2, maxLength: 4 }), fc.array(seconds), step)
+  .map(([ends, times, between]): Step[] => [
+    ...ends.map((how): Step => (how === "cut" ? { do: how, who: 0, isSeen: true } : { do: how as "kill", who: 0 })),
+    ...[{ do: "join", machine: 4, settings: "usual" } as const, live(126), between, ...times.slice(0, 2).map(live)],
+  ]);
+const flapping = fc
+  .tuple(who, fc.constantFrom(4, 9), fc.array(fc.tuple(fc.boolean(), fc.boolean()), { minLength: 2, maxLength: 5 }))
+  .map(([who, seconds, times]): Step[] =>
+    times.flatMap(([isHeard, isSwept]): Step[] => [
+      ...[{ do: "cut", who, isSeen: true } as const, { do: "sweep", who: 0 } as const],
+      ...[{ do: "pass", seconds } as const, ...(isSwept ? [{ do: "sweep", who: 1 } as const] : [])],
+      ...[{ do: "heal", who: 0, isHeard } as const],
+    ]),
+  );
+
+const piece = fc.oneof(
+  { weight: 20, arbitrary: step.map((one) => [one]) },
+  { weight: 2, arbitrary: zombie },
+  { weight: 1, arbitrary: death },
+  { weight: 1, arbitrary: disaster },
+  { weight: 1, arbitrary: flapping },
+);
+
+export const runs = (maxPieces: number): fc.Arbitrary<Run> =>
   fc.record({
     fleet: fc.array(settings, { minLength: 1, maxLength: 5 }),
     isBusy: fc.boolean(),
-    steps: fc.array(step, { maxLength: maxSteps, size: "max" }),
+    steps: fc.array(piece, { maxLength: maxPieces, size: "max" }).map((pieces) => pieces.flat()),
   });
 
 function weighted(weight: number, fields: { [name: string]: fc.Arbitrary<unknown> }) {
