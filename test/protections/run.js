@@ -59,7 +59,7 @@ async function row(name, files, title, expected) {
   if (built.code !== 0) throw new Error(`${name}: the test build does not build:\n${built.output}`);
   const { code, output } = await vitest(files, title);
   // What could not be run at all is no red test.
-  const [, failed = "0", passed = "0"] = /Tests\s+(?:(\d+) failed)?(?: \| )?(?:(\d+) passed)?/.exec(output) ?? [];
+  const [, failed = "0", passed = "0"] = /^ +Tests +(?:(\d+) failed)?(?: \| )?(?:(\d+) passed)?/m.exec(output) ?? [];
   const found = code === 0 && Number(passed) > 0 ? "green" : Number(failed) > 0 ? "red" : "not run";
   if (found !== expected) {
     isGood = false;
