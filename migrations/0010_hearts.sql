@@ -67,18 +67,22 @@ create unlogged table epoch_marker (
   marker  uuid not null default gen_random_uuid()
 );
 
+-- Null where a crash has emptied the table and nobody has said anything since.
+create function known_epoch() returns text
+language sql stable set search_path from current
+as $$ select marker || '/' || extract(epoch from pg_postmaster_start_time()) from epoch_marker $$;
+
 create function current_epoch() returns text
 language plpgsql set search_path from current
 as $$
 declare
-  v_marker uuid;
+  v_epoch text := known_epoch();
 begin
-  select marker into v_marker from epoch_marker;
-  if not found then
+  if v_epoch is null then
     insert into epoch_marker default values on conflict do nothing;
-    select marker into v_marker from epoch_marker;
+    v_epoch := known_epoch();
   end if;
-  return v_marker || '/' || extract(epoch from pg_postmaster_start_time());
+  return v_epoch;
 end $$;
 
 create function session_key(p_replica uuid) returns bigint
@@ -144,6 +148,15 @@ language sql stable
 as $$
   select extract(epoch from clock_timestamp() - greatest(
     case when p_heart.epoch = p_listening.epoch then p_heart.beat_at end, p_started_at, p_listening.hearing_since)) * 1000
+$$;
+
+-- For those who ask and do not listen themselves: what is known of another epoch is nothing, until somebody listens in this one.
+create function listening_now() returns setof listening
+language sql stable set search_path from current
+as $$
+  select l.is_only, coalesce(e.epoch, ''), case when l.epoch = e.epoch then l.hearing_since else clock_timestamp() end,
+         l.swept_at, l.swept_by, l.sweep_ms, l.held_since, l.hold_confirmed_at
+  from listening l cross join (select known_epoch() as epoch) e
 $$;
 
 -- One reaper at a time sweeps. Returns whether that is this one (no: another is at it, or was just now), and who did it

@@ -31,8 +31,8 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "migrations/0010_hearts.sql",
-        find: "return v_marker || '/' || extract(epoch from pg_postmaster_start_time());",
-        replace: "return 'the same';",
+        find: "select marker || '/' || extract(epoch from pg_postmaster_start_time()) from epoch_marker",
+        replace: "select 'the same'",
       },
     ],
   },
