@@ -5,14 +5,15 @@
 import type { RecoverySettings } from "../../src/config/recovery-options.ts";
 import { type HeartPlan, heartPlanOf } from "../../src/heart/heart-plan.ts";
 import { fenceOn } from "../../src/heart/self-fencing.ts";
-import { claimTasks, rehomeClaims, releaseClaims, startClaims } from "../../src/sql/claims.ts";
+import { rehomeClaims, releaseClaims, startClaims } from "../../src/sql/claims.ts";
 import { beat, beginHeart, takeSession } from "../../src/sql/hearts.ts";
-import { endClaims, guardClaim, type Outcome } from "../../src/sql/outcomes.ts";
+import { guardClaim, type Outcome } from "../../src/sql/outcomes.ts";
 import { registerReplica, setReplicaStatus } from "../../src/sql/replicas.ts";
+import { workRound } from "../../src/sql/work-round.ts";
 import { type ClaimId, newReplicaId, type ReplicaId, type TaskId } from "../../src/task/ids.ts";
 import type { Chronicle } from "./chronicle.ts";
 import { KINDS } from "./kinds.ts";
-import type { Write } from "./record.ts";
+import type { Happening, Write } from "./record.ts";
 import type { Session, Sessions } from "./sessions.ts";
 
 interface InHand {
@@ -141,19 +142,8 @@ export class Process {
     if (!this.isCut) await this.#comeBack();
   }
 
-  async claim(run: number, prefetch: number): Promise<void> {
-    const replica = this.#replica;
-    const request = { names: KINDS.map(({ task }) => task.name), queues: undefined, room: undefined, cursors: [] };
-    const claimed = await this.#chronicle.during(
-      () => claimTasks(this.#chronicle.database, { replicaId: replica, run, prefetch, ...request }),
-      (tasks) => ({
-        ...{ kind: "claimed", replica },
-        claims: tasks.map(({ claimId, taskId, state }) => ({ claim: claimId, task: taskId, state })),
-      }),
-    );
-    for (const { claimId: claim, taskId: task, name, state } of claimed) {
-      this.hand.set(claim, { claim, task, name, isStarted: state === "running" });
-    }
+  claim(run: number, prefetch: number): Promise<void> {
+    return this.round([], { run, prefetch });
   }
 
   async start(claims: readonly ClaimId[] = this.#unstarted()): Promise<void> {
@@ -172,17 +162,36 @@ export class Process {
     for (const claim of claims) this.hand.delete(claim);
   }
 
-  async finish(own: InHand, ending: Ending): Promise<void> {
-    const outcome = this.#outcomeOf(own, ending);
+  finish(own: InHand, ending: Ending): Promise<void> {
+    return this.round([{ own, ending }], { run: 0, prefetch: 0 });
+  }
+
+  /** Writes what has ended and takes what there is room for, in one statement, as a worker does. */
+  async round(
+    endings: readonly { own: InHand; ending: Ending }[],
+    demand: { run: number; prefetch: number },
+  ): Promise<void> {
     const replica = this.#replica;
-    await this.#chronicle.during(
-      () => endClaims(this.#chronicle.database, [outcome]),
-      ({ late, repeated }) => {
-        const verdict = late.length > 0 ? "refused" : repeated.length > 0 ? "repeat" : "accepted";
-        return { kind: "wrote", what: "finish", claim: own.claim, replica, verdict, outcome: outcome.outcome };
-      },
+    const outcomes = endings.map(({ own, ending }) => this.#outcomeOf(own, ending));
+    const request = { ...demand, replicaId: replica, names: KINDS.map(({ task }) => task.name), cursors: [] };
+    const { claimed } = await this.#chronicle.during(
+      () => workRound(this.#chronicle.database, { ...request, queues: undefined, room: undefined }, outcomes),
+      (report): Happening[] => [
+        ...outcomes.map(({ claim, outcome }): Happening => {
+          const isRepeat = report.ended.repeated.includes(claim);
+          const verdict = report.ended.late.includes(claim) ? "refused" : isRepeat ? "repeat" : "accepted";
+          return { kind: "wrote", what: "finish", claim, replica, verdict, outcome };
+        }),
+        {
+          ...{ kind: "claimed", replica },
+          claims: report.claimed.map(({ claimId, taskId, state }) => ({ claim: claimId, task: taskId, state })),
+        },
+      ],
     );
-    this.hand.delete(own.claim);
+    for (const { own } of endings) this.hand.delete(own.claim);
+    for (const { claimId: claim, taskId: task, name, state } of claimed) {
+      this.hand.set(claim, { claim, task, name, isStarted: state === "running" });
+    }
   }
 
   /** In a transaction of the handler's own. */

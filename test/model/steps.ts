@@ -10,7 +10,7 @@ export type Step =
       readonly do: "finish";
       readonly who: number;
       readonly which: number;
-      readonly how: "complete" | "fail" | "retry" | "snooze" | "in-transaction" | "guarded";
+      readonly how: "complete" | "fail" | "retry" | "snooze" | "in-a-round" | "in-transaction" | "guarded";
     }
   | { readonly do: "beat"; readonly who: number }
   /** No signs, no sessions, for ever. */
@@ -56,7 +56,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     do: fc.constant("finish"),
     who,
     which: fc.nat(3),
-    how: fc.constantFrom("complete", "fail", "retry", "snooze", "in-transaction", "guarded"),
+    how: fc.constantFrom("complete", "fail", "retry", "snooze", "in-a-round", "in-transaction", "guarded"),
   }),
   weighted(4, { do: fc.constant("beat"), who }),
   weighted(5, { do: fc.constant("kill"), who }),

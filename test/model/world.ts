@@ -142,6 +142,7 @@ class World {
     if (!process || !own) return;
     if (how === "in-transaction") return process.inTransaction(own, "complete");
     if (how === "guarded") return process.inTransaction(own, "guard");
+    if (how === "in-a-round") return process.round([{ own, ending: "complete" }], { run: 1, prefetch: 1 });
     return process.finish(own, how);
   }
 
@@ -155,7 +156,10 @@ class World {
     if (!process) return;
     process.condition = "working";
     if (tries === "every-write") await process.tryEveryWrite();
-    if (tries === "only-finish") for (const own of [...process.hand.values()]) await process.finish(own, "complete");
+    if (tries === "only-finish") {
+      const endings = [...process.hand.values()].map((own) => ({ own, ending: "complete" as const }));
+      await process.round(endings, { run: 1, prefetch: 1 });
+    }
     // Whether its watchdog or its next beat comes first is a matter of chance.
     if (tries === "every-write") await process.beat();
     await process.watch();
