@@ -296,6 +296,30 @@ begin
   return query select 'dead', replica.death from replica where id = p_replica;
 end $$;
 
+-- A verdict on what it has only claimed, which is not its death: on the evidence of this moment, and no beat comes in between.
+-- In one statement, so that whoever stands still in the middle of it keeps nobody's heart from beating.
+create function release_while_silent(p_replica uuid, p_min_ms double precision)
+returns table (claim_id bigint, task_id uuid, name text, attempt smallint)
+language plpgsql set search_path from current set lock_timeout = '500ms'
+as $$
+#variable_conflict use_column
+declare
+  v_heart     heart;
+  v_replica   replica;
+  v_listening listening;
+  v_claims    bigint[];
+begin
+  select * into v_heart from heart where replica_id = p_replica for update;
+  select * into v_replica from replica where id = p_replica;
+  select * into v_listening from listening;
+  if v_listening.epoch <> current_epoch() or silent_ms(v_heart, v_replica.started_at, v_listening) <= p_min_ms then
+    return;
+  end if;
+  v_claims := array(select u.claim_id from running u where u.replica_id = p_replica and u.state = 'claimed' order by u.claim_id for update);
+  return query select u.claim_id, u.task_id, u.name, u.attempt from running u where u.claim_id = any (v_claims);
+  perform release_claims(v_claims);
+end $$;
+
 -- The owners of unfinished tasks that are not alive: dead, gone, or not on record at all. By a loose index scan: one
 -- probe per owner, however many tasks each has.
 create function absent_owners() returns table (replica_id uuid, status text)

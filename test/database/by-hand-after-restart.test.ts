@@ -1,7 +1,7 @@
 /** What is stale by hand, when the server has just come back and no reaper has listened yet. */
 import { expect, test } from "vitest";
 import { startClaims } from "../../src/sql/claims.ts";
-import { beat, listenToHearts } from "../../src/sql/hearts.ts";
+import { beat, beginSweep } from "../../src/sql/hearts.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { timeMover } from "../model/move-time.ts";
 import { handClaimer } from "../support/claims.ts";
@@ -19,7 +19,7 @@ test.each([
   await everbeat.enqueue(noop, 1);
   const [task] = await claimer.claim({ run: 1 });
   await startClaims(everbeat.database, [task?.claimId as never]);
-  await listenToHearts(everbeat.database, { replicaId: claimer.replicaId, minIntervalMs: 0, gapMs: 60_000 });
+  await beginSweep(everbeat.database, { replicaId: claimer.replicaId, minIntervalMs: 0, gapMs: 60_000 });
   await pass(120_000);
   expect(await everbeat.recovery.findStale({ replicaId: claimer.replicaId })).toHaveLength(1);
 
@@ -31,7 +31,7 @@ test.each([
   const replica = (await everbeat.replicas()).find(({ id }) => id === claimer.replicaId);
   expect(replica?.silentForMs).toBeLessThan(60_000);
 
-  await listenToHearts(everbeat.database, { replicaId: claimer.replicaId, minIntervalMs: 0, gapMs: 60_000 });
+  await beginSweep(everbeat.database, { replicaId: claimer.replicaId, minIntervalMs: 0, gapMs: 60_000 });
   await pass(120_000);
   expect(await everbeat.recovery.findStale({ replicaId: claimer.replicaId })).toHaveLength(1);
   expect(await everbeat.recovery.failStaleRunning({ replicaId: claimer.replicaId })).toMatchObject({ count: 1 });
