@@ -23,6 +23,8 @@ export type Step =
   | { readonly do: "cut"; readonly who: number; readonly isSeen: boolean }
   /** isHeard: it gets as far as a beat; else only as far as its lock and its first word. */
   | { readonly do: "heal"; readonly who: number; readonly isHeard: boolean }
+  /** The same to all but one, at the same moment. */
+  | { readonly do: "strike"; readonly spared: number; readonly how: "kill" | "pause" | "cut" }
   /** The server notices that half-open connections are gone. */
   | { readonly do: "notice" }
   | { readonly do: "leave"; readonly who: number }
@@ -88,10 +90,10 @@ const zombie = fc
   ]);
 const death = fc.tuple(who, seconds).map(([who, seconds]): Step[] => [claim(who), { do: "kill", who }, live(seconds)]);
 const disaster = fc
-  .tuple(fc.array(fc.constantFrom("kill", "pause", "cut"), { minLength: 2, maxLength: 4 }), fc.array(seconds), step)
-  .map(([ends, times, between]): Step[] => [
-    ...ends.map((how): Step => (how === "cut" ? { do: how, who: 0, isSeen: true } : { do: how as "kill", who: 0 })),
-    ...[{ do: "join", machine: 4, settings: "usual" } as const, live(126), between, ...times.slice(0, 2).map(live)],
+  .tuple(who, fc.constantFrom("kill" as const, "pause" as const, "cut" as const), fc.array(seconds), step)
+  .map(([spared, how, times, between]): Step[] => [
+    ...[5, 6, 7].map((machine): Step => ({ do: "join", machine, settings: "usual" })),
+    ...[live(18), { do: "strike", spared, how } as const, live(126), between, ...times.slice(0, 2).map(live)],
   ]);
 const flapping = fc
   .tuple(who, fc.constantFrom(4, 9), fc.array(fc.tuple(fc.boolean(), fc.boolean()), { minLength: 2, maxLength: 5 }))

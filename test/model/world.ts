@@ -104,6 +104,8 @@ class World {
         return this.#pick(step.who, ({ condition, isCut }) => condition === "working" && !isCut)?.cut(step.isSeen);
       case "heal":
         return this.#heal(step);
+      case "strike":
+        return this.#strike(step);
       case "notice":
         return this.#each(
           ({ hasHalfOpen }) => hasHalfOpen,
@@ -164,6 +166,18 @@ class World {
     if (tries === "every-write") await process.beat();
     await process.watch();
     if (process.isAble) await process.beat();
+  }
+
+  async #strike({ spared, how }: Of<"strike">): Promise<void> {
+    const left = this.#able(spared);
+    await this.#each(
+      (process) => process.isAble && process !== left,
+      async (process) => {
+        if (how === "kill") await process.kill();
+        else if (how === "cut") await process.cut(true);
+        else process.condition = "paused";
+      },
+    );
   }
 
   async #heal({ who, isHeard }: Of<"heal">): Promise<void> {

@@ -1,6 +1,7 @@
 /**
  * Switches each protection off in a copy of the tree and sees that its test goes red, and is green with it.
- * `npm run test:protections`; with `-- --model` the model is tried on each too, by as many runs as EVERBEAT_MODEL_RUNS says.
+ * `npm run test:protections`; `-- guard epoch` only these; with `-- --model` the model is tried on each too, by as many runs as
+ * EVERBEAT_MODEL_RUNS says.
  */
 import { spawn } from "node:child_process";
 import { chmod, cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -12,6 +13,8 @@ import { PROTECTIONS } from "./protections.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const COPIED = ["src", "test", "migrations", "scripts", "package.json", "tsconfig.json", "tsconfig.build.json"];
+const asked = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
+const chosen = PROTECTIONS.filter(({ name }) => asked.length === 0 || asked.includes(name));
 const isModelTried = process.argv.includes("--model");
 const MODEL = "test/model/model.test.ts";
 
@@ -24,8 +27,8 @@ let isGood = true;
 try {
   for (const name of [...COPIED, "vitest.config.ts"]) await cp(join(root, name), join(copy, name), { recursive: true });
   await symlink(join(root, "node_modules"), join(copy, "node_modules"));
-  const rows = [await row("(none)", [...new Set(PROTECTIONS.map(({ test }) => test[0]))], undefined, "green")];
-  for (const protection of PROTECTIONS) rows.push(await withoutIt(protection));
+  const rows = [await row("(none)", [...new Set(chosen.map(({ test }) => test[0]))], undefined, "green")];
+  for (const protection of chosen) rows.push(await withoutIt(protection));
   console.table(Object.fromEntries(rows));
 } finally {
   await server.close();
