@@ -11,7 +11,14 @@ import type { Database } from "../database/database.ts";
 import { isHeldUp } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
-import { beginSweep, declareDead, type HeardHeart, readHeardHearts, type SweepTurn } from "../sql/hearts.ts";
+import {
+  beginSweep,
+  declareDead,
+  type HeardHeart,
+  readHeardHearts,
+  releaseWhileSilent,
+  type SweepTurn,
+} from "../sql/hearts.ts";
 import {
   beginHold,
   endHold,
@@ -109,9 +116,19 @@ class Reaper {
         });
         if (isDead) events.emit("replica.dead", { ...death, replicaId: heart.replicaId });
       } else if (claimed.kind === "dead" && settings.requeuesClaimed) {
-        await recoverTasksOf({ ...this.#parts, random: Math.random }, deathOf(heart, claimed.because), "claimed");
+        await this.#releaseClaimed(heart);
       }
     });
+  }
+
+  /** Silent for too long for what it has only claimed, and not for what it runs: on the evidence of that moment too. */
+  async #releaseClaimed(heart: HeardHeart): Promise<void> {
+    const { database, events, settings } = this.#parts;
+    const { replicaId } = heart;
+    const minMs = limitOf(heart, "silent", policyOf(settings, "claimed"));
+    for (const task of await releaseWhileSilent(database, replicaId, minMs)) {
+      events.emit("task.recovered", { ...task, replicaId, action: "released", because: "silent" });
+    }
   }
 
   async #recoverAbsent(): Promise<void> {

@@ -21,16 +21,11 @@ export interface Recovered {
 export async function recoverTasksOf(
   parts: { database: Database; events: Events; settings: RecoverySettings; random: () => number },
   death: Death,
-  only?: "claimed" | "running",
 ): Promise<Recovered[]> {
   const recovered: Recovered[] = [];
   let after: ClaimId | undefined;
   for (;;) {
-    const claims = await readClaimsOf(parts.database, death.replicaId as ReplicaId, {
-      after,
-      limit: BATCH,
-      state: only,
-    });
+    const claims = await readClaimsOf(parts.database, death.replicaId as ReplicaId, { after, limit: BATCH });
     recovered.push(...(await recoverBatch(parts, death, claims)));
     if (claims.length < BATCH) return recovered;
     after = claims.at(-1)?.claimId;

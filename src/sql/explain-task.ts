@@ -165,7 +165,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
      left join ${s}.replica r on r.id = u.replica_id
      left join ${s}.heart h on h.replica_id = u.replica_id
      left join ${s}.queue q on q.name = t.queue
-     left join ${s}.listening l on true`,
+     left join ${s}.listening_now() l on true`,
     [id],
   );
   return facts;
