@@ -1,0 +1,54 @@
+/** Runs a measure: every case once per round, there and back again, so that a machine that slows down hits all alike. */
+import { loadNow } from "../environment/machine.js";
+import { msSince, nowNs } from "../process/clock.js";
+import { Stage } from "./stage.js";
+
+/** No case may hold up the run for longer: it has failed then, and the next one begins. */
+const LIMIT_MS = 180_000;
+
+export async function runMeasure(measure, { environment, asked, progress }) {
+  const rounds = asked.rounds ?? (asked.isShort ? measure.rounds.short : measure.rounds.full);
+  const cases = asked.cases ? measure.cases.filter((name) => isAsked(name, asked.cases)) : measure.cases;
+  const samples = Object.fromEntries(cases.map((name) => [name, []]));
+  for (let round = 0; round < rounds; round++) {
+    const order = round % 2 === 0 ? cases : [...cases].reverse();
+    for (const name of order) {
+      progress.step(`${measure.title} · round ${round + 1} of ${rounds} · ${name}`);
+      // What cannot work is not tried again in every round.
+      const failures = samples[name].filter((sample) => sample.failed);
+      if (failures.length >= 2) continue;
+      samples[name].push(await runCase(measure, name, { environment, asked }));
+    }
+  }
+  return { name: measure.name, title: measure.title, unit: measure.unit, rounds, samples };
+}
+
+async function runCase(measure, name, { environment, asked }) {
+  const stage = new Stage(environment, asked);
+  const startedNs = nowNs();
+  const load = loadNow();
+  let timer;
+  try {
+    const limit = new Promise((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`not done within ${LIMIT_MS / 1000} s`)), measure.limitMs ?? LIMIT_MS);
+    });
+    const figures = await Promise.race([measure.run(stage, name), limit]);
+    return { ...figures, tookMs: Math.round(msSince(startedNs)), load };
+  } catch (error) {
+    return { failed: firstLines(error), tookMs: Math.round(msSince(startedNs)), load };
+  } finally {
+    clearTimeout(timer);
+    await stage.clear().catch(() => {});
+  }
+}
+
+function isAsked(name, asked) {
+  return asked.includes(name) || asked.includes(name.split("/")[0]);
+}
+
+function firstLines(error) {
+  return String(error?.message ?? error)
+    .split("\n")
+    .slice(0, 6)
+    .join("\n");
+}
