@@ -26,7 +26,7 @@ export const GOALS = [
     lines: (m) => [
       besideBest(m, {
         figure: "perSecond",
-        others: [GRAPHILE, "graphile-worker/documented", "pg-boss/tuned", "bullmq/tuned"],
+        others: [GRAPHILE, "pg-boss/tuned", "bullmq/tuned"],
         atLeast: 1,
       }),
     ],
@@ -147,7 +147,7 @@ export function judge(results) {
 }
 
 function besideEmpty(measure, ours, what) {
-  return beside(measure, { figure: "perSecond", ours, other: "empty", what, atLeast: 0.8 });
+  return beside(measure, { figure: "perSecond", otherFigure: "emptyPerSecond", ours, other: ours, what, atLeast: 0.8 });
 }
 
 function besidePlain(measure, ours, other, what) {

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { processorMsOfTree } from "./processor-time.js";
 
+const DATABASES = 16;
 const SETTINGS = { appendonly: "yes", appendfsync: "everysec", save: "" };
 
 /** undefined, with the reason in `note`, where there is none to be had. */
@@ -21,15 +22,22 @@ export async function startRedis(note) {
   const child = spawn("redis-server", ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, ...settings], {
     stdio: "ignore",
   });
+  let next = 0;
   const gone = new Promise((resolve) => child.once("exit", resolve));
   await untilAnswering(port);
   const version = /v=(\S+)/.exec(spawnSync("redis-server", ["--version"], { encoding: "utf8" }).stdout)?.[1];
   return {
-    url: `redis://127.0.0.1:${port}`,
+    /** One of Redis' numbered databases, in turn: runs that take place at the same time do not meet. */
+    createDatabase() {
+      const number = next++ % DATABASES;
+      return {
+        url: `redis://127.0.0.1:${port}/${number}`,
+        drop: () => command(port, `SELECT ${number}\r\nFLUSHDB`),
+      };
+    },
     version,
     settings: SETTINGS,
     processorMs: () => processorMsOfTree(child.pid),
-    empty: () => command(port, "FLUSHALL"),
     async stop() {
       child.kill("SIGTERM");
       await Promise.race([gone, pause(5_000)]);

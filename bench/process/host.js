@@ -18,7 +18,8 @@ const ORDERS = {
   },
   prepare: () => session.prepare(),
   unfinished: () => session.unfinished(),
-  memory: () => process.memoryUsage(),
+  /** A question that only some adapters know. */
+  ask: ({ question }) => session[question](),
   latencies: () => tally.latenciesMs,
   async work({ handler, ...options }) {
     report();

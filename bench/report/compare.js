@@ -15,12 +15,12 @@ export function figureOf(measure, name, figure) {
 }
 
 /** One line of the table: ours against another case, and whether that is enough. */
-export function beside(measure, { figure, what, other, ours = "everbeat", atLeast, atMost }) {
-  const ratio = ratioOf(valuesOf(measure, ours, figure), valuesOf(measure, other, figure));
+export function beside(measure, { figure, otherFigure = figure, what, other, ours = "everbeat", atLeast, atMost }) {
+  const ratio = ratioOf(valuesOf(measure, ours, figure), valuesOf(measure, other, otherFigure));
   const bound = atLeast === undefined ? { atMost } : { atLeast };
   return {
     ...{ what: what ?? `against ${labelOf(other)}`, kind: "ratio", figure, unit: measure.unit },
-    ...{ ratio, ours: figureOf(measure, ours, figure), theirs: figureOf(measure, other, figure), ...bound },
+    ...{ ratio, ours: figureOf(measure, ours, figure), theirs: figureOf(measure, other, otherFigure), ...bound },
     ...verdictOn(ratio.median, bound, failureOf(measure, ours) ?? failureOf(measure, other)),
   };
 }

@@ -9,9 +9,11 @@ export class Stage {
   #hosts = [];
   #sessions = [];
   #database;
+  #redisDatabase;
+  #within = [];
   #isOver = false;
 
-  /** `isShort`: the bench is asked for a short run. `size`: how much of the usual amount. */
+  /** `isShort`: the bench is asked for a short run. `scale`: how much of the usual amounts. */
   constructor(environment, { isShort, scale }) {
     this.#environment = environment;
     this.isShort = isShort;
@@ -42,7 +44,8 @@ export class Stage {
   /** A process of this system, connected, its schema there. `changes` replace parts of the variant's settings. */
   async host(name, changes) {
     const host = this.spawn(name);
-    await this.connect(host, name, changes);
+    await this.connect(host, name, { changes });
+    await host.tell("prepare");
     return host;
   }
 
@@ -55,18 +58,18 @@ export class Stage {
     return host;
   }
 
-  async connect(host, name, changes) {
+  async connect(host, name, { changes } = {}) {
     const { variant } = systemNamed(name);
     const settings = await host.tell("open", { url: await this.urlFor(name), variant, changes });
     this.#environment.settingsUsed[name] ??= settings;
-    await host.tell("prepare");
   }
 
   async urlFor(name) {
     const { server } = systemNamed(name);
     if (server === "postgres") return (await this.database()).url;
     if (!this.#environment.redis) throw new Error("there is no Redis");
-    return this.#environment.redis.url;
+    this.#redisDatabase ??= this.#environment.redis.createDatabase();
+    return this.#redisDatabase.url;
   }
 
   /** What the server that this system uses, and these processes, have used so far. */
@@ -80,17 +83,30 @@ export class Stage {
     };
   }
 
+  /** A stage of its own within this run, with an empty database, cleared when `act` is done. */
+  async apart(act) {
+    const stage = new Stage(this.#environment, this);
+    this.#within.push(stage);
+    try {
+      return await act(stage);
+    } finally {
+      await stage.clear();
+    }
+  }
+
   /** As autovacuum would within a minute: nobody is measured on plans for empty tables. */
   async analyse() {
     await this.#database?.query("analyze");
   }
 
   async clear() {
+    if (this.#isOver) return;
     this.#isOver = true;
+    await Promise.all(this.#within.map((stage) => stage.clear()));
     await Promise.all(this.#hosts.map((host) => host.kill()));
     await Promise.all(this.#sessions.map((session) => session.end().catch(() => {})));
     await this.#database?.drop();
-    await this.#environment.redis?.empty();
+    await this.#redisDatabase?.drop();
   }
 }
 

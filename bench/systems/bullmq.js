@@ -12,10 +12,16 @@ const QUEUE = "bench";
 const POOL = 20;
 
 export async function open({ url, settings }) {
-  const isRedis = url.startsWith("redis:");
+  const address = new URL(url);
+  const isRedis = address.protocol === "redis:";
   const backend = isRedis ? { Queue, Worker } : withBackend(createPostgresBackend);
   const connection = isRedis
-    ? { host: new URL(url).hostname, port: Number(new URL(url).port), maxRetriesPerRequest: null }
+    ? {
+        host: address.hostname,
+        port: Number(address.port),
+        db: Number(address.pathname.slice(1)),
+        maxRetriesPerRequest: null,
+      }
     : { connectionString: url, max: POOL, migrate: true };
   const queue = new backend.Queue(QUEUE, { connection });
   queue.on("error", () => {});

@@ -23,6 +23,7 @@ export async function open({ url, settings }) {
         return sum + ready + delayed + parked + claimed + running;
       }, 0);
     },
+    listening: () => everbeat.recovery.listening(),
     work: (run, options) => everbeat.work([task(run)], { ...settings.work, ...options }),
     close: () => everbeat.close(),
   };
