@@ -48,7 +48,9 @@ export async function loadReplicas(database, { replicas, tasksEach }) {
 /** One of those replicas, with this many tasks, dies at this moment: as a reaper's verdict leaves it. Returns its id. */
 export async function loadDeadReplica(database, tasks) {
   await loadReplicas(database, { replicas: 1, tasksEach: tasks });
-  const [{ id }] = await database.query("select id from everbeat.replica where version = 'bench' order by id desc limit 1");
+  const [{ id }] = await database.query(
+    "select id from everbeat.replica where version = 'bench' order by id desc limit 1",
+  );
   return id;
 }
 
