@@ -11,12 +11,14 @@ import { judge } from "./goals.js";
 import { MEASURES } from "./measures/index.js";
 import { createProgress } from "./report/progress.js";
 import { goalTable } from "./report/table.js";
+import { writeDocs } from "./report/write-docs.js";
 import { runMeasure } from "./run/rounds.js";
 
 const folder = dirname(fileURLToPath(import.meta.url));
 const asked = readArguments(process.argv.slice(2), MEASURES);
 if (asked.help) console.log(asked.help);
 else if (asked.list) for (const { name, title } of MEASURES) console.log(`${name.padEnd(18)}${title}`);
+else if (asked.writeDocs) sayWritten(writeDocs(asked.docsFrom));
 else await measure();
 
 async function measure() {
@@ -60,6 +62,10 @@ function write(results, begunAt) {
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, `${JSON.stringify(results, null, 1)}\n`);
   return file;
+}
+
+function sayWritten({ file, written }) {
+  console.log(`From ${file}:\n  ${written.join("\n  ")}`);
 }
 
 function ownVersion() {

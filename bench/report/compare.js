@@ -14,6 +14,11 @@ export function figureOf(measure, name, figure) {
   return spreadOf(valuesOf(measure, name, figure));
 }
 
+/** Nobody was done when the time was over: the figure is what it is at least. */
+export function isBoundOf(measure, name) {
+  return (measure.samples[name] ?? []).some((sample) => sample.isBound);
+}
+
 /** One line of the table: ours against another case, and whether that is enough. */
 export function beside(measure, { figure, otherFigure = figure, what, other, ours = "everbeat", atLeast, atMost }) {
   const ratio = ratioOf(valuesOf(measure, ours, figure), valuesOf(measure, other, otherFigure));
@@ -21,6 +26,7 @@ export function beside(measure, { figure, otherFigure = figure, what, other, our
   return {
     ...{ what: what ?? `against ${labelOf(other)}`, kind: "ratio", figure, unit: measure.unit },
     ...{ ratio, ours: figureOf(measure, ours, figure), theirs: figureOf(measure, other, otherFigure), ...bound },
+    isAtLeast: isBoundOf(measure, other),
     ...verdictOn(ratio.median, bound, failureOf(measure, ours) ?? failureOf(measure, other)),
   };
 }

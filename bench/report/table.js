@@ -17,7 +17,7 @@ function lineInWords(line) {
   const mark = line.verdict === "reached" ? "✓" : line.verdict === "MISSED" ? "**MISSED**" : "?";
   const figures =
     line.kind === "ratio" && line.ours
-      ? `${inWords(line.ours.median, unitOf(line))} to ${inWords(line.theirs.median, unitOf(line))}`
+      ? `${inWords(line.ours.median, unitOf(line))} to ${line.isAtLeast ? "> " : ""}${inWords(line.theirs.median, unitOf(line))}`
       : "";
   const cells = [
     line.what.padEnd(58),
