@@ -27,6 +27,12 @@ async function measure() {
   const { node, versions } = installPeers(progress.note);
   const postgres = await startPostgres();
   const redis = await startRedis(progress.note);
+  const end = once(async () => {
+    progress.end();
+    await redis?.stop();
+    await postgres.stop();
+  });
+  process.once("SIGINT", () => end().finally(() => process.exit(130)));
   const environment = { postgres, redis, node, settingsUsed: {} };
   const results = {
     begunAt: begunAt.toISOString(),
@@ -47,12 +53,18 @@ async function measure() {
       file = write(results, begunAt);
     }
   } finally {
-    progress.end();
-    await redis?.stop();
-    await postgres.stop();
+    await end();
   }
   console.log(goalTable(judge(results)));
   console.log(`\nAll figures of all rounds: ${relative(process.cwd(), file)}`);
+}
+
+function once(act) {
+  let done;
+  return () => {
+    done ??= act();
+    return done;
+  };
 }
 
 /** After every measure, so that a run that is broken off has not been for nothing. */

@@ -13,9 +13,13 @@ const SETTINGS = { appendonly: "yes", appendfsync: "everysec", save: "" };
 /** undefined, with the reason in `note`, where there is none to be had. */
 export async function startRedis(note) {
   if (!isThere() && !install(note)) {
-    note("there is no redis-server and it could not be installed (apt-get install redis-server): no BullMQ on Redis");
+    note("There is no redis-server and it could not be installed (apt-get install redis-server): no BullMQ on Redis.");
     return undefined;
   }
+  return start().catch((error) => note(`Redis did not start: ${error.message}: no BullMQ on Redis.`));
+}
+
+async function start() {
   const folder = mkdtempSync(join(tmpdir(), "everbeat-bench-redis-"));
   const port = await freePort();
   const settings = Object.entries(SETTINGS).flatMap(([name, value]) => [`--${name}`, value]);

@@ -25,8 +25,8 @@ export const drainOfFourProcesses = {
   name: "drain-4",
   title: "Drain of no-op tasks, four worker processes",
   unit: "tasks/s",
-  cases: ["everbeat", "graphile-worker/tuned", "graphile-worker/documented", "pg-boss/tuned", "bullmq/tuned"],
-  rounds: { full: 4, short: 2 },
+  cases: ["everbeat", "graphile-worker/tuned", "pg-boss/tuned", "bullmq/tuned"],
+  rounds: { full: 3, short: 1 },
   run: (stage, system) => drainOnce(stage, system, { processes: 4, full: 100_000, short: 20_000 }),
 };
 

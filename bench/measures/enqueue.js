@@ -7,7 +7,7 @@ export const bulkEnqueue = {
   title: "Bulk enqueue, batches of 1,000 from two callers of one process",
   unit: "tasks/s",
   cases: [...POSTGRES_SYSTEMS, "bullmq/tuned"],
-  rounds: { full: 5, short: 3 },
+  rounds: { full: 5, short: 2 },
   async run(stage, system) {
     const count = stage.amount(60_000, 20_000);
     await stage.postgres.checkpoint();
@@ -24,7 +24,7 @@ export const singleEnqueue = {
   title: "Single enqueue, 1 caller and 16 callers of one process",
   unit: "tasks/s",
   cases: [...POSTGRES_SYSTEMS, "bullmq/tuned"],
-  rounds: { full: 4, short: 2 },
+  rounds: { full: 3, short: 1 },
   async run(stage, system) {
     const ms = stage.amount(3_000, 1_500);
     const host = await stage.host(system);

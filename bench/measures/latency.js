@@ -10,9 +10,9 @@ export const latency = {
   title: "Enqueue to start at 100 tasks a second",
   unit: "ms",
   cases: ["everbeat", "graphile-worker/prompt", "pg-boss/prompt", "bullmq/tuned", "bullmq-postgres/tuned"],
-  rounds: { full: 4, short: 2 },
+  rounds: { full: 3, short: 1 },
   async run(stage, system) {
-    const count = stage.amount(1_000, 400);
+    const count = stage.amount(800, 300);
     const worker = await stage.host(system);
     const caller = await stage.host(system);
     await worker.tell("work", { handler: "latency" });

@@ -7,7 +7,7 @@ export const memory = {
   title: "Memory of a worker process",
   unit: "bytes",
   cases: ["everbeat", "pg-boss/laden", "graphile-worker/tuned"],
-  rounds: { full: 3, short: 1 },
+  rounds: { full: 2, short: 1 },
   async run(stage, system) {
     const inHand = 1_000;
     const work = { handler: "hold", ...(system.startsWith("pg-boss") ? {} : { concurrency: inHand }) };
@@ -23,4 +23,4 @@ export const memory = {
   },
 };
 
-const SETTLE_MS = 4_000;
+const SETTLE_MS = 3_000;

@@ -22,7 +22,7 @@ export const shapes = {
   title: "Loads of other shapes",
   unit: "µs",
   cases: Object.keys(SHAPES),
-  rounds: { full: 3, short: 1 },
+  rounds: { full: 2, short: 1 },
   run: (stage, shape) => SHAPES[shape](stage),
 };
 

@@ -8,7 +8,7 @@ export const start = {
   title: "Start of a worker: process start to first claim",
   unit: "ms",
   cases: ["everbeat", "graphile-worker/tuned", "pg-boss/tuned", "bullmq-postgres/tuned", "bullmq/tuned"],
-  rounds: { full: 7, short: 3 },
+  rounds: { full: 7, short: 2 },
   async run(stage, system) {
     const caller = await stage.host(system);
     await caller.tell("enqueueMany", { count: 1 });

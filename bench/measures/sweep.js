@@ -12,7 +12,7 @@ export const sweep = {
   title: "Sweep with 1,000 replicas, 100,000 running, 1,000,000 ended",
   unit: "ms",
   cases: [OURS],
-  rounds: { full: 2, short: 1 },
+  rounds: { full: 1, short: 1 },
   async run(stage) {
     const database = await stage.database();
     const asker = await stage.host(OURS);

@@ -61,7 +61,7 @@ export class Stage {
   async connect(host, name, { changes } = {}) {
     const { variant } = systemNamed(name);
     const settings = await host.tell("open", { url: await this.urlFor(name), variant, changes });
-    this.#environment.settingsUsed[name] ??= settings;
+    if (changes === undefined) this.#environment.settingsUsed[name] ??= settings;
   }
 
   async urlFor(name) {

@@ -15,11 +15,26 @@ const ADAPTERS = {
   "bullmq-postgres": { adapter: "bullmq.js", server: "postgres", label: "BullMQ (PostgreSQL)" },
 };
 
+/** How a variant is called in tables; what it stands for is in the adapter. */
+const VARIANTS = {
+  documented: "as documented",
+  prompt: "set for latency",
+  shipped: "as shipped",
+  vigilant: "fastest recovery",
+  laden: "batches of 1,000",
+};
+
 /** "graphile-worker/tuned": a system with one of the settings that its adapter names. */
 export function systemNamed(name) {
   const [system, variant] = name.split("/");
   const { adapter, server, label } = ADAPTERS[system];
-  return { name, server, variant, adapter: join(folder, adapter), label: variant ? `${label}, ${variant}` : label };
+  return {
+    name,
+    server,
+    variant,
+    adapter: join(folder, adapter),
+    label: variant ? `${label}, ${VARIANTS[variant] ?? variant}` : label,
+  };
 }
 
 export function labelOf(name) {
