@@ -1,5 +1,6 @@
 /** What is to be reached, measure by measure: read from results, whether they were measured just now or are on record. */
 import { beside, besideBest, within } from "./report/compare.js";
+import { amountOf } from "./report/words.js";
 
 const GRAPHILE = "graphile-worker/tuned";
 const POSTGRES_PEERS = [GRAPHILE, "pg-boss/tuned", "bullmq-postgres/tuned"];
@@ -68,8 +69,8 @@ export const GOALS = [
     measure: "growth",
     goal: "each ≥ 0.8 × the same on empty tables",
     lines: (m) => [
-      besideEmpty(m, "pending", "1,000,000 more pending"),
-      besideEmpty(m, "ended", "5,000,000 ended in the record"),
+      besideEmpty(m, "pending", `${amountOf(m, "pending", "grownBy")} more pending`),
+      besideEmpty(m, "ended", `${amountOf(m, "ended", "grownBy")} ended in the record`),
       besideEmpty(m, "idle-in-transaction", "another session idle in transaction"),
       besideEmpty(m, "readers", "four long readers"),
     ],
@@ -78,13 +79,13 @@ export const GOALS = [
     measure: "shapes",
     goal: "no cliff: within 2 × of the plain case per task",
     lines: (m) => [
-      besidePlain(m, "delayed", "plain", "100,000 delayed tasks due at once"),
+      besidePlain(m, "delayed", "plain", `${amountOf(m, "delayed", "tasks")} delayed tasks due at once`),
       besidePlain(m, "queues", "plain", "1,000 queues"),
       besidePlain(
         m,
         "exclusive",
         "one-at-a-time",
-        "100,000 tasks of one exclusive key, against plain ones one at a time",
+        `${amountOf(m, "exclusive", "pending")} tasks of one exclusive key, against plain ones one at a time`,
       ),
     ],
   },
@@ -92,7 +93,12 @@ export const GOALS = [
     measure: "beats",
     goal: "one round of 10,000 running tasks on 10 replicas: ≤ 2 kB WAL",
     lines: (m) => [
-      within(m, { figure: "beatWalBytes", what: "WAL of one round of beats", unit: "bytes", atMost: 2_000 }),
+      within(m, {
+        figure: "beatWalBytes",
+        what: `WAL of one round of beats, ${amountOf(m, "everbeat", "tasks")} running tasks`,
+        unit: "bytes",
+        atMost: 2_000,
+      }),
     ],
   },
   {
@@ -100,7 +106,12 @@ export const GOALS = [
     goal: "p99 < 20 ms; 10,000 tasks of a dead replica recovered in < 1 s",
     lines: (m) => [
       within(m, { figure: "sweepP99", what: "idle sweep, p99", unit: "ms", atMost: 20 }),
-      within(m, { figure: "recoveryMs", what: "recovery of 10,000 tasks", unit: "ms", atMost: 1_000 }),
+      within(m, {
+        figure: "recoveryMs",
+        what: `recovery of ${amountOf(m, "everbeat", "recoveredTasks")} tasks`,
+        unit: "ms",
+        atMost: 1_000,
+      }),
     ],
   },
   {

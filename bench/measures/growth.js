@@ -3,29 +3,34 @@ import { setTimeout as pause } from "node:timers/promises";
 import { msSince, nowNs } from "../process/clock.js";
 import { drain } from "../run/drain.js";
 import { loadEnded } from "../run/load.js";
+import { costPerTask } from "../run/stage.js";
 
 const OURS = "everbeat";
 
-/** Each prepares its database, and may say for how long tasks go through before it counts. */
+/** Each prepares its database; says by how many tasks it grew, or for how long tasks are to go through before it counts. */
 const SITUATIONS = {
   async pending(stage, filler) {
-    await filler.tell("enqueueMany", { count: stage.amount(1_000_000, 200_000) });
+    const count = stage.amount(1_000_000, 200_000);
+    await filler.tell("enqueueMany", { count });
+    return { grownBy: count };
   },
   async ended(stage) {
-    await loadEnded(await stage.database(), stage.amount(5_000_000, 400_000));
+    const count = stage.amount(5_000_000, 400_000);
+    await loadEnded(await stage.database(), count);
+    return { grownBy: count };
   },
   /** It has read, so that it has a snapshot, and does nothing since: a forgotten console, a lost connection. */
   async "idle-in-transaction"(stage) {
     const session = await stage.session();
     await session.query("begin isolation level repeatable read");
     await session.query("select count(*) from everbeat.tasks");
-    return stage.amount(90_000, 10_000);
+    return { churnMs: stage.amount(90_000, 10_000) };
   },
   /** Reports that read all tasks, slowly, half a minute each. */
   async readers(stage) {
     const readMs = stage.amount(30_000, 5_000);
     for (let n = 0; n < 4; n++) void readSlowly(await stage.session(), { readMs, firstMs: (readMs * (n + 1)) / 4 });
-    return stage.amount(30_000, 5_000);
+    return { churnMs: stage.amount(30_000, 5_000) };
   },
 };
 
@@ -39,18 +44,25 @@ export const growth = {
   async run(stage, situation) {
     const count = stage.amount(60_000, 15_000);
     const filler = await stage.host(OURS);
-    const churnMs = await SITUATIONS[situation](stage, filler);
-    await stage.analyse();
+    const { churnMs = 0, grownBy } = await SITUATIONS[situation](stage, filler);
+    // As it would be long since, had all that grown by itself: not in the middle of the drain.
+    await (await stage.database()).query("vacuum analyze");
+    await stage.postgres.checkpoint();
     const startedNs = nowNs();
     let tasksBefore = 0;
-    while (churnMs !== undefined && msSince(startedNs) < churnMs) {
+    while (msSince(startedNs) < churnMs) {
       await drainOf(stage, filler, count);
       tasksBefore += count;
     }
     const samples = [];
     for (let pair = 0; pair < (stage.isShort ? 2 : 3); pair++) {
-      const emptyPerSecond = await stage.apart((empty) => drainOnEmpty(empty, count));
-      samples.push({ perSecond: await drainOf(stage, filler, count), emptyPerSecond, tasksBefore });
+      const empty = await stage.apart((apart) => drainOnEmpty(apart, count));
+      const grown = await drainOf(stage, filler, count);
+      samples.push({
+        ...{ perSecond: grown.perSecond, emptyPerSecond: empty.perSecond },
+        ...{ serverMicros: grown.serverMicros, emptyServerMicros: empty.serverMicros },
+        ...{ grownBy, tasksBefore },
+      });
       tasksBefore += count;
     }
     return samples;
@@ -60,10 +72,14 @@ export const growth = {
 /** Until so many were handled, in all cases alike, since where a million are pending there is no end to wait for. */
 async function drainOf(stage, filler, count) {
   await filler.tell("enqueueMany", { count });
-  const { ms, hosts } = await drain(stage, OURS, { count, work: { handler: "nothing" }, leavesMore: true });
+  const { ms, hosts, before, after } = await drain(stage, OURS, {
+    count,
+    work: { handler: "nothing" },
+    leavesMore: true,
+  });
   await Promise.all(hosts.map((host) => host.tell("close")));
   await Promise.all(hosts.map((host) => host.kill()));
-  return (count * 1000) / ms;
+  return { perSecond: (count * 1000) / ms, serverMicros: costPerTask(before, after, count).serverMicros };
 }
 
 async function drainOnEmpty(stage, count) {

@@ -59,7 +59,7 @@ async function drainFor(stage, { count, options, work }) {
   const worker = await stage.host(OURS);
   const startedNs = nowNs();
   await worker.tell("work", work);
-  await pause(stage.amount(15_000, 4_000));
+  await pause(stage.isShort ? 5_000 : 15_000);
   const { handled } = worker.tally;
   return { tasks: handled, pending: count, microsPerTask: (msSince(startedNs) * 1000) / handled };
 }

@@ -1,8 +1,8 @@
 /** A chart of horizontal bars as SVG: the same figures always give the same bytes. Readable on white and on black. */
 
-const WIDTH = 760;
-const LABEL = 210;
-const VALUE = 150;
+const WIDTH = 820;
+const LABEL = 270;
+const VALUE = 130;
 const BAR = 16;
 const ROW = 24;
 const HEAD = 30;
@@ -18,16 +18,16 @@ const COLOURS = {
 const STYLE = `
 text { font: 13px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #24292f }
 .title { font-size: 15px; font-weight: 600 } .group { font-weight: 600 } .value { fill: #57606a }
-.axis { stroke: #8c959f; stroke-width: 1 } .spread { stroke: #24292f; stroke-width: 1.5 } .goal { stroke: #cf222e; stroke-width: 1.5; stroke-dasharray: 4 3 }
+.axis { stroke: #8c959f; stroke-width: 1 } .spread { stroke: #24292f; stroke-width: 1.5 }
 ${colourRules(0)}
 @media (prefers-color-scheme: dark) {
-text { fill: #e6edf3 } .value { fill: #9198a1 } .spread { stroke: #e6edf3 } .goal { stroke: #ff7b72 }
+text { fill: #e6edf3 } .value { fill: #9198a1 } .spread { stroke: #e6edf3 }
 ${colourRules(1)}
 }`.trim();
 
 /**
- * `groups`: { label, goal, bars: [{ label, system, value, min, max, text }] }. Each group has a scale of its own, unless
- * `isShared`. `goal` draws a line at that value.
+ * `groups`: { label (or none), bars: [{ label, system, value, min, max, text }] }. Each group has a scale of its own, unless
+ * `isShared`.
  */
 export function barChart({ title, groups, isShared = false }) {
   const largest = (bars) => Math.max(...bars.map((bar) => bar.max ?? bar.value), Number.MIN_VALUE);
@@ -35,16 +35,16 @@ export function barChart({ title, groups, isShared = false }) {
   const parts = [];
   let y = 34;
   for (const group of groups) {
-    const top = Math.max(isShared ? shared : largest(group.bars), group.goal ?? 0);
+    const top = isShared ? shared : largest(group.bars);
     const x = (value) => number(LABEL + (value / top) * BARS);
-    parts.push(`<text class="group" x="0" y="${y + 18}">${escaped(group.label)}</text>`);
-    y += HEAD;
+    if (group.label) {
+      parts.push(`<text class="group" x="0" y="${y + 18}">${escaped(group.label)}</text>`);
+      y += HEAD;
+    }
     const first = y;
     for (const [place, bar] of group.bars.entries()) parts.push(...drawBar(bar, first + place * ROW, x));
     y += group.bars.length * ROW;
     parts.push(`<line class="axis" x1="${LABEL}" y1="${first}" x2="${LABEL}" y2="${y - 2}"/>`);
-    if (group.goal !== undefined)
-      parts.push(`<line class="goal" x1="${x(group.goal)}" y1="${first - 2}" x2="${x(group.goal)}" y2="${y - 2}"/>`);
     y += 8;
   }
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y}" width="${WIDTH}" role="img" aria-label="${escaped(title)}">

@@ -2,7 +2,7 @@
 import { labelOf } from "../systems/index.js";
 import { barChart } from "./bar-chart.js";
 import { figureOf, isBoundOf } from "./compare.js";
-import { inWords } from "./words.js";
+import { amountOf, inWords } from "./words.js";
 
 /** By file name. */
 export function drawPlots(results) {
@@ -51,7 +51,7 @@ function drawCosts(results) {
 
 function drawCrash(results) {
   return chart(results, "SIGKILL of a worker to its task running again: less is better", {}, [
-    { measure: "crash", label: "", figure: "ms", unit: "ms" },
+    { measure: "crash", figure: "ms", unit: "ms" },
   ]);
 }
 
@@ -64,17 +64,17 @@ function drawFootprint(results) {
 }
 
 const SITUATIONS = {
-  pending: "1,000,000 more pending",
-  ended: "5,000,000 ended",
-  "idle-in-transaction": "a session idle in transaction",
-  readers: "four long readers",
+  pending: (measure) => `${amountOf(measure, "pending", "grownBy")} more pending`,
+  ended: (measure) => `${amountOf(measure, "ended", "grownBy")} ended`,
+  "idle-in-transaction": () => "a session idle in transaction",
+  readers: () => "four long readers",
 };
 
 function drawGrowth({ measures }) {
   const { growth } = measures;
   if (!growth) return undefined;
   const bars = Object.entries(SITUATIONS).flatMap(([name, label]) => [
-    barOf(growth, name, { figure: "perSecond", unit: "tasks/s", system: "everbeat", label }),
+    barOf(growth, name, { figure: "perSecond", unit: "tasks/s", system: "everbeat", label: label(growth) }),
     barOf(growth, name, {
       figure: "emptyPerSecond",
       unit: "tasks/s",
@@ -83,7 +83,7 @@ function drawGrowth({ measures }) {
     }),
   ]);
   const title = "Drain by one process while tables grow or are held: tasks per second, more is better";
-  return barChart({ title, groups: [{ label: "Everbeat", bars: bars.filter(isDrawable) }] });
+  return barChart({ title, groups: [{ bars: bars.filter(isDrawable) }] });
 }
 
 function chart({ measures }, title, options, parts) {

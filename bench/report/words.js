@@ -22,6 +22,12 @@ export function ratioInWords({ median, min, max, rounds }) {
   return `${median.toFixed(2)} ×${spread}`;
 }
 
+/** How many there really were: a short run has fewer than the goal says. */
+export function amountOf(measure, name, figure) {
+  const amounts = (measure.samples[name] ?? []).map((sample) => sample[figure]).filter(Number.isFinite);
+  return (amounts[0] ?? Number.NaN).toLocaleString("en-GB");
+}
+
 /** What was reached, in one cell: a ratio with its spread, or the figure itself. */
 export function measuredInWords(line) {
   if (line.kind === "absolute") return inWords(line.ours.median, line.unit);

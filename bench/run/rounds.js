@@ -1,7 +1,10 @@
 /** Runs a measure: every case once per round, there and back again, so that a machine that slows down hits all alike. */
+import { fileURLToPath } from "node:url";
 import { loadNow } from "../environment/machine.js";
 import { msSince, nowNs } from "../process/clock.js";
 import { Stage } from "./stage.js";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
 
 /** No case may hold up the run for longer: it has failed then, and the next one begins. */
 const LIMIT_MS = 180_000;
@@ -43,7 +46,7 @@ async function runCase(measure, name, { environment, asked }) {
     const figures = [await Promise.race([measure.run(stage, name), limit])].flat();
     return figures.map((one) => ({ ...one, tookMs: Math.round(msSince(startedNs)), load }));
   } catch (error) {
-    return [{ failed: firstLines(error), tookMs: Math.round(msSince(startedNs)), load }];
+    return [{ failed: inOneLine(error), tookMs: Math.round(msSince(startedNs)), load }];
   } finally {
     clearTimeout(timer);
     await stage.clear().catch(() => {});
@@ -54,9 +57,8 @@ function isAsked(name, asked) {
   return asked.includes(name) || asked.includes(name.split("/")[0]);
 }
 
-function firstLines(error) {
-  return String(error?.message ?? error)
-    .split("\n")
-    .slice(0, 6)
-    .join("\n");
+/** Without the paths of this machine, since it goes on record. */
+function inOneLine(error) {
+  const [line] = String(error?.message ?? error).split("\n");
+  return line.replaceAll(root, "");
 }
