@@ -2,6 +2,8 @@
 import { beside, besideBest, within } from "./report/compare.js";
 import { amountOf } from "./report/words.js";
 
+/** In drains of tasks that do nothing, everybody is set for large batches. */
+const OURS = "everbeat/tuned";
 const GRAPHILE = "graphile-worker/tuned";
 const POSTGRES_PEERS = [GRAPHILE, "pg-boss/tuned", "bullmq-postgres/tuned"];
 
@@ -11,15 +13,15 @@ export const GOALS = [
     measure: "drain",
     goal: "≥ 1.4 × graphile-worker tuned, ≥ 1.8 × pg-boss, ≥ 4 × BullMQ",
     lines: (m) => [
-      beside(m, { figure: "perSecond", other: GRAPHILE, atLeast: 1.4 }),
-      beside(m, { figure: "perSecond", other: "pg-boss/tuned", atLeast: 1.8 }),
-      beside(m, { figure: "perSecond", other: "bullmq/tuned", atLeast: 4 }),
+      beside(m, { figure: "perSecond", ours: OURS, other: GRAPHILE, atLeast: 1.4 }),
+      beside(m, { figure: "perSecond", ours: OURS, other: "pg-boss/tuned", atLeast: 1.8 }),
+      beside(m, { figure: "perSecond", ours: OURS, other: "bullmq/tuned", atLeast: 4 }),
     ],
   },
   {
     measure: "drain-4",
     goal: "≥ 1.1 × graphile-worker tuned",
-    lines: (m) => [beside(m, { figure: "perSecond", other: GRAPHILE, atLeast: 1.1 })],
+    lines: (m) => [beside(m, { figure: "perSecond", ours: OURS, other: GRAPHILE, atLeast: 1.1 })],
   },
   {
     measure: "millisecond",
@@ -59,10 +61,11 @@ export const GOALS = [
       beside(m, {
         figure: "total.processorMicros",
         what: "processor time, server and processes",
+        ours: OURS,
         other: GRAPHILE,
         atMost: 1,
       }),
-      beside(m, { figure: "total.walBytes", what: "WAL bytes", other: GRAPHILE, atMost: 1 }),
+      beside(m, { figure: "total.walBytes", what: "WAL bytes", ours: OURS, other: GRAPHILE, atMost: 1 }),
     ],
   },
   {

@@ -10,6 +10,7 @@ export const drainOfOneProcess = {
   title: "Drain of no-op tasks, one worker process",
   unit: "tasks/s",
   cases: [
+    "everbeat/tuned",
     "everbeat",
     "graphile-worker/tuned",
     "graphile-worker/documented",
@@ -25,7 +26,7 @@ export const drainOfFourProcesses = {
   name: "drain-4",
   title: "Drain of no-op tasks, four worker processes",
   unit: "tasks/s",
-  cases: ["everbeat", "graphile-worker/tuned", "pg-boss/tuned", "bullmq/tuned"],
+  cases: ["everbeat/tuned", "graphile-worker/tuned", "pg-boss/tuned", "bullmq/tuned"],
   rounds: { full: 3, short: 1 },
   run: (stage, system) => drainOnce(stage, system, { processes: 4, full: 100_000, short: 20_000 }),
 };

@@ -5,7 +5,7 @@ import { drain } from "../run/drain.js";
 import { loadEnded } from "../run/load.js";
 import { costPerTask } from "../run/stage.js";
 
-const OURS = "everbeat";
+const OURS = "everbeat/tuned";
 
 /** Each prepares its database; says by how many tasks it grew, or for how long tasks are to go through before it counts. */
 const SITUATIONS = {

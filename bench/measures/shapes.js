@@ -4,7 +4,7 @@ import { msSince, nowNs } from "../process/clock.js";
 import { drain, fill } from "../run/drain.js";
 import { until } from "../run/stage.js";
 
-const OURS = "everbeat";
+const OURS = "everbeat/tuned";
 const WORK = { handler: "nothing" };
 
 const SHAPES = {
