@@ -47,7 +47,6 @@ export const growth = {
     const { churnMs = 0, grownBy } = await SITUATIONS[situation](stage, filler);
     // As it would be long since, had all that grown by itself: not in the middle of the drain.
     await (await stage.database()).query("vacuum analyze");
-    await stage.postgres.checkpoint();
     const startedNs = nowNs();
     let tasksBefore = 0;
     while (msSince(startedNs) < churnMs) {
@@ -71,6 +70,7 @@ export const growth = {
 
 /** Until so many were handled, in all cases alike, since where a million are pending there is no end to wait for. */
 async function drainOf(stage, filler, count) {
+  await stage.postgres.checkpoint();
   await filler.tell("enqueueMany", { count });
   const { ms, hosts, before, after } = await drain(stage, OURS, {
     count,
