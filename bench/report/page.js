@@ -8,7 +8,7 @@ import { boundInWords, inWords, measuredInWords, round } from "./words.js";
 /** `before`: the page as it is, of which the hand-written parts are kept. */
 export function writePage({ results, file, plots, before = "" }) {
   const kept = (name) => keptPart(before, name);
-  const plot = (name) => (plots[name] ? `\n![](images/${name})\n` : "");
+  const plot = (name) => (plots[name] ? `\n![${titleOf(plots[name])}](images/${name})\n` : "");
   return `# Performance
 
 <!-- Written by \`npm run bench -- --write-docs\` from ${file}. Only what is between the marks "kept" and "end" is kept. -->
@@ -53,6 +53,10 @@ The median of the rounds, and from where to where they went.
 
 ${Object.values(results.measures).map(figureRows).join("\n\n")}
 `;
+}
+
+function titleOf(svg) {
+  return /aria-label="([^"]*)"/.exec(svg)?.[1] ?? "";
 }
 
 /** With its marks, or an empty one to be filled. */
