@@ -137,12 +137,13 @@ export class Everbeat implements AsyncDisposable {
   /** Starts a worker in this process and returns it, running. */
   async work(tasks: readonly Task<never, unknown>[], options?: WorkOptions): Promise<Worker> {
     const settings = checkWork(tasks, options);
-    const { recovery } = this.#settings;
-    const replica = new Replica({ database: this.database, settings: recovery, tasks, queues: settings.queues });
+    const { recovery, replyTimeoutMs } = this.#settings;
+    const database = this.database.withReplyWithin(replyTimeoutMs);
+    const replica = new Replica({ database, settings: recovery, tasks, queues: settings.queues });
     await replica.join();
     await this.#notices.start();
     const worker = new Worker({
-      database: this.database,
+      database,
       notices: this.#notices,
       events: this.#events,
       log: this.#log,

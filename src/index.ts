@@ -5,6 +5,7 @@ export { InvalidOptionsError } from "./config/problems.ts";
 export { PROFILES, type ProfileName, type RecoveryOptions, type RecoverySettings } from "./config/recovery-options.ts";
 export {
   ClosedError,
+  DatabaseFullError,
   DatabaseUnavailableError,
   MigrationChangedError,
   SchemaTooNewError,
@@ -12,7 +13,7 @@ export {
   UnsupportedServerError,
 } from "./database/errors.ts";
 export { EverbeatError } from "./errors.ts";
-export type { EventName, EverbeatEvents, TaskRef } from "./events.ts";
+export type { ChildRef, EventName, EverbeatEvents, TaskRef } from "./events.ts";
 export { type EnqueueArguments, Everbeat, type ManyOptions, type TaskHandle } from "./everbeat.ts";
 export type { Logger, LogLevel } from "./log.ts";
 export type { EnqueueOptions } from "./queue/enqueue-options.ts";
@@ -24,6 +25,7 @@ export type { Cause } from "./recovery/probable-cause.ts";
 export type { QuarantineQuery } from "./recovery/quarantine.ts";
 export type { RecoveryCount, StaleQuery } from "./recovery/recovery-orders.ts";
 export type { Reliability } from "./recovery/reliability.ts";
+export type { ExitReport } from "./recovery/report-exit.ts";
 export type { ReviewQuery } from "./recovery/review.ts";
 export type { ReplicaSettings } from "./sql/fleet-settings.ts";
 export type { PostMortemKind, PostMortemRow } from "./sql/post-mortems.ts";

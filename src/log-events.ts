@@ -50,9 +50,41 @@ const LINES: { [N in EventName]: Line<N> } = {
   "replica.examined": { level: "warn", message: (e) => `replica ${e.replicaId}: ${e.sentence}` },
   "post-mortem.failed": { level: "warn", message: (e) => `no post-mortem: ${e.doing} failed` },
   "task.recovered": { level: "warn", message: (e) => `${e.name} ${e.action} after its worker died` },
+  "reaper.took-over": {
+    level: "info",
+    message: (e) => `sweeping in place of ${e.before}, which last did so ${Math.round(e.sweptAgoMs)} ms ago`,
+  },
+  "sweeps.stopped": {
+    level: "error",
+    message: (e) => `nobody has listened for silence for ${Math.round(e.sweptAgoMs)} ms; something holds up the sweeps`,
+  },
+  "recovery.resumed": { level: "info", message: () => "recovery is no longer held" },
   "recovery.held": {
     level: "error",
     message: (e) => `${e.dying} of ${e.machines} machines fell silent at once; recovery is held`,
+  },
+  "child.started": { level: "info", message: (e) => `child ${e.child} started as process ${e.pid}` },
+  "child.ready": { level: "info", message: (e) => `child ${e.child} is ready: process ${e.pid} is this replica` },
+  "child.leaving": {
+    level: "info",
+    message: (e) => `child ${e.child}, process ${e.pid}, is asked to leave${e.now ? " at once" : ""}`,
+  },
+  "child.exited": {
+    level: "info",
+    message: (e) =>
+      `child ${e.child}, process ${e.pid}, ${e.signal ? `was ended by ${e.signal}` : `exited with code ${e.exitCode}`}${e.wasAsked ? "" : ", unasked"}`,
+  },
+  "child.restarting": { level: "warn", message: (e) => `child ${e.child} starts again in ${Math.round(e.pauseMs)} ms` },
+  "child.looping": {
+    level: "error",
+    message: (e) =>
+      `child ${e.child} is in a crash loop, having ended ${e.exitsInARow} times in a row, and is not started again; SIGHUP tries anew`,
+  },
+  "roll.begun": { level: "info", message: (e) => `replacing children one at a time: ${e.children.join(", ")}` },
+  "roll.done": { level: "info", message: (e) => `replaced all of ${e.children.length} children` },
+  "roll.stopped": {
+    level: "error",
+    message: (e) => `the new child ${e.child} did not become ready; the children that were not replaced yet go on`,
   },
   "upkeep.done": {
     level: "debug",

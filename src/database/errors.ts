@@ -19,6 +19,27 @@ export class DatabaseUnavailableError extends EverbeatError {
   }
 }
 
+export class DatabaseFullError extends EverbeatError {
+  readonly code = "DATABASE_FULL";
+  constructor(detail: string, options?: { cause?: unknown }) {
+    super(
+      `The database has no room for it: ${detail}. Nothing of this call was written. ` +
+        "Make room on the server's disk, then call again.",
+      options,
+    );
+  }
+}
+
+export class NoReplyError extends EverbeatError {
+  readonly code = "NO_REPLY";
+  constructor(readonly waitedMs: number) {
+    super(
+      `The database has not answered a statement within ${waitedMs} ms, and its connection was closed. ` +
+        "Something between here and the database may swallow packets, or a lock holds the statement up; if it is only slow, raise `replyTimeout`.",
+    );
+  }
+}
+
 export class SchemaTooOldError extends EverbeatError {
   readonly code = "SCHEMA_TOO_OLD";
   constructor(

@@ -95,7 +95,6 @@ const ENDS: Record<Death["because"], string> = {
   "loop-blocked": "its heart ended the process, because the event loop was blocked",
   offline: "it had left",
   missing: "it is not on record",
-  "by-hand": "it was recovered by hand",
 };
 
 function block(title: string, lines: readonly string[] | undefined): string[] {

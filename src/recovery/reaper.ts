@@ -8,9 +8,17 @@
  */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
+import { isHeldUp } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
-import { declareDead, type HeardHeart, listenToHearts } from "../sql/hearts.ts";
+import {
+  beginSweep,
+  declareDead,
+  type HeardHeart,
+  readHeardHearts,
+  releaseWhileSilent,
+  type SweepTurn,
+} from "../sql/hearts.ts";
 import {
   type AbsentOwner,
   beginHold,
@@ -27,7 +35,12 @@ import { holdOn } from "./mass-death.ts";
 import { type LastSigns, PostMortems, type Told } from "./post-mortems.ts";
 import { recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
+import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
+import { isSweeping } from "./sweeping.ts";
 import { type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
+
+/** Sweeps are jittered by a quarter of their interval: one that comes later than this was not only late. */
+const TAKEOVER_AFTER = 1.5;
 
 export interface ReaperParts {
   readonly database: Database;
@@ -65,16 +78,34 @@ class Reaper {
     this.#postMortems = new PostMortems(parts);
   }
 
+  /** The listener is listened to: whoever lives and cannot sweep says so, once nobody has for too long. */
   async sweep(): Promise<void> {
-    const { database, settings, replica } = this.#parts;
+    const { database, events, settings } = this.#parts;
+    try {
+      await this.#sweepInTurn();
+    } catch (error) {
+      await alertIfStopped({ database, events, checkMs: settings.checkMs }).catch(() => {});
+      throw error;
+    }
+  }
+
+  async #sweepInTurn(): Promise<void> {
+    const { database, events, settings, replica } = this.#parts;
     const startedMs = performance.now();
-    const hearts = await listenToHearts(database, {
+    const turn = await beginSweep(database, {
       replicaId: replica.id,
       minIntervalMs: settings.checkMs * 0.6,
       gapMs: 2.5 * Math.max(settings.checkMs, settings.runnerIntervalMs, settings.claimerIntervalMs),
     });
+    const hadStopped = turn.sweptAgoMs !== null && !isSweeping({ sweptAgoMs: turn.sweptAgoMs }, settings.checkMs);
     // Somebody else is at it, or was just now: it has seen all that we would see.
-    if (hearts.length === 0) return;
+    if (!turn.isOurs) {
+      if (hadStopped) await alertIfStopped({ database, events, checkMs: settings.checkMs });
+      return;
+    }
+    if (hadStopped) await endStoppedAlert(database);
+    this.#tellOfTakeover(turn);
+    const hearts = await readHeardHearts(database);
     const judged = hearts.map((heart) => judge(heart, settings));
     await this.#warn(judged);
     const hasDeclared = (await this.#mayAct(judged)) && (await this.#act(judged));
@@ -87,7 +118,7 @@ class Reaper {
   async #act(judged: readonly Judged[]): Promise<boolean> {
     const { database, events, settings } = this.#parts;
     let hasDeclared = false;
-    for (const { heart, running, claimed } of judged) {
+    await this.#each(judged, async ({ heart, running, claimed }) => {
       if (running.kind === "dead") {
         const death = deathOf(heart, running.because);
         const policy = policyOf(settings, "running");
@@ -99,10 +130,20 @@ class Reaper {
         if (isDead) events.emit("replica.dead", { ...death, replicaId: heart.replicaId });
         hasDeclared ||= isDead;
       } else if (claimed.kind === "dead" && settings.requeuesClaimed) {
-        await recoverTasksOf({ ...this.#parts, random: Math.random }, deathOf(heart, claimed.because), "claimed");
+        await this.#releaseClaimed(heart);
       }
-    }
+    });
     return hasDeclared;
+  }
+
+  /** Silent for too long for what it has only claimed, and not for what it runs: on the evidence of that moment too. */
+  async #releaseClaimed(heart: HeardHeart): Promise<void> {
+    const { database, events, settings } = this.#parts;
+    const { replicaId } = heart;
+    const minMs = limitOf(heart, "silent", policyOf(settings, "claimed"));
+    for (const task of await releaseWhileSilent(database, replicaId, minMs)) {
+      events.emit("task.recovered", { ...task, replicaId, action: "released", because: "silent" });
+    }
   }
 
   async #recoverAbsent(hasDeclared: boolean): Promise<void> {
@@ -113,15 +154,33 @@ class Reaper {
     this.#examinedAt = performance.now();
     const postMortems = this.#postMortems;
     const told = await postMortems.examineDead(owners.map(({ replicaId }) => replicaId));
-    for (const owner of owners) {
+    await this.#each(owners, async (owner) => {
       const death = deathOfAbsent(owner, told.get(owner.replicaId));
       await recoverTasksOf({ ...this.#parts, random: Math.random, postMortems }, death);
+    });
+  }
+
+  /** One that cannot be judged or recovered now, because somebody holds its row, must not hold up the others. */
+  async #each<T>(all: readonly T[], act: (one: T) => Promise<void>): Promise<void> {
+    for (const one of all) {
+      await act(one).catch((error: unknown) => {
+        if (!isHeldUp(error)) throw error;
+        this.#parts.onError(error);
+      });
     }
+  }
+
+  /** Sweeps go round among those who live; what is told is that another has stopped doing its part. */
+  #tellOfTakeover({ sweptBy, sweptAgoMs }: SweepTurn): void {
+    const { events, replica, settings } = this.#parts;
+    if (sweptBy === null || sweptAgoMs === null || sweptBy === replica.id) return;
+    if (sweptAgoMs > TAKEOVER_AFTER * settings.checkMs)
+      events.emit("reaper.took-over", { replicaId: replica.id, before: sweptBy, sweptAgoMs });
   }
 
   /** Whether so many may be declared dead at once; remembered in the database, so that a takeover does not start it anew. */
   async #mayAct(judged: readonly Judged[]): Promise<boolean> {
-    const { database, events, settings } = this.#parts;
+    const { database, events, settings, replica } = this.#parts;
     const machineOf = (one: Judged) => one.heart.machineId ?? one.heart.replicaId;
     const machines = new Set(judged.map(machineOf));
     // Those that die together are not silent to the same millisecond: once one is dead, those on the way count with it.
@@ -133,7 +192,10 @@ class Reaper {
       isConfirmed: false,
     };
     if (holdOn(fleet, settings.massDeath) === "act") {
-      if (await endHold(database)) await resolveAlerts(database, "mass-death", "fleet");
+      if (await endHold(database)) {
+        await resolveAlerts(database, "mass-death", "fleet");
+        events.emit("recovery.resumed", { replicaId: replica.id });
+      }
       return true;
     }
     if (judged.every((one) => one.running.kind !== "dead")) return false;
@@ -164,6 +226,7 @@ class Reaper {
     this.#purgedAt = performance.now();
     await purgeReplicas(database, settings);
     await this.#postMortems.purge(settings.postMortemAgeMs);
+    await endStoppedAlert(database);
   }
 }
 

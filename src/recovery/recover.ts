@@ -36,19 +36,15 @@ interface Planned {
   readonly action: RecoveryAction;
 }
 
-export async function recoverTasksOf(
-  parts: RecoveryParts,
-  death: Death,
-  only?: "claimed" | "running",
-): Promise<Recovered[]> {
+export async function recoverTasksOf(parts: RecoveryParts, death: Death): Promise<Recovered[]> {
   const recovered: Recovered[] = [];
   const replicaId = death.replicaId as ReplicaId;
   // Counted before the first of them is gone, and kept.
-  const isForNobody = only === "claimed" || !parts.settings.recoversRunning || isBlameless(death);
+  const isForNobody = !parts.settings.recoversRunning || isBlameless(death);
   const crowd = isForNobody ? undefined : await noteCrash(parts.database, replicaId);
   let after: ClaimId | undefined;
   for (;;) {
-    const claims = await readClaimsOf(parts.database, replicaId, { after, limit: BATCH, state: only });
+    const claims = await readClaimsOf(parts.database, replicaId, { after, limit: BATCH });
     recovered.push(...(await recoverBatch(parts, { death, crowd }, claims)));
     if (claims.length < BATCH) return recovered;
     after = claims.at(-1)?.claimId;

@@ -56,7 +56,7 @@ export interface Death {
   readonly replicaId: string;
   readonly machineId: string | undefined;
   readonly hostname: string | undefined;
-  readonly because: "silent" | "session-lost" | "exited" | "loop-blocked" | "offline" | "missing" | "by-hand";
+  readonly because: "silent" | "session-lost" | "exited" | "loop-blocked" | "offline" | "missing";
   readonly silentForMs: number | undefined;
   readonly vitals: unknown;
   /** It was draining: told to go, and not gone in time. */
@@ -81,20 +81,25 @@ export function isBlameless({ because, wasDraining, cameBack, isCharged }: Death
 const CAUSES: Record<Death["because"], string> = {
   silent: "its heart fell silent",
   "session-lost": "its database session ended and did not come back",
-  exited: "its process ended",
   "loop-blocked": "its event loop was blocked for too long",
   offline: "its replica had left",
   missing: "its replica is not on record",
-  "by-hand": "it was recovered by hand",
+  exited: "its process ended",
 };
+
+/** How it died, as far as that is known. */
+export function causeOf({ because, exitCode, signal }: Pick<Death, "because" | "exitCode" | "signal">): string {
+  if (because !== "exited") return CAUSES[because];
+  if (signal) return `its process was ended by ${signal}`;
+  return typeof exitCode === "number" ? `its process exited with code ${exitCode}` : CAUSES.exited;
+}
 
 /** What is on record of a crash, for whoever has to review it. */
 export function crashError(death: Death, action: RecoveryAction): ErrorRecord & Death {
-  const where = death.hostname ? ` on ${death.hostname}` : "";
-  const silence = death.silentForMs === undefined ? "" : ` (silent for ${Math.round(death.silentForMs)} ms)`;
+  const { where, silence } = wordsOn(death);
   const why = death.sentence ? ` ${death.sentence}` : "";
   const isPoisoned = action.kind === "fail" && action.because === "crash-budget";
-  const dead = `The worker that ran this task${where} is dead: ${CAUSES[death.because]}${silence}.${why}`;
+  const dead = `The worker that ran this task${where} is dead: ${causeOf(death)}${silence}.${why}`;
   return {
     code: isPoisoned ? "POISONED" : "WORKER_CRASHED",
     message: `${dead} The task may have had part of its effects.${isPoisoned ? poisonWords(action.crashes) : ""}`,
@@ -105,4 +110,29 @@ export function crashError(death: Death, action: RecoveryAction): ErrorRecord & 
 function poisonWords(crashes: number): string {
   const deaths = crashes === 1 ? "a worker" : `${crashes} workers`;
   return ` It was running when ${deaths} died, more than any other task there: its crash budget is spent, and it is in quarantine.`;
+}
+
+export interface FailedByHand extends Pick<Death, "replicaId" | "hostname" | "silentForMs"> {
+  readonly isOwnerDead: boolean;
+}
+
+/** The same where somebody ordered it: what is known of the owner, and no more than that. */
+export function byHandError({ isOwnerDead, ...owner }: FailedByHand): ErrorRecord & { because: "by-hand" } {
+  const { where, silence } = wordsOn(owner);
+  return {
+    code: "WORKER_CRASHED",
+    message: `This task was failed by hand; its worker${where} was ${isOwnerDead ? "dead" : "alive"}${silence}. The task may have had part of its effects.`,
+    ...owner,
+    because: "by-hand",
+  };
+}
+
+function wordsOn({ hostname, silentForMs }: Pick<Death, "hostname" | "silentForMs">): {
+  where: string;
+  silence: string;
+} {
+  return {
+    where: hostname ? ` on ${hostname}` : "",
+    silence: silentForMs === undefined ? "" : ` (silent for ${Math.round(silentForMs)} ms)`,
+  };
 }

@@ -1,5 +1,5 @@
 /** Finding and recovering by hand, also where automatic recovery is switched off. */
-import { checkOptions, isBoolean, isDuration, isListOf, isOneOf, isText } from "../config/checks.ts";
+import { checkOptions, isBoolean, isDuration, isInteger, isListOf, isOneOf, isText } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
@@ -8,7 +8,7 @@ import type { Events } from "../events.ts";
 import { releaseClaims } from "../sql/claims.ts";
 import { readTaskFacts } from "../sql/explain-task.ts";
 import { type ReplicaSettings, readFleetSettings } from "../sql/fleet-settings.ts";
-import { endClaims } from "../sql/outcomes.ts";
+import { endClaims, type Outcome } from "../sql/outcomes.ts";
 import type { PostMortemRow } from "../sql/post-mortems.ts";
 import { confirmHold } from "../sql/recovery.ts";
 import { readUnrest } from "../sql/reliability.ts";
@@ -24,13 +24,14 @@ import {
   type StaleTask,
 } from "../sql/stale-tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
-import { isUuid, type TaskId } from "../task/ids.ts";
+import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { type Explanation, explain } from "./explain.ts";
 import { findPostMortems, type PostMortemQuery } from "./post-mortem-query.ts";
 import { QuarantineOrders } from "./quarantine.ts";
-import { crashError } from "./recovery-action.ts";
+import { byHandError } from "./recovery-action.ts";
 import { FLAPPING, type Reliability, reliabilityOf } from "./reliability.ts";
+import { type ExitReport, reportExit } from "./report-exit.ts";
 import { ReviewOrders } from "./review.ts";
 
 export interface StaleQuery {
@@ -57,6 +58,10 @@ const SHAPE = {
   replicaId: isReplicaId,
   ids: isListOf(isReplicaId),
   dryRun: isBoolean,
+};
+const EXIT_SHAPE = {
+  exitCode: isInteger({ min: 0, max: 0xffff_ffff }),
+  signal: isText({ max: 20, pattern: /^SIG[A-Z0-9]+$/, hint: 'the name of a signal, such as "SIGKILL"' }),
 };
 
 export class RecoveryOrders {
@@ -107,16 +112,7 @@ export class RecoveryOrders {
     if (dryRun || stale.length === 0) return counted(stale);
     const report = await endClaims(
       this.#database,
-      stale.map((task) => ({
-        ...{ claim: task.claimId, task: task.id, replica: task.owner, to: "failed", outcome: "failed" },
-        error: crashError(
-          {
-            ...{ replicaId: task.owner, machineId: undefined, hostname: task.hostname ?? undefined },
-            ...{ because: "by-hand", silentForMs: task.silentForMs ?? undefined, vitals: undefined },
-          },
-          { kind: "leave" },
-        ),
-      })),
+      stale.map((task) => failedByHand(task, this.#settings.runningDeadAfterMs)),
     );
     return this.#told(stale, new Set(report.late), "failed");
   }
@@ -153,6 +149,22 @@ export class RecoveryOrders {
   async reliability(): Promise<readonly Reliability[]> {
     const spans = { latelyMs: FLAPPING.withinMs, recordMs: this.#settings.postMortemAgeMs };
     return (await readUnrest(this.#database, spans)).map(reliabilityOf);
+  }
+
+  /**
+   * For whoever starts worker processes: this one has ended, seen at first hand. Unless it had left by itself, it is declared
+   * dead once its database session has ended too, and its tasks are recovered at once.
+   */
+  async reportExit(replicaId: string, exit: { exitCode?: number | null; signal?: string | null }): Promise<ExitReport> {
+    const problems = new Problems();
+    const given = Object.fromEntries(Object.entries(exit ?? {}).filter(([, value]) => value !== null));
+    const { exitCode, signal } = checkOptions(given, EXIT_SHAPE, { path: "", problems });
+    if (!isUuid(replicaId)) problems.add("replicaId", "must be a replica's id");
+    problems.throwIfAny("The report of an exit");
+    return reportExit(
+      { database: this.#database, events: this.#events, settings: this.#settings, random: Math.random },
+      { replicaId: replicaId as ReplicaId, exitCode: exitCode ?? null, signal: signal ?? null },
+    );
   }
 
   machines(): Promise<readonly MachineRow[]> {
@@ -195,6 +207,27 @@ export class RecoveryOrders {
     }
     return counted(done);
   }
+}
+
+/** A crash is a matter of evidence, and somebody's order is none: one that takes a task from a worker that is alive counts none. */
+function failedByHand(task: StaleTask, deadAfterMs: number): Outcome {
+  const isOwnerDead = isDead(task, deadAfterMs);
+  const { owner, hostname, silentForMs } = task;
+  return {
+    ...{ claim: task.claimId, task: task.id, replica: owner, to: "failed", outcome: "failed" },
+    ...(isOwnerDead ? { crashes: task.crashes + 1 } : {}),
+    error: byHandError({
+      replicaId: owner,
+      hostname: hostname ?? undefined,
+      silentForMs: silentForMs ?? undefined,
+      isOwnerDead,
+    }),
+  };
+}
+
+function isDead({ ownerStatus, silentForMs }: StaleTask, deadAfterMs: number): boolean {
+  const isAround = ownerStatus === "online" || ownerStatus === "draining";
+  return !isAround || silentForMs === null || silentForMs > deadAfterMs;
 }
 
 function counted(tasks: readonly StaleTask[]): RecoveryCount {

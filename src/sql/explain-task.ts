@@ -104,7 +104,13 @@ export interface OwnerFacts extends SignsOfLife {
   /** Since its last beat, whether that could be written or not; null where it has no heart. */
   readonly heardAgoMs: number | null;
   readonly diedAgoMs: number | null;
-  readonly death: { readonly because?: string; readonly silentForMs?: number; readonly wasDraining?: boolean } | null;
+  readonly death: {
+    readonly because?: string;
+    readonly silentForMs?: number;
+    readonly exitCode?: number | null;
+    readonly signal?: string | null;
+    readonly wasDraining?: boolean;
+  } | null;
   readonly cameBack: boolean;
   /** What it is running: see suspicion. */
   readonly crowd: { readonly running: number; readonly most: number; readonly withMost: number };
@@ -178,7 +184,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
      left join ${s}.replica r on r.id = u.replica_id
      left join ${s}.heart h on h.replica_id = u.replica_id
      left join ${s}.queue q on q.name = t.queue
-     left join ${s}.listening l on true`,
+     left join ${s}.listening_now() l on true`,
     [id],
   );
   return facts;

@@ -1,6 +1,6 @@
 /** Signs of life, and the conditional writes that follow a verdict. */
 import type { Store } from "../database/database.ts";
-import type { ReplicaId } from "../task/ids.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 
 export interface HeartPromise {
   readonly intervalMs: number;
@@ -51,16 +51,32 @@ export interface HeardHeart {
   readonly vitals: unknown;
 }
 
-/** Everyone who should be alive, as heard now. Nothing where another reaper is at it, or was just now. */
-export async function listenToHearts(
+export interface SweepTurn {
+  /** False: another reaper is at it, or was just now. */
+  readonly isOurs: boolean;
+  /** Who swept before, and how long ago. Null: nobody has. */
+  readonly sweptBy: ReplicaId | null;
+  readonly sweptAgoMs: number | null;
+}
+
+/** Notes that this reaper sweeps now, if it is its turn. Holds nothing when it is over. */
+export async function beginSweep(
   store: Store,
   reaper: { replicaId: ReplicaId; minIntervalMs: number; gapMs: number },
-): Promise<HeardHeart[]> {
+): Promise<SweepTurn> {
+  const [turn] = await store.query<SweepTurn>(
+    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs" from ${store.schema}.begin_sweep($1, $2, $3)`,
+    [reaper.replicaId, Math.round(reaper.minIntervalMs), Math.round(reaper.gapMs)],
+  );
+  return turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null };
+}
+
+/** Everyone who should be alive, as heard now. */
+export async function readHeardHearts(store: Store): Promise<HeardHeart[]> {
   return store.query<HeardHeart>(
     `select replica_id::text as "replicaId", machine_id as "machineId", hostname, status, silent_for_ms as "silentForMs",
             session_free_for_ms as "sessionFreeForMs", promise_ms as "promiseMs", session_promise_ms as "sessionPromiseMs", vitals
-     from ${store.schema}.listen_to_hearts($1, $2, $3)`,
-    [reaper.replicaId, Math.round(reaper.minIntervalMs), Math.round(reaper.gapMs)],
+     from ${store.schema}.heard_hearts()`,
   );
 }
 
@@ -75,4 +91,34 @@ export async function declareDead(
     [replicaId, verdict.because, verdict.minMs, JSON.stringify(verdict.death)],
   );
   return row?.dead === true;
+}
+
+export type ExitVerdict = "dead" | "not-alive" | "session-held";
+
+/** Dead, with the record of its death; or it had left or was declared dead before; or its session has not ended yet. */
+export async function declareExited(
+  store: Store,
+  replicaId: ReplicaId,
+  exit: { exitCode: number | null; signal: string | null },
+): Promise<{ verdict: ExitVerdict; death: Record<string, unknown> | null }> {
+  const [row] = await store.query<{ verdict: ExitVerdict; death: Record<string, unknown> | null }>(
+    `select verdict, death from ${store.schema}.declare_exited($1, $2, $3)`,
+    [replicaId, exit.exitCode, exit.signal],
+  );
+  return row ?? { verdict: "not-alive", death: null };
+}
+
+export interface ReleasedClaim {
+  readonly claimId: ClaimId;
+  readonly taskId: TaskId;
+  readonly name: string;
+  readonly attempt: number;
+}
+
+/** Gives back what it has claimed and not started, if it has not been heard for that long in this very moment. */
+export async function releaseWhileSilent(store: Store, replicaId: ReplicaId, minMs: number): Promise<ReleasedClaim[]> {
+  return store.query<ReleasedClaim>(
+    `select claim_id as "claimId", task_id::text as "taskId", name, attempt from ${store.schema}.release_while_silent($1, $2)`,
+    [replicaId, minMs],
+  );
 }

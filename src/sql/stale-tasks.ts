@@ -9,6 +9,7 @@ export interface StaleTask {
   readonly queue: string;
   readonly state: "claimed" | "running";
   readonly attempt: number;
+  readonly crashes: number;
   readonly owner: ReplicaId;
   readonly hostname: string | null;
   /** "missing" where the owner is not on record at all. */
@@ -33,12 +34,12 @@ export async function findStaleTasks(
 ): Promise<StaleTask[]> {
   return store.query<StaleTask>(
     `select * from (
-       select u.task_id::text as id, u.claim_id as "claimId", u.name, u.queue, u.state, u.attempt, u.replica_id::text as owner, r.hostname,
+       select u.task_id::text as id, u.claim_id as "claimId", u.name, u.queue, u.state, u.attempt, u.crashes, u.replica_id::text as owner, r.hostname,
               coalesce(r.status, 'missing') as "ownerStatus", ${store.schema}.silent_ms(h, r.started_at, l) as "silentForMs"
        from ${store.schema}.running u
        left join ${store.schema}.replica r on r.id = u.replica_id
        left join ${store.schema}.heart h on h.replica_id = u.replica_id
-       left join ${store.schema}.listening l on true
+       left join ${store.schema}.listening_now() l on true
        where ($3::text is null or u.state = $3) and ($4::text is null or u.name = $4) and ($5::text is null or u.queue = $5)
          and ($6::uuid is null or u.replica_id = $6) and ($7::uuid[] is null or u.task_id = any ($7))
      ) t

@@ -52,6 +52,9 @@ export interface WorkSettings {
   readonly middleware: readonly Middleware[];
 }
 
+/** How long running tasks may take to end on shutdown, where nothing else is said. */
+export const DEFAULT_SHUTDOWN_GRACE_MS = 30_000;
+
 const DAY_MS = 86_400_000;
 const isConcurrency = isInteger({ min: 1, max: 10_000 });
 
@@ -105,7 +108,7 @@ export function checkWork(tasks: readonly AnyTask[], options: WorkOptions | unde
     queueLimits: new Map(limits),
     prefetch: given.prefetch ?? 0,
     pollMs: given.pollInterval ?? 2_000,
-    shutdownGraceMs: given.shutdownGrace ?? 30_000,
+    shutdownGraceMs: given.shutdownGrace ?? DEFAULT_SHUTDOWN_GRACE_MS,
     abortGraceMs: given.abortGrace ?? 10_000,
     maxHeldOutcomes: given.maxHeldOutcomes ?? 10_000,
     handleSignals: given.handleSignals ?? true,

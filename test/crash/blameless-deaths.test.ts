@@ -87,7 +87,7 @@ describe("nobody is charged for", () => {
     // As long as nobody knows better it looks like a crash.
     expect(await database.crashesOf(id)).toBe(1);
     expect(await postMortemOf(database, first.replicaId)).toMatchObject({ cause: "unreachable" });
-    proxy.heal();
+    proxy.mend();
     await first.heard({ event: "replica.rejoined", before: first.replicaId }, 60_000);
     await expectUncharged(database, [id]);
     expect(await postMortemOf(database, first.replicaId)).toMatchObject({

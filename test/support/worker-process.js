@@ -1,5 +1,6 @@
 // A real process that works on a database. Its configuration is its argument (JSON); what happens in it goes to its
 // parent as messages, and `{ release: true }` from the parent lets waiting handlers go on.
+import { randomBytes } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import pg from "pg";
 import { defineTask, Everbeat } from "../../dist/index.js";
@@ -104,6 +105,12 @@ const HANDLERS = {
     );
     return how;
   },
+  /** Until the parent releases it; its result is large, and cannot be made smaller. */
+  async bulky({ bytes }, context) {
+    begun(context);
+    await released;
+    return randomBytes(bytes / 2).toString("hex");
+  },
   async note({ ms = 0 }, context) {
     await effect(traces, context, "noted");
     if (ms > 0) await pause(ms);
@@ -173,6 +180,8 @@ function partsOf(address) {
 }
 
 const everbeat = await Everbeat.open({ database: shared ?? url, log: "silent", ...open });
+// How far it has come, for whoever waits in vain for it to be ready.
+say({ step: "opened" });
 for (const name of forward) {
   everbeat.on(name, ({ error, ...event }) => say({ event: name, ...event, error: error && String(error) }));
 }
@@ -181,6 +190,7 @@ const definitions = tasks.map(({ handler, ...options }) =>
   defineTask({ name: handler, ...options, run: HANDLERS[handler] }),
 );
 const worker = await everbeat.work(definitions, { pollInterval: 200, ...work });
+say({ step: "working" });
 // What the application itself does wrong, outside of any task, is none of the worker's business.
 process.on("message", ({ blunder }) => {
   if (blunder === "throw") throw new Error("a blunder of the application");

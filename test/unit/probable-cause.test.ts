@@ -27,7 +27,7 @@ describe("the probable cause of", () => {
     const evidence = fc.record({
       kind: fc.constantFrom("replica" as const, "runner" as const),
       because: fc.constantFrom(
-        ...(["silent", "session-lost", "exited", "loop-blocked", "offline", "missing", "by-hand"] as const),
+        ...(["silent", "session-lost", "exited", "loop-blocked", "offline", "missing"] as const),
       ),
       exitCode: maybe(fc.integer({ min: 0, max: 255 })),
       signal: maybe(fc.constantFrom("SIGKILL", "SIGSEGV", "SIGTERM", "SIGABRT", "SIGHUP")),
