@@ -50,6 +50,29 @@ export interface EverbeatEvents {
   };
   /** So many machines fell silent at once that it is held back for a while. */
   "recovery.held": { machines: number; dying: number };
+  /** A thread or process in which tasks run is ready. */
+  "runner.started": { runnerId: string; replicaId: ReplicaId; kind: "thread" | "process"; pid: number };
+  /** One has ended: `because` says whether its replica ended it, and why; `claimId` what it was running. */
+  "runner.ended": {
+    runnerId: string;
+    replicaId: ReplicaId;
+    kind: "thread" | "process";
+    pid: number;
+    because: string;
+    exitCode: number | null;
+    signal: string | null;
+    message: string | undefined;
+    claimId: ClaimId | undefined;
+  };
+  /** Runners of this kind cannot be started: no work is taken for them until one can. */
+  "runners.suspended": {
+    replicaId: ReplicaId;
+    kind: "thread" | "process";
+    failures: number;
+    pauseMs: number;
+    message: string;
+  };
+  "runners.resumed": { replicaId: ReplicaId; kind: "thread" | "process" };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 

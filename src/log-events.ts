@@ -52,6 +52,17 @@ const LINES: { [N in EventName]: Line<N> } = {
     level: "error",
     message: (e) => `${e.dying} of ${e.machines} machines fell silent at once; recovery is held`,
   },
+  "runner.started": { level: "debug", message: (e) => `runner ${e.runnerId} started (${e.kind}, process ${e.pid})` },
+  "runner.ended": {
+    level: "info",
+    message: (e) =>
+      `runner ${e.runnerId} (${e.kind}, process ${e.pid}) ended: ${e.because}, ${e.signal ?? `exit code ${e.exitCode}`}`,
+  },
+  "runners.suspended": {
+    level: "error",
+    message: (e) => `no ${e.kind} could be started ${e.failures} times; their tasks are left to others: ${e.message}`,
+  },
+  "runners.resumed": { level: "info", message: (e) => `runners can be started again (${e.kind})` },
   "upkeep.done": {
     level: "debug",
     message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,

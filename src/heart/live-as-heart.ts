@@ -6,6 +6,7 @@ import { steadyNowMs } from "./clock.ts";
 import { connectHeart } from "./heart-connection.ts";
 import { HeartLoop, type HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
+import type { RunnerSign } from "./runner-signs.ts";
 import { SharedState } from "./shared-state.ts";
 import { createVitals } from "./vitals.ts";
 
@@ -21,7 +22,11 @@ export interface HeartData {
   readonly buffer: SharedArrayBuffer;
 }
 
-export function liveAsHeart(data: HeartData, tell: (news: HeartNews) => void): HeartLoop {
+export function liveAsHeart(
+  data: HeartData,
+  tell: (news: HeartNews) => void,
+  runners: () => readonly RunnerSign[],
+): HeartLoop {
   const shared = new SharedState(data.buffer);
   return new HeartLoop({
     connect: () => connectHeart(data),
@@ -30,6 +35,7 @@ export function liveAsHeart(data: HeartData, tell: (news: HeartNews) => void): H
     fenceAfter: data.plan.fenceAfter,
     heardAtMs: data.heardAtMs,
     vitals: createVitals(shared, steadyNowMs),
+    runners,
     steadyNow: steadyNowMs,
     rememberEveryMs: data.rememberEveryMs,
     tell(news) {

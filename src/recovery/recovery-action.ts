@@ -45,9 +45,19 @@ export interface Death {
   readonly replicaId: string;
   readonly machineId: string | undefined;
   readonly hostname: string | undefined;
-  readonly because: "silent" | "session-lost" | "offline" | "missing" | "by-hand";
+  readonly because: "silent" | "session-lost" | "offline" | "missing" | "by-hand" | "runner-ended" | "runner-silent";
   readonly silentForMs: number | undefined;
   readonly vitals: unknown;
+  /** Where it was a runner that died, and not its replica. */
+  readonly runner?: {
+    readonly id: string;
+    readonly kind: "thread" | "process";
+    readonly pid: number;
+    readonly exitCode: number | null;
+    readonly signal: string | null;
+    /** In words. */
+    readonly what: string;
+  };
 }
 
 const CAUSES: Record<Death["because"], string> = {
@@ -56,16 +66,19 @@ const CAUSES: Record<Death["because"], string> = {
   offline: "its replica had left",
   missing: "its replica is not on record",
   "by-hand": "it was recovered by hand",
+  "runner-ended": "its runner ended",
+  "runner-silent": "its runner fell silent and was ended",
 };
 
 /** What is on record of a crash, for whoever has to review it. */
 export function crashError(death: Death, action: RecoveryAction): ErrorRecord & Death {
   const where = death.hostname ? ` on ${death.hostname}` : "";
-  const silence = death.silentForMs === undefined ? "" : ` (silent for ${Math.round(death.silentForMs)} ms)`;
+  const silence =
+    death.silentForMs === undefined || death.runner ? "" : ` (silent for ${Math.round(death.silentForMs)} ms)`;
   const budget = action.kind === "fail" && action.because === "crash-budget" ? " Its crash budget is spent." : "";
   return {
     code: "WORKER_CRASHED",
-    message: `The worker that ran this task${where} is dead: ${CAUSES[death.because]}${silence}. The task may have had part of its effects.${budget}`,
+    message: `The worker that ran this task${where} is dead: ${death.runner?.what ?? CAUSES[death.because]}${silence}. The task may have had part of its effects.${budget}`,
     ...death,
   };
 }

@@ -1,11 +1,12 @@
 /** Runs a task's handler by itself, without a database: through its schema and a worker's own way of running it. */
+
+import { catchStrayRejections } from "../runner/stray-rejections.ts";
 import type { Transaction } from "../task/context.ts";
 import type { Task } from "../task/define-task.ts";
 import { newReplicaId } from "../task/ids.ts";
 import { DEFAULT_JSON_LIMIT_BYTES } from "../task/json.ts";
 import { type Execution, runGroup } from "../worker/execution.ts";
 import { type Ending, outcomeOf } from "../worker/outcome.ts";
-import { catchStrayRejections } from "../worker/stray-rejections.ts";
 import type { RecordedCompletion } from "./fake-claim.ts";
 import { createFakeExecution, type FakeExecution } from "./fake-execution.ts";
 import { checkHandler, type HandlerOptions } from "./handler-options.ts";
@@ -93,7 +94,7 @@ function toRun<Output>(
   }
 }
 
-function willRunAgain({ claimed, claim, signal, task }: FakeExecution, ending: Ending): boolean {
+function willRunAgain({ claimed, claim, signal, task }: FakeExecution, ending: Ending & { kind: "threw" }): boolean {
   const attempt = {
     ref: { claim: claimed.claimId, task: claimed.taskId, replica: newReplicaId() },
     failures: claimed.failures,

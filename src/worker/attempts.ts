@@ -1,10 +1,12 @@
 /** From claimed to written: starts what there is a slot for, runs it, and hands its outcome to be written. */
 import type { Database } from "../database/database.ts";
 import type { Events, TaskRef } from "../events.ts";
+import type { RecoveryPolicy } from "../recovery/recovery-action.ts";
 import { type ClaimedTask, startClaims } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { ClaimLostError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import { crashOutcomeOf } from "./crash-outcome.ts";
 import { createExecution, type Execution, type ExecutionParts, runGroup } from "./execution.ts";
 import type { Finisher } from "./finisher.ts";
 import { giveBack } from "./give-back.ts";
@@ -25,6 +27,8 @@ export interface AttemptsParts {
   readonly outages: Outages;
   readonly changes: Changes;
   readonly execution: ExecutionParts;
+  /** What becomes of a task whose runner crashes. */
+  readonly recovery: RecoveryPolicy;
   readonly isStopping: () => boolean;
   /** Whether what was claimed under this id may still be begun: not once others may have been told that it stops. */
   readonly mayBegin: (under: ReplicaId) => boolean;
@@ -62,8 +66,9 @@ export class Attempts {
       performance.now(),
     );
     for (const task of started) {
-      this.#parts.slots.take(task.queue);
-      this.#run({ task: this.#parts.tasks.get(task.name) as AnyTask, members: [task] });
+      const definition = this.#parts.tasks.get(task.name) as AnyTask;
+      this.#parts.slots.take(task.queue, definition.settings.runIn);
+      this.#run({ task: definition, members: [task] });
     }
     void this.#startPrefetched();
   }
@@ -124,7 +129,7 @@ export class Attempts {
       this.#parts.hand.dropStarting(lost.map((member) => member.claimId));
       for (const member of lost) this.#parts.events.emit("claim.lost", { ...refOf(member), refusedOutcome: undefined });
       if (members.length > 0) this.#run({ task: group.task, members });
-      else this.#parts.slots.give(group.members[0]?.queue ?? "");
+      else this.#parts.slots.give(group.members[0]?.queue ?? "", group.task.settings.runIn);
     }
     this.#parts.changes.announce();
   }
@@ -137,7 +142,7 @@ export class Attempts {
     }
     void runGroup(executions, this.#parts.execution, (execution, ending) => this.#onEnding(execution, ending)).then(
       () => {
-        this.#parts.slots.give(members[0]?.queue ?? "");
+        this.#parts.slots.give(members[0]?.queue ?? "", task.settings.runIn);
         this.#averageMs = averaged(this.#averageMs, performance.now() - (executions[0]?.startedAtMs ?? 0));
         this.#parts.changes.announce();
         void this.#startPrefetched();
@@ -157,17 +162,15 @@ export class Attempts {
         reason: abortReason instanceof Error ? abortReason.message : String(abortReason),
       });
     }
-    const outcome = outcomeOf(
-      {
-        ref: { claim: claimed.claimId, task: claimed.taskId, replica: parts.replica.id },
-        failures: claimed.failures,
-        ending,
-        abortReason,
-        completedInTransaction: claim.completedInTransaction,
-      },
-      task.settings,
-      Math.random(),
-    );
+    const { completedInTransaction } = claim;
+    const attempt = {
+      ref: { claim: claimed.claimId, task: claimed.taskId, replica: parts.replica.id },
+      ...{ failures: claimed.failures, crashes: claimed.crashes, abortReason, completedInTransaction },
+    };
+    const outcome =
+      ending.kind === "crashed"
+        ? crashOutcomeOf({ ...attempt, death: ending.death }, task.settings, this.#parts.recovery, Math.random())
+        : outcomeOf({ ...attempt, ending }, task.settings, Math.random());
     this.#parts.hand.finishing(claimed.claimId);
     if (!outcome) {
       this.#parts.hand.finished(claimed.claimId);

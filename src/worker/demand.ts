@@ -13,14 +13,16 @@ export function demandOf(state: {
   prefetched: number;
   averageMs: number | undefined;
   largestBatch: number;
+  /** Some tasks need a runner, which may not be free when a slot is: they are started when there is one. */
+  hasRunners: boolean;
 }): Demand {
-  const { settings, slots, prefetched, largestBatch } = state;
+  const { settings, slots, prefetched, largestBatch, hasRunners } = state;
   const { concurrency, prefetch } = settings;
   const ahead = prefetch === "auto" ? prefetchSize({ concurrency, averageMs: state.averageMs }) : prefetch;
   const free = Math.max(0, slots.free);
   // Members of a batch share a slot, so they are claimed ahead and started together. And while some wait that were
   // claimed ahead, it is they who get the free slots, in their order.
-  const run = largestBatch > 1 || prefetched > 0 ? 0 : free;
+  const run = largestBatch > 1 || hasRunners || prefetched > 0 ? 0 : free;
   const stock = ahead + (run > 0 ? 0 : free * largestBatch);
   // In steps of half the stock, not one by one.
   const more = prefetched * 2 > stock ? 0 : stock - prefetched;

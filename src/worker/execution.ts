@@ -3,20 +3,22 @@
  * timeout and ending, and nothing a handler does, throws or forgets reaches beyond its own group.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { durationMs } from "../config/duration.ts";
-import { InvalidOptionsError } from "../config/problems.ts";
 import { delay } from "../database/backoff.ts";
 import { type Logger, withFields } from "../log.ts";
+import { type ClaimHandle, createClaimHandle } from "../runner/claim-handle.ts";
+import { NoRunnerError, RunnerEndedError } from "../runner/runner-death.ts";
+import type { Runners } from "../runner/runners.ts";
+import type { StrayRejections } from "../runner/stray-rejections.ts";
 import type { ClaimedTask } from "../sql/claims.ts";
 import type { Middleware, TaskContext } from "../task/context.ts";
-import type { AnyTask, BatchItem } from "../task/define-task.ts";
+import { type AnyTask, type BatchItem, requireOneForEach } from "../task/define-task.ts";
+import { examinable } from "../task/error-record.ts";
 import { CutOffError, InvalidInputError, ResultNotStorableError, TaskTimedOutError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { parseInput } from "../task/input.ts";
 import { toJson } from "../task/json.ts";
-import { type ClaimHandle, createClaimHandle } from "./claim-handle.ts";
+import { Snooze, snooze } from "../task/snooze.ts";
 import type { Ending } from "./outcome.ts";
-import type { StrayRejections } from "./stray-rejections.ts";
 
 export interface ExecutionParts {
   readonly schema: string;
@@ -27,6 +29,8 @@ export interface ExecutionParts {
   /** How long a handler may take to stop once its signal has fired. */
   readonly abortGraceMs: number;
   readonly strays: StrayRejections;
+  /** Where tasks run that do not run here. */
+  readonly runners?: Runners;
 }
 
 /** One attempt in hand: what the worker can do to it while it runs. */
@@ -95,6 +99,8 @@ interface Seat {
   /** What came of it all, through the middleware again. */
   readonly outcome: Promise<unknown>;
   readonly onStray: (reason: unknown) => void;
+  /** Settled when its runner ended without an outcome, whatever the middleware makes of that. */
+  readonly lost: PromiseWithResolvers<Ending>;
 }
 
 function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
@@ -107,7 +113,9 @@ function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
   const { task, claimed } = execution;
 
   const innermost = async () => {
-    const parsed = await parseInput(task, claimed.input);
+    // What its schema makes of an input may not be JSON: for a runner it is checked over there, where it is used.
+    const isElsewhere = runsElsewhere(task, parts);
+    const parsed = isElsewhere ? { ok: true as const, value: claimed.input } : await parseInput(task, claimed.input);
     if (!parsed.ok) throw new InvalidInputError(task.name, parsed.problems);
     arrival.resolve({ input: parsed.value, inside: AsyncLocalStorage.snapshot() });
     return served.promise;
@@ -129,6 +137,7 @@ function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
     served,
     outcome: Promise.race([work, stray.promise]),
     onStray,
+    lost: withResolvers<Ending>(),
   };
 }
 
@@ -147,20 +156,35 @@ async function serve(task: AnyTask, seats: readonly Seat[], parts: ExecutionPart
     };
     // A batch belongs to no single member, so only a task that runs alone is inside its middleware.
     const inside = task.batchSize === 1 ? arrivals[0]?.inside : undefined;
-    const run = () => parts.strays.scope(onStray, () => task.runBatch(items));
+    const run = () => parts.strays.scope(onStray, () => runBatch(task, items, parts));
     const outcomes = await (inside ? inside(run) : run());
-    if (!Array.isArray(outcomes) || outcomes.length !== present.length) {
-      throw new TypeError(
-        `Task "${task.name}" must return one outcome for each of its ${present.length} items, in a list.`,
-      );
-    }
+    requireOneForEach(task, outcomes, present.length);
     present.forEach((seat, index) => {
       if (outcomes[index] instanceof Error) seat.served.reject(outcomes[index]);
       else seat.served.resolve(outcomes[index]);
     });
   } catch (error) {
-    for (const seat of present) seat.served.reject(error);
+    for (const seat of present) {
+      const lost = endingWithoutRunner(error, seat.execution.signal);
+      if (lost) seat.lost.resolve(lost);
+      seat.served.reject(error);
+    }
   }
+}
+
+function runsElsewhere(task: AnyTask, { runners }: ExecutionParts): boolean {
+  return runners !== undefined && task.settings.runIn !== "inline";
+}
+
+function runBatch(task: AnyTask, items: readonly BatchItem<never>[], parts: ExecutionParts) {
+  return parts.runners && runsElsewhere(task, parts) ? parts.runners.runBatch(task, items) : task.runBatch(items);
+}
+
+/** A runner that ended after its handler was told to stop has stopped; one that ended by itself has crashed. */
+function endingWithoutRunner(error: unknown, signal: AbortSignal): Ending | undefined {
+  if (error instanceof NoRunnerError) return { kind: "given-back", error };
+  if (!(error instanceof RunnerEndedError)) return undefined;
+  return signal.aborted ? { kind: "stopped" } : { kind: "crashed", death: error.death };
 }
 
 async function endingOf(seat: Seat, parts: ExecutionParts): Promise<Ending> {
@@ -182,7 +206,9 @@ async function endingOf(seat: Seat, parts: ExecutionParts): Promise<Ending> {
         return error instanceof Snooze ? { kind: "snoozed", delayMs: error.delayMs } : { kind: "threw", error };
       },
     );
-    return await Promise.race([settled, abandonment(execution, parts.abortGraceMs, over.signal)]);
+    // A runner is ended when its handler does not stop; what it ran is over when it is, and not before.
+    const graceMs = runsElsewhere(execution.task, parts) ? MAX_TIMER_MS : parts.abortGraceMs;
+    return await Promise.race([seat.lost.promise, settled, abandonment(execution, graceMs, over.signal)]);
   } finally {
     clearTimeout(timer);
     over.abort();
@@ -197,16 +223,6 @@ function returned(execution: Execution, value: unknown, limitBytes: number): End
   return { kind: "threw", error: new ResultNotStorableError(execution.task.name, json.problem) };
 }
 
-/** What was thrown, unless the mere question what it is throws in turn, as a proxy can: that must not reach the worker. */
-function examinable(thrown: unknown): unknown {
-  try {
-    void (thrown instanceof Error);
-    return thrown;
-  } catch {
-    return new Error("The handler threw something that cannot be examined.");
-  }
-}
-
 /** Settles only after the signal has fired and the grace has passed; nothing of it is left once it is `over`. */
 function abandonment({ signal, abandoned }: Execution, graceMs: number, over: AbortSignal): Promise<Ending> {
   return new Promise((resolve) => {
@@ -218,13 +234,6 @@ function abandonment({ signal, abandoned }: Execution, graceMs: number, over: Ab
     if (signal.aborted) onAbort();
     else signal.addEventListener("abort", onAbort, { once: true, signal: over });
   });
-}
-
-/** How `snooze` leaves the handler: thrown, so that it never returns, and told apart from a failure. */
-class Snooze extends Error {
-  constructor(readonly delayMs: number) {
-    super("snoozed");
-  }
 }
 
 function createContext({ claimed, claim, signal }: Execution, parts: ExecutionParts): TaskContext {
@@ -242,12 +251,7 @@ function createContext({ claimed, claim, signal }: Execution, parts: ExecutionPa
       metadata: claimed.metadata,
     },
     log: withFields(parts.log, { task: claimed.name, taskId: claimed.taskId, attempt: claimed.attempt }),
-    snooze(duration) {
-      const ms = durationMs(duration);
-      if (ms === undefined || ms < 0)
-        throw new InvalidOptionsError("snooze", [`must be a duration such as "5m", not ${String(duration)}`]);
-      throw new Snooze(ms);
-    },
+    snooze,
   };
 }
 

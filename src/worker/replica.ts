@@ -8,6 +8,7 @@ import { type Heart, startHeart } from "../heart/heart.ts";
 import type { HeartNews } from "../heart/heart-loop.ts";
 import { heartPlanOf } from "../heart/heart-plan.ts";
 import { machineId } from "../heart/machine-id.ts";
+import type { RunnerSign } from "../heart/runner-signs.ts";
 import { type ReplicaRow, registerReplica, saveDefinitions, setReplicaStatus } from "../sql/replicas.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { newReplicaId, type ReplicaId } from "../task/ids.ts";
@@ -96,6 +97,11 @@ export class Replica {
 
   confirmStopped(): void {
     this.#heart?.confirmStopped();
+  }
+
+  /** For its heart, which tells of them with its beats. */
+  carry(runners: readonly RunnerSign[]): void {
+    this.#heart?.carry(runners);
   }
 
   setStatus(status: ReplicaRow["status"], id: ReplicaId = this.#id): Promise<void> {

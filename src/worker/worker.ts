@@ -11,6 +11,8 @@ import type { Notices } from "../database/notices.ts";
 import type { Events } from "../events.ts";
 import type { Logger } from "../log.ts";
 import { createReaper } from "../recovery/reaper.ts";
+import type { Runners } from "../runner/runners.ts";
+import { catchStrayRejections } from "../runner/stray-rejections.ts";
 import type { Service } from "../service.ts";
 import { releaseClaims } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
@@ -18,6 +20,7 @@ import { WorkerStoppingError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import { Attempts, refOf } from "./attempts.ts";
 import { createClaimWatch } from "./claim-watch.ts";
+import { ClaimableNames } from "./claimable-names.ts";
 import { Claimer, type Demand } from "./claimer.ts";
 import { demandOf, NO_DEMAND } from "./demand.ts";
 import type { ExecutionParts } from "./execution.ts";
@@ -29,9 +32,9 @@ import { Outages } from "./outages.ts";
 import type { Replica } from "./replica.ts";
 import { Slots } from "./slots.ts";
 import { StandDown } from "./stand-down.ts";
-import { catchStrayRejections } from "./stray-rejections.ts";
 import { createUpkeep } from "./upkeep-service.ts";
 import { atMost, Changes } from "./waiting.ts";
+import { createWorkerRunners } from "./worker-runners.ts";
 
 /** A task claimed ahead that has waited this long is given back: another worker may have a slot for it. */
 const GIVE_BACK_AFTER_MS = 2_000;
@@ -59,6 +62,8 @@ export class Worker {
   readonly #hand: Hand;
   readonly #finisher: Finisher;
   readonly #claimer: Claimer;
+  readonly #runners: Runners;
+  readonly #claimable: ClaimableNames;
   readonly #strays = catchStrayRejections();
   readonly #attempts: Attempts;
   readonly #largestBatch: number;
@@ -75,7 +80,10 @@ export class Worker {
     const { database, notices, events, settings, tasks, replica } = parts;
     this.#parts = parts;
     this.#outages = new Outages(events);
-    this.#slots = new Slots(settings.concurrency, settings.queueLimits);
+    this.#runners = createWorkerRunners(parts, () => this.#onRoom());
+    this.#slots = new Slots(settings.concurrency, settings.queueLimits, (runIn) => this.#runners.limitOf(runIn));
+    this.#claimable = new ClaimableNames(tasks, this.#slots);
+    const claimable = this.#claimable;
     const byName = new Map(tasks.map((task) => [task.name, task]));
     this.#hand = new Hand(byName, this.#slots);
     this.#largestBatch = Math.max(...tasks.map((task) => task.batchSize));
@@ -92,13 +100,16 @@ export class Worker {
       resultLimitBytes: parts.resultLimitBytes,
       abortGraceMs: settings.abortGraceMs,
       strays: this.#strays,
+      runners: this.#runners,
     };
     this.#claimer = new Claimer({
       database,
       notices,
       outages: this.#outages,
       replica,
-      names: tasks.map((task) => task.name),
+      get names() {
+        return claimable.current();
+      },
       queues: settings.queues,
       pollMs: settings.pollMs,
       demand: () => this.#demand(),
@@ -116,7 +127,8 @@ export class Worker {
         outages: this.#outages,
         changes: this.#changes,
       },
-      onRoom: () => this.#claimer.wake(),
+      recovery: parts.recovery,
+      onRoom: () => this.#onRoom(),
       onWritten: () => this.#finisher.held === settings.maxHeldOutcomes - 1 && this.#claimer.wake(),
       onUnsure: () => this.#claimer.lookForOwn(),
     });
@@ -158,6 +170,7 @@ export class Worker {
   start(): void {
     const { notices, events, tasks, settings } = this.#parts;
     this.#unsubscribe = notices.on("changed", (replicaId) => replicaId === this.replicaId && this.#watch.trigger());
+    this.#runners.start();
     this.#claimer.start();
     this.#watch.start();
     this.#upkeep.start();
@@ -189,6 +202,7 @@ export class Worker {
     await this.#changes.until(() => this.#hand.isEmpty, graceMs);
     this.#abortRunning();
     await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);
+    await this.#patiently(this.#runners.stop());
     await this.#patiently(this.#finisher.idle());
     this.#finisher.giveUp();
     this.#unsubscribe();
@@ -220,11 +234,17 @@ export class Worker {
       prefetched: this.#hand.prefetched,
       averageMs: this.#attempts.averageMs,
       largestBatch: this.#largestBatch,
+      hasRunners: this.#runners.areUsed,
     });
   }
 
   get #isStopping(): boolean {
     return this.#stopped !== undefined;
+  }
+
+  #onRoom(): void {
+    if (this.#claimable.haveGrown()) this.#claimer.lookFromTheBeginning();
+    else this.#claimer.wake();
   }
 
   #onLooked(): void {
@@ -246,6 +266,7 @@ export class Worker {
     const running = [...this.#hand.running.values()];
     for (const { claimed, abort } of running) abort(new WorkerStoppingError(claimed.taskId));
     if (!this.#isInHurry) return;
+    this.#runners.hurry();
     setTimeout(() => {
       for (const execution of running) execution.abandon();
     }, AT_ONCE_MS).unref();

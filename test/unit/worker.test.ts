@@ -135,7 +135,7 @@ describe("the demand for tasks", () => {
         (used, prefetched, averageMs, largestBatch) => {
           const slots = new Slots(10, settings.queueLimits);
           for (let taken = 0; taken < used; taken++) slots.take("a");
-          const demand = demandOf({ settings, slots, prefetched, averageMs, largestBatch });
+          const demand = demandOf({ settings, slots, prefetched, averageMs, largestBatch, hasRunners: false });
           const ahead = prefetchSize({ concurrency: 10, averageMs });
           expect(demand.run).toBeGreaterThanOrEqual(0);
           expect(demand.prefetch).toBeGreaterThanOrEqual(0);
@@ -151,7 +151,14 @@ describe("the demand for tasks", () => {
 
   test("a free slot is asked for at once where nothing waits", () => {
     expect(
-      demandOf({ settings, slots: new Slots(10, new Map()), prefetched: 0, averageMs: undefined, largestBatch: 1 }),
+      demandOf({
+        settings,
+        slots: new Slots(10, new Map()),
+        prefetched: 0,
+        averageMs: undefined,
+        largestBatch: 1,
+        hasRunners: false,
+      }),
     ).toMatchObject({ run: 10, prefetch: 0 });
   });
 });
