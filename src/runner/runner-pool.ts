@@ -26,9 +26,13 @@ export interface RunnerPoolParts {
   readonly onResumed: () => void;
 }
 
-interface Waiting {
+export interface PoolJob {
   readonly task: AnyTask;
   readonly items: readonly BatchItem<never>[];
+  readonly onBegun: () => void;
+}
+
+interface Waiting extends PoolJob {
   readonly resolve: (outcomes: readonly unknown[]) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -70,10 +74,10 @@ export class RunnerPool {
     this.#fill();
   }
 
-  run(task: AnyTask, items: readonly BatchItem<never>[]): Promise<readonly unknown[]> {
+  run(job: PoolJob): Promise<readonly unknown[]> {
     return new Promise((resolve, reject) => {
       if (!this.isOpen) return reject(this.#noRunner("none could be started of late"));
-      this.#waiting.push({ task, items, resolve, reject });
+      this.#waiting.push({ ...job, resolve, reject });
       this.#pump();
       this.#wanted = Math.min(this.#parts.size, Math.max(this.#wanted, this.#busy + this.#waiting.length));
       this.#fill();
@@ -106,6 +110,7 @@ export class RunnerPool {
       if (runner.state !== "idle") continue;
       const job = this.#nextJob();
       if (!job) return;
+      job.onBegun();
       runner.run(job.task.name, job.items, this.#parts.replica.id).then(job.resolve, job.reject);
     }
   }

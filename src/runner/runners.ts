@@ -78,11 +78,15 @@ export class Runners {
     this.#looking = setInterval(() => this.#look(), this.#lookEveryMs);
   }
 
-  /** Like the task's own `runBatch`, elsewhere. */
-  runBatch(task: AnyTask, items: readonly BatchItem<never>[]): Promise<readonly unknown[]> {
-    const pool = this.#pools.get(task.settings.runIn);
-    if (!pool) throw new TypeError(`Task "${task.name}" runs inline.`);
-    return pool.run(task, items);
+  /** Whether the task is for them. */
+  take(task: AnyTask): boolean {
+    return this.#pools.has(task.settings.runIn);
+  }
+
+  /** Like the task's own `runBatch`, elsewhere. `onBegun` is called when a runner has taken it. */
+  runBatch(task: AnyTask, items: readonly BatchItem<never>[], onBegun: () => void): Promise<readonly unknown[]> {
+    const pool = this.#pools.get(task.settings.runIn) as RunnerPool;
+    return pool.run({ task, items, onBegun });
   }
 
   /** Whatever still runs after a moment is ended. */

@@ -13,11 +13,12 @@ import type { ClaimedTask } from "../sql/claims.ts";
 import type { Middleware, TaskContext } from "../task/context.ts";
 import { type AnyTask, type BatchItem, requireOneForEach } from "../task/define-task.ts";
 import { examinable } from "../task/error-record.ts";
-import { CutOffError, InvalidInputError, ResultNotStorableError, TaskTimedOutError } from "../task/errors.ts";
+import { CutOffError, InvalidInputError, ResultNotStorableError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { parseInput } from "../task/input.ts";
 import { toJson } from "../task/json.ts";
 import { Snooze, snooze } from "../task/snooze.ts";
+import { AttemptTimer, MAX_TIMER_MS } from "./attempt-timer.ts";
 import type { Ending } from "./outcome.ts";
 
 export interface ExecutionParts {
@@ -99,6 +100,7 @@ interface Seat {
   /** What came of it all, through the middleware again. */
   readonly outcome: Promise<unknown>;
   readonly onStray: (reason: unknown) => void;
+  readonly timer: AttemptTimer;
   /** Settled when its runner ended without an outcome, whatever the middleware makes of that. */
   readonly lost: PromiseWithResolvers<Ending>;
 }
@@ -114,7 +116,7 @@ function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
 
   const innermost = async () => {
     // What its schema makes of an input may not be JSON: for a runner it is checked over there, where it is used.
-    const isElsewhere = runsElsewhere(task, parts);
+    const isElsewhere = parts.runners?.take(task) === true;
     const parsed = isElsewhere ? { ok: true as const, value: claimed.input } : await parseInput(task, claimed.input);
     if (!parsed.ok) throw new InvalidInputError(task.name, parsed.problems);
     arrival.resolve({ input: parsed.value, inside: AsyncLocalStorage.snapshot() });
@@ -137,6 +139,7 @@ function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
     served,
     outcome: Promise.race([work, stray.promise]),
     onStray,
+    timer: new AttemptTimer(execution),
     lost: withResolvers<Ending>(),
   };
 }
@@ -156,7 +159,7 @@ async function serve(task: AnyTask, seats: readonly Seat[], parts: ExecutionPart
     };
     // A batch belongs to no single member, so only a task that runs alone is inside its middleware.
     const inside = task.batchSize === 1 ? arrivals[0]?.inside : undefined;
-    const run = () => parts.strays.scope(onStray, () => runBatch(task, items, parts));
+    const run = () => parts.strays.scope(onStray, () => runBatch(task, items, present, parts));
     const outcomes = await (inside ? inside(run) : run());
     requireOneForEach(task, outcomes, present.length);
     present.forEach((seat, index) => {
@@ -172,12 +175,18 @@ async function serve(task: AnyTask, seats: readonly Seat[], parts: ExecutionPart
   }
 }
 
-function runsElsewhere(task: AnyTask, { runners }: ExecutionParts): boolean {
-  return runners !== undefined && task.settings.runIn !== "inline";
-}
-
-function runBatch(task: AnyTask, items: readonly BatchItem<never>[], parts: ExecutionParts) {
-  return parts.runners && runsElsewhere(task, parts) ? parts.runners.runBatch(task, items) : task.runBatch(items);
+function runBatch(
+  task: AnyTask,
+  items: readonly BatchItem<never>[],
+  seats: readonly Seat[],
+  { runners }: ExecutionParts,
+): Promise<readonly unknown[]> {
+  if (!runners?.take(task)) return task.runBatch(items);
+  // The time that a runner takes to be there is not the handler's.
+  for (const { timer } of seats) timer.stop();
+  return runners.runBatch(task, items, () => {
+    for (const { timer } of seats) timer.start();
+  });
 }
 
 /** A runner that ended after its handler was told to stop has stopped; one that ended by itself has crashed. */
@@ -189,14 +198,6 @@ function endingWithoutRunner(error: unknown, signal: AbortSignal): Ending | unde
 
 async function endingOf(seat: Seat, parts: ExecutionParts): Promise<Ending> {
   const { execution } = seat;
-  const { timeoutMs } = execution.task.settings;
-  const timer =
-    timeoutMs === undefined
-      ? undefined
-      : setTimeout(
-          () => execution.abort(new TaskTimedOutError(execution.claimed.taskId, timeoutMs)),
-          Math.min(timeoutMs, MAX_TIMER_MS),
-        );
   const over = new AbortController();
   try {
     const settled = seat.outcome.then(
@@ -207,15 +208,13 @@ async function endingOf(seat: Seat, parts: ExecutionParts): Promise<Ending> {
       },
     );
     // A runner is ended when its handler does not stop; what it ran is over when it is, and not before.
-    const graceMs = runsElsewhere(execution.task, parts) ? MAX_TIMER_MS : parts.abortGraceMs;
+    const graceMs = parts.runners?.take(execution.task) ? MAX_TIMER_MS : parts.abortGraceMs;
     return await Promise.race([seat.lost.promise, settled, abandonment(execution, graceMs, over.signal)]);
   } finally {
-    clearTimeout(timer);
+    seat.timer.stop();
     over.abort();
   }
 }
-
-const MAX_TIMER_MS = 2_147_483_647;
 
 function returned(execution: Execution, value: unknown, limitBytes: number): Ending {
   const json = toJson(value, limitBytes);

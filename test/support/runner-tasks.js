@@ -73,6 +73,7 @@ export const HANDLERS = {
   /** Ends when its signal fires. */
   async obey(_, context) {
     await begun(context);
+    context.signal.throwIfAborted();
     await new Promise((_resolve, reject) =>
       context.signal.addEventListener("abort", () => reject(context.signal.reason)),
     );

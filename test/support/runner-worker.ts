@@ -45,6 +45,7 @@ export interface RunnerWorker {
 const FORWARDED: readonly EventName[] = [
   ...(["runner.started", "runner.ended", "runners.suspended", "runners.resumed", "handler.abandoned"] as const),
   ...(["task.started", "task.ended", "claim.lost", "replica.fenced", "replica.rejoined", "beat.refused"] as const),
+  ...(["database.lost", "heart.lost", "heart.beating"] as const),
 ];
 
 export async function startRunnerWorker(options: {
