@@ -1,9 +1,10 @@
 /** A task that brings its runner down takes nothing else with it: its attempt ends at once, with what is known of the end. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { type RunnerTask, startRunnerWorker, task } from "../support/runner-worker.ts";
 
+vi.setConfig({ testTimeout: 120_000 });
 const TASKS: readonly RunnerTask[] = [
   { handler: "die", runIn: "process" },
   { handler: "look", runIn: "process" },

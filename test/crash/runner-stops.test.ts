@@ -1,10 +1,11 @@
 /** Timeouts and cancels that really stop things: what does not stop when it is told to is ended, and nothing of it goes on. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { isAlive } from "../support/processes.ts";
 import { startRunnerWorker, task } from "../support/runner-worker.ts";
 
+vi.setConfig({ testTimeout: 120_000 });
 const work = { abortGrace: 300, runners: { threads: 1, processes: 1 } } as const;
 
 describe.each(["thread", "process"] as const)("in a %s", (runIn) => {

@@ -72,7 +72,7 @@ export async function startRunnerWorker(options: {
   child.stderr?.on("data", (text: Buffer) => {
     complaints = (complaints + text).slice(-2_000);
   });
-  const heard = (fits: Partial<RunnerMessage>, within = 30_000) =>
+  const heard = (fits: Partial<RunnerMessage>, within = 45_000) =>
     eventually(() => messages.find((message) => Object.entries(fits).every(([key, value]) => message[key] === value)), {
       within,
       what: `a message with ${JSON.stringify(fits)} (it said ${JSON.stringify(messages.slice(-8))} ${complaints})`,
