@@ -50,6 +50,8 @@ export interface HeartLoopParts {
   readonly runners: () => readonly RunnerSign[];
   readonly steadyNow: () => number;
   readonly tell: (news: HeartNews) => void;
+  /** The database has acknowledged a beat that was sent then. */
+  readonly onHeard: (sentAtMs: number) => void;
   readonly rememberEveryMs: number;
 }
 
@@ -141,6 +143,7 @@ export class HeartLoop {
     );
     if (!isHeard) return false;
     this.#heardAt = sentAt;
+    this.#parts.onHeard(sentAt);
     if (isRemembered) this.#rememberedAt = sentAt;
     return true;
   }

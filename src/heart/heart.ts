@@ -7,6 +7,7 @@ import type { ReplicaId } from "../task/ids.ts";
 import { steadyNowMs } from "./clock.ts";
 import type { HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
+import { renewLease } from "./lease.ts";
 import { endUnlessStopped, type HeartData, liveAsHeart } from "./live-as-heart.ts";
 import type { RunnerSign } from "./runner-signs.ts";
 import { SharedState } from "./shared-state.ts";
@@ -34,6 +35,7 @@ export function startHeart(parts: {
   /** When the replica's registration was sent. */
   heardAtMs: number;
   vanishedAfterMs: number;
+  leaseFd: number | undefined;
   /** How many tasks are in hand. */
   inHand: () => number;
   onNews: (news: HeartNews) => void;
@@ -48,7 +50,9 @@ export function startHeart(parts: {
     vanishedAfterMs: parts.vanishedAfterMs,
     rememberEveryMs: REMEMBER_EVERY_MS,
     buffer: shared.buffer,
+    leaseFd: parts.leaseFd,
   };
+  if (data.leaseFd !== undefined) renewLease(data.leaseFd, data.heardAtMs);
   const ticking = tick(shared, parts.inHand);
   const beating = canBeSent(data) ? onThread(data, parts.onNews) : onMainThread(data, parts.onNews);
   return {

@@ -6,6 +6,7 @@ import { steadyNowMs } from "./clock.ts";
 import { connectHeart } from "./heart-connection.ts";
 import { HeartLoop, type HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
+import { renewLease } from "./lease.ts";
 import type { RunnerSign } from "./runner-signs.ts";
 import { SharedState } from "./shared-state.ts";
 import { createVitals } from "./vitals.ts";
@@ -20,6 +21,8 @@ export interface HeartData {
   readonly vanishedAfterMs: number;
   readonly rememberEveryMs: number;
   readonly buffer: SharedArrayBuffer;
+  /** Where this replica's runners read when it was last heard. */
+  readonly leaseFd: number | undefined;
 }
 
 export function liveAsHeart(
@@ -38,6 +41,7 @@ export function liveAsHeart(
     runners,
     steadyNow: steadyNowMs,
     rememberEveryMs: data.rememberEveryMs,
+    onHeard: (sentAtMs) => data.leaseFd !== undefined && renewLease(data.leaseFd, sentAtMs),
     tell(news) {
       tell(news);
       if (news.kind === "fenced") endUnlessStopped(shared, data.plan.stopWithinMs[news.because]);

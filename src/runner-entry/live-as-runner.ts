@@ -17,12 +17,14 @@ export interface RunnerLifeParts {
   readonly memory: () => number;
   /** From here on it beats. */
   readonly onBegin: (charge: RunnerCharge) => void;
+  /** Whether what it runs must be over when its replica's lease is. */
+  readonly onMustStop: (mustStop: boolean) => void;
   readonly leave: () => void;
   /** Its handler was told to stop and did not. */
   readonly end: () => void;
 }
 
-export function liveAsRunner({ send, memory, onBegin, leave, end }: RunnerLifeParts): RunnerLife {
+export function liveAsRunner({ send, memory, onBegin, onMustStop, leave, end }: RunnerLifeParts): RunnerLife {
   let server: JobServer | undefined;
   markAsRunner();
 
@@ -37,10 +39,16 @@ export function liveAsRunner({ send, memory, onBegin, leave, end }: RunnerLifePa
     }
   }
 
+  async function run(message: ToRunner & { type: "run" }): Promise<void> {
+    onMustStop(message.mustStop);
+    await server?.run(message);
+    onMustStop(false);
+  }
+
   return {
     hear(message) {
       if (message.type === "begin") void begin(message.charge);
-      else if (message.type === "run") void server?.run(message);
+      else if (message.type === "run") void run(message);
       else if (message.type === "abort") server?.abort(message.job, message.item, reviveError(message.reason));
       else if (message.type === "leave") leave();
       else if (message.type === "end") end();

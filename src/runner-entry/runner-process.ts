@@ -25,10 +25,12 @@ const ignore = () => {};
 process.on("SIGINT", ignore);
 process.on("SIGTERM", ignore);
 
+let heart: Thread | undefined;
 const life = liveAsRunner({
   send,
   memory: () => process.memoryUsage.rss(),
   onBegin: startHeart,
+  onMustStop: (mustStop) => heart?.postMessage(mustStop),
   leave: () => process.exit(0),
   end() {
     process.off("SIGTERM", ignore);
@@ -49,18 +51,18 @@ pipe.on("data", (text: string) => {
 pipe.on("error", () => life.abandon());
 pipe.on("close", () => life.abandon());
 
-function startHeart({ beatEveryMs }: RunnerCharge): void {
+function startHeart({ beatEveryMs, leaseMs }: RunnerCharge): void {
   const shared = new SharedState();
   tick(shared, () => 0);
-  const data: RunnerHeartData = { beatEveryMs, buffer: shared.buffer };
-  const thread = new Thread(fileURLToPath(new URL("./runner-heart-thread.js", import.meta.url)), {
+  const data: RunnerHeartData = { beatEveryMs, leaseMs, buffer: shared.buffer };
+  heart = new Thread(fileURLToPath(new URL("./runner-heart-thread.js", import.meta.url)), {
     workerData: data,
     // What the application has Node load first is not for the heart.
     execArgv: [],
   });
-  thread.unref();
-  thread.on("message", () => life.abandon());
+  heart.unref();
+  heart.on("message", () => life.abandon());
   // Without a heart nobody would know whether it is alive, nor would it know that its replica is dead.
-  thread.on("error", () => process.kill(process.pid, "SIGKILL"));
-  thread.on("exit", () => process.kill(process.pid, "SIGKILL"));
+  heart.on("error", () => process.kill(process.pid, "SIGKILL"));
+  heart.on("exit", () => process.kill(process.pid, "SIGKILL"));
 }

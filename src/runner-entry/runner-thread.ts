@@ -15,6 +15,8 @@ const life = liveAsRunner({
     const beat = () => send({ type: "beat", vitals: { heapUsed: memory() } });
     setInterval(beat, beatEveryMs).unref();
   },
+  // It stops with its process, which sees to that.
+  onMustStop: () => {},
   leave: () => process.exit(0),
   // Its replica terminates it.
   end: () => {},

@@ -28,6 +28,8 @@ export interface RunnerChannel {
 export interface ChannelOptions {
   /** Beyond this a runner's JavaScript heap ends it. */
   readonly heapLimitMb: number | undefined;
+  /** The replica's lease, for processes. */
+  readonly leaseFd: number | undefined;
 }
 
 export type OpenChannel = (listener: ChannelListener, options: ChannelOptions) => RunnerChannel;

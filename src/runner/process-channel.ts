@@ -10,13 +10,13 @@ import { keepTail } from "./stderr-tail.ts";
 
 const LAST_WORDS_MS = 250;
 
-export const openProcess: OpenChannel = (listener, { heapLimitMb }) => {
+export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => {
   const heap = heapLimitMb === undefined ? [] : [`--max-old-space-size=${heapLimitMb}`];
   const child = spawn(
     process.execPath,
     [...runnerArguments(process.execArgv), ...heap, entryFile("runner-process.js")],
     // What it prints appears where its replica's own output does.
-    { stdio: ["ignore", "inherit", "pipe", "pipe", "pipe"] },
+    { stdio: ["ignore", "inherit", "pipe", "pipe", "pipe", leaseFd ?? "ignore"] },
   );
   const messages = child.stdio[MESSAGES_FD] as Duplex;
   const heart = child.stdio[HEART_FD] as Duplex;

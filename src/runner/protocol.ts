@@ -22,6 +22,8 @@ export interface RunnerCharge {
   readonly schema: string;
   readonly resultLimitBytes: number;
   readonly beatEveryMs: number;
+  /** How long after its replica was last heard the lease is over. */
+  readonly leaseMs: number;
 }
 
 /** One member of a batch on its way to the handler: the input as it was stored, checked by the task's schema over there. */
@@ -34,7 +36,14 @@ export interface RunItem {
 
 export type ToRunner =
   | { readonly type: "begin"; readonly charge: RunnerCharge }
-  | { readonly type: "run"; readonly job: number; readonly name: string; readonly items: readonly RunItem[] }
+  | {
+      readonly type: "run";
+      readonly job: number;
+      readonly name: string;
+      readonly items: readonly RunItem[];
+      /** It must be over when the lease is. */
+      readonly mustStop: boolean;
+    }
   | { readonly type: "abort"; readonly job: number; readonly item: number; readonly reason: CarriedError }
   /** There is nothing more to do. */
   | { readonly type: "leave" }
@@ -50,6 +59,8 @@ export type FromRunner =
   | { readonly type: "ready" }
   | { readonly type: "failed"; readonly error: CarriedError }
   | { readonly type: "beat"; readonly vitals: RunnerVitals }
+  /** Its replica's lease is over, so that it ends itself. Read, if ever, when the replica is awake again. */
+  | { readonly type: "cut-off" }
   /** A call of the handler's context that nobody waits for, such as `log`. */
   | {
       readonly type: "call";

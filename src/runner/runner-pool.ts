@@ -18,7 +18,7 @@ export interface RunnerPoolParts {
   readonly charge: RunnerCharge;
   readonly settings: RunnerSettings;
   readonly graces: RunnerGraces;
-  readonly replica: { readonly id: ReplicaId };
+  readonly replica: { readonly id: ReplicaId; readonly leaseFd: number | undefined };
   readonly onStarted: (runner: Runner) => void;
   readonly onEnded: (death: RunnerDeath) => void;
   /** They cannot be started, for this reason; or can again. */
@@ -29,6 +29,8 @@ export interface RunnerPoolParts {
 export interface PoolJob {
   readonly task: AnyTask;
   readonly items: readonly BatchItem<never>[];
+  readonly mustStop: boolean;
+  /** A runner has taken it. */
   readonly onBegun: () => void;
 }
 
@@ -111,7 +113,8 @@ export class RunnerPool {
       const job = this.#nextJob();
       if (!job) return;
       job.onBegun();
-      runner.run(job.task.name, job.items, this.#parts.replica.id).then(job.resolve, job.reject);
+      const { task, items, mustStop } = job;
+      runner.run({ name: task.name, items, mustStop, replicaId: this.#parts.replica.id }).then(job.resolve, job.reject);
     }
   }
 
@@ -132,10 +135,11 @@ export class RunnerPool {
   }
 
   #make(): void {
-    const { kind, open, charge, settings, graces } = this.#parts;
+    const { kind, open, charge, settings, graces, replica } = this.#parts;
     const runner = new Runner({
       ...{ kind, open, charge, graces },
       heapLimitMb: settings.heapLimitMb,
+      leaseFd: replica.leaseFd,
       startTimeoutMs: settings.startTimeoutMs,
       onReady: () => this.#onReady(runner),
       onIdle: () => this.#onIdle(runner),

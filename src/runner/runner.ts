@@ -34,12 +34,21 @@ export interface RunnerParts {
   readonly open: OpenChannel;
   readonly charge: RunnerCharge;
   readonly heapLimitMb: number | undefined;
+  readonly leaseFd: number | undefined;
   readonly startTimeoutMs: number;
   readonly graces: RunnerGraces;
   readonly onReady: (runner: Runner) => void;
   /** The job that it had is over. */
   readonly onIdle: (runner: Runner) => void;
   readonly onEnded: (runner: Runner, death: RunnerDeath) => void;
+}
+
+export interface RunnerJob {
+  readonly name: string;
+  readonly items: readonly BatchItem<never>[];
+  readonly replicaId: ReplicaId;
+  /** It must not go on when its replica cannot prove its claim any more. */
+  readonly mustStop: boolean;
 }
 
 interface Job {
@@ -70,7 +79,7 @@ export class Runner {
     this.#parts = parts;
     this.#channel = parts.open(
       { onMessage: (message) => this.#hear(message), onExit: (exit) => this.#onExit(exit) },
-      { heapLimitMb: parts.heapLimitMb },
+      { heapLimitMb: parts.heapLimitMb, leaseFd: parts.leaseFd },
     );
     this.#channel.send({ type: "begin", charge: parts.charge });
     this.#endTimer = setTimeout(() => {
@@ -124,13 +133,14 @@ export class Runner {
   }
 
   /** Rejects with a RunnerEndedError if it ends in the middle of it. */
-  run(name: string, items: readonly BatchItem<never>[], replicaId: ReplicaId): Promise<readonly unknown[]> {
+  run({ name, items, replicaId, mustStop }: RunnerJob): Promise<readonly unknown[]> {
     this.#state = "busy";
     const number = ++this.#jobs;
     return new Promise((resolve, reject) => {
       const job: Job = { number, items, over: new AbortController(), resolve, reject };
       this.#job = job;
-      this.#channel.send({ type: "run", job: number, name, items: items.map((item) => carried(item, replicaId)) });
+      const sent = items.map((item) => carried(item, replicaId));
+      this.#channel.send({ type: "run", job: number, name, items: sent, mustStop });
       items.forEach(({ context: { signal } }, index) => {
         const onAbort = () => this.#abort(job, index);
         if (signal.aborted) onAbort();
@@ -209,6 +219,9 @@ export class Runner {
       case "beat":
         this.#heardAtMs = performance.now();
         this.#vitals = message.vitals;
+        break;
+      case "cut-off":
+        this.#because ??= "cut-off";
         break;
       case "call":
         callOnContext(this.#item(message)?.context, message.name, message.args);

@@ -3,14 +3,14 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import { steadyNowMs } from "../heart/clock.ts";
 import type { RunnerSign } from "../heart/runner-signs.ts";
 import type { RunnerRecord } from "../sql/runners.ts";
-import type { AnyTask, BatchItem } from "../task/define-task.ts";
+import type { AnyTask } from "../task/define-task.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { RunIn } from "../task/settings.ts";
 import { openProcess } from "./process-channel.ts";
 import type { Runner, RunnerGraces } from "./runner.ts";
 import type { RunnerDeath, RunnerKind } from "./runner-death.ts";
 import type { RunnerSettings } from "./runner-options.ts";
-import { RunnerPool } from "./runner-pool.ts";
+import { type PoolJob, RunnerPool } from "./runner-pool.ts";
 import { type Listening, listeningOn, runnerSilenceMs } from "./runner-silence.ts";
 import { openThread } from "./thread-channel.ts";
 
@@ -18,12 +18,14 @@ export interface RunnersParts {
   readonly tasks: readonly AnyTask[];
   readonly settings: RunnerSettings;
   readonly recovery: RecoverySettings;
-  readonly replica: { readonly id: ReplicaId };
+  readonly replica: { readonly id: ReplicaId; readonly leaseFd: number | undefined };
   readonly schema: string;
   readonly resultLimitBytes: number;
   readonly abortGraceMs: number;
   /** How long what others may repeat has to stop: the replica's own promise allows for no more. */
   readonly cutOffGraceMs: number;
+  /** How long after it was last heard the replica has promised to have stopped. */
+  readonly leaseMs: number;
   /** For the replica's heart, to be carried with its next beats. */
   readonly carry: (signs: readonly RunnerSign[]) => void;
   /** Writes down how runners ended. */
@@ -83,10 +85,10 @@ export class Runners {
     return this.#pools.has(task.settings.runIn);
   }
 
-  /** Like the task's own `runBatch`, elsewhere. `onBegun` is called when a runner has taken it. */
-  runBatch(task: AnyTask, items: readonly BatchItem<never>[], onBegun: () => void): Promise<readonly unknown[]> {
-    const pool = this.#pools.get(task.settings.runIn) as RunnerPool;
-    return pool.run({ task, items, onBegun });
+  /** Like the task's own `runBatch`, elsewhere. */
+  runBatch(job: PoolJob): Promise<readonly unknown[]> {
+    const pool = this.#pools.get(job.task.settings.runIn) as RunnerPool;
+    return pool.run(job);
   }
 
   /** Whatever still runs after a moment is ended. */
@@ -132,6 +134,7 @@ export class Runners {
         cwd: process.cwd(),
         schema,
         resultLimitBytes,
+        leaseMs: this.#parts.leaseMs,
         beatEveryMs: Math.min(MAX_LOOK_MS, recovery.runnerIntervalMs / 2),
       },
       ...{ settings, graces, replica },

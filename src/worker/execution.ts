@@ -168,7 +168,7 @@ async function serve(task: AnyTask, seats: readonly Seat[], parts: ExecutionPart
     });
   } catch (error) {
     for (const seat of present) {
-      const lost = endingWithoutRunner(error, seat.execution.signal);
+      const lost = endingWithoutRunner(error, seat.execution);
       if (lost) seat.lost.resolve(lost);
       seat.served.reject(error);
     }
@@ -184,15 +184,22 @@ function runBatch(
   if (!runners?.take(task)) return task.runBatch(items);
   // The time that a runner takes to be there is not the handler's.
   for (const { timer } of seats) timer.stop();
-  return runners.runBatch(task, items, () => {
+  const onBegun = () => {
     for (const { timer } of seats) timer.start();
-  });
+  };
+  return runners.runBatch({ task, items, onBegun, mustStop: seats.some(({ execution }) => mustStop(execution)) });
+}
+
+/** Work that someone else may repeat, or that excludes others by its key, must not go on unseen. */
+export function mustStop({ task, claimed }: Pick<Execution, "task" | "claimed">): boolean {
+  return task.settings.whenCutOff === "abort" || task.settings.onCrash !== "fail" || claimed.exclusiveKey !== null;
 }
 
 /** A runner that ended after its handler was told to stop has stopped; one that ended by itself has crashed. */
-function endingWithoutRunner(error: unknown, signal: AbortSignal): Ending | undefined {
+function endingWithoutRunner(error: unknown, { signal, claimed: { taskId } }: Execution): Ending | undefined {
   if (error instanceof NoRunnerError) return { kind: "given-back", error };
   if (!(error instanceof RunnerEndedError)) return undefined;
+  if (error.death.because === "cut-off") return { kind: "given-back", error: new CutOffError(taskId) };
   return signal.aborted ? { kind: "stopped" } : { kind: "crashed", death: error.death };
 }
 

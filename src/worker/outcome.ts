@@ -23,7 +23,7 @@ export type Ending =
   /** Its runner has ended after it was told to stop: nothing of it goes on. */
   | { readonly kind: "stopped" }
   | Crashed
-  /** There was no runner for it: it has not begun. */
+  /** There was no runner for it, or its runner stopped itself in time: somebody else may have it, and nothing is charged. */
   | { readonly kind: "given-back"; readonly error: unknown };
 
 /** Its runner ended in the middle of it. */

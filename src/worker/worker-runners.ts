@@ -12,7 +12,7 @@ const ALERT = "runners-suspended";
 
 export function createWorkerRunners(parts: WorkerParts, onRoom: () => void): Runners {
   const { database, events, replica, recovery, settings, tasks, resultLimitBytes } = parts;
-  const { stopWithinMs } = heartPlanOf(recovery);
+  const { stopWithinMs, promise } = heartPlanOf(recovery);
   const subject = (kind: RunnerKind) => `${kind} on ${hostname()}`;
   /** Alerts are for people: where one cannot be written, the event has said it. */
   const quietly = (work: Promise<unknown>) => void work.catch(() => {});
@@ -20,6 +20,7 @@ export function createWorkerRunners(parts: WorkerParts, onRoom: () => void): Run
     ...{ tasks, recovery, replica, resultLimitBytes, settings: settings.runners, schema: database.schema },
     abortGraceMs: settings.abortGraceMs,
     cutOffGraceMs: Math.min(...Object.values(stopWithinMs)) / 2,
+    leaseMs: promise.promiseMs,
     carry: (signs) => replica.carry(signs),
     note: (ended) => noteRunners(database, replica.id, ended),
     onStarted: ({ id, kind, pid }, isFirst) => {

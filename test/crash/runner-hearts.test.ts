@@ -86,6 +86,37 @@ describe("a replica that is killed", () => {
   });
 });
 
+describe("a replica that is stopped (SIGSTOP)", () => {
+  test("has no runner left on what others may repeat when they do, and the runner's end is not charged", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "everbeat-lease-test-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "lines");
+    const { everbeat, url, query, expectSound } = await openCrashDatabase();
+    const tasks = [{ handler: "append", runIn: "process" as const, onCrash: "requeue" as const }];
+    const first = await startRunnerWorker({ url, open, tasks, work: { concurrency: 1 } });
+    const id = await everbeat.enqueue(task("append"), { file });
+    const { pid } = await first.heard({ said: "begun", taskId: id });
+    const second = await startRunnerWorker({ url, open, tasks, work: { concurrency: 1 } });
+    first.signal("SIGSTOP");
+    onTestFinished(() => first.signal("SIGCONT"));
+    await second.heard({ said: "begun", taskId: id });
+    const lines = () => readFileSync(file, "utf8").trimEnd().split("\n");
+    const old = lines()[0];
+    await eventually(() => lines().filter((claim) => claim !== old).length > 50, { within: 20_000 });
+    expect(isAlive(pid as number)).toBe(false);
+    const claims = lines();
+    // In the order of their claims: never a line of the old one after the first of the new.
+    expect(claims).toEqual([...claims].sort((a, b) => Number(a) - Number(b)));
+    expect(new Set(claims).size).toBe(2);
+    first.signal("SIGCONT");
+    expect(await first.heard({ event: "runner.ended", pid: pid as number })).toMatchObject({ because: "cut-off" });
+    await first.heard({ event: "replica.rejoined" });
+    const [row] = await query("select crashes, failures from everbeat.tasks where id = $1", [id]);
+    expect(row).toEqual({ crashes: 1, failures: 0 });
+    await expectSound();
+  });
+});
+
 describe("a replica that was declared dead", () => {
   test("ends what runs in its runners, which nobody may go on with, and works on under another id", async () => {
     const { everbeat, url, query, expectSound } = await openCrashDatabase();
