@@ -19,7 +19,8 @@ export function createWorkerRunners(parts: WorkerParts, onRoom: () => void): Run
   return new Runners({
     ...{ tasks, recovery, replica, resultLimitBytes, settings: settings.runners, schema: database.schema },
     abortGraceMs: settings.abortGraceMs,
-    cutOffGraceMs: Math.min(...Object.values(stopWithinMs)) / 2,
+    // Their end takes a moment too, and must come in time.
+    cutOffGraceMs: Math.min(...Object.values(stopWithinMs)) / 4,
     leaseMs: promise.promiseMs,
     carry: (signs) => replica.carry(signs),
     note: (ended) => noteRunners(database, replica.id, ended),

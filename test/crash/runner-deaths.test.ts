@@ -2,6 +2,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
+import { memoryCgroup, noMemoryCgroup } from "../support/memory-cgroup.ts";
 import { type RunnerTask, startRunnerWorker, task } from "../support/runner-worker.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -133,6 +134,30 @@ describe("a thread", () => {
     await expectSound();
   });
 });
+
+const without = noMemoryCgroup();
+test.skipIf(without !== undefined)(
+  `a runner that the kernel kills for its memory (a cgroup's limit)${without ? ` [${without}]` : ""}`,
+  async () => {
+    const { everbeat, url, expectSound } = await openCrashDatabase();
+    const tasks: RunnerTask[] = [
+      { handler: "growForEver", runIn: "process" },
+      { handler: "look", runIn: "process" },
+    ];
+    const worker = await startRunnerWorker({ url, tasks, work: { runners: { processes: 1 } } });
+    const cgroup = memoryCgroup(200 * 1_048_576);
+    const { pid } = await worker.heard({ event: "runner.started" });
+    cgroup.add(pid as number);
+    const id = await everbeat.enqueue(task("growForEver"), {});
+    await expect(everbeat.result(id, { timeout: 60_000 })).rejects.toMatchObject({
+      code: "WORKER_CRASHED",
+      error: { because: "runner-ended", runner: { pid, signal: "SIGKILL" } },
+    });
+    await everbeat.result(await everbeat.enqueue(task("look"), {}), { timeout: 30_000 });
+    expect((await everbeat.replicas()).map(({ status }) => status)).toEqual(["online"]);
+    await expectSound();
+  },
+);
 
 test("a runner killed by somebody else ends its attempt at once, without waiting for silence", async () => {
   const { everbeat, url, expectSound } = await openCrashDatabase();

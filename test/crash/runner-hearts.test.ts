@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
+import { startHeartProxy } from "../support/heart-proxy.ts";
 import { SCALED } from "../support/heart-worker.ts";
 import { isAlive } from "../support/processes.ts";
 import { startRunnerWorker, task } from "../support/runner-worker.ts";
@@ -86,34 +87,57 @@ describe("a replica that is killed", () => {
   });
 });
 
-describe("a replica that is stopped (SIGSTOP)", () => {
-  test("has no runner left on what others may repeat when they do, and the runner's end is not charged", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "everbeat-lease-test-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const file = join(folder, "lines");
-    const { everbeat, url, query, expectSound } = await openCrashDatabase();
-    const tasks = [{ handler: "append", runIn: "process" as const, onCrash: "requeue" as const }];
-    const first = await startRunnerWorker({ url, open, tasks, work: { concurrency: 1 } });
-    const id = await everbeat.enqueue(task("append"), { file });
-    const { pid } = await first.heard({ said: "begun", taskId: id });
-    const second = await startRunnerWorker({ url, open, tasks, work: { concurrency: 1 } });
+/** Two replicas and a runner that appends its claim to a file, deaf to its signal; what is then done to the first is the test's. */
+async function appendScene(through: (url: string) => Promise<string>) {
+  const folder = mkdtempSync(join(tmpdir(), "everbeat-append-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "lines");
+  const database = await openCrashDatabase();
+  const tasks = [{ handler: "append", runIn: "process" as const, onCrash: "requeue" as const }];
+  const work = { concurrency: 1 };
+  const first = await startRunnerWorker({ url: await through(database.url), open, tasks, work });
+  const id = await database.everbeat.enqueue(task("append"), { file });
+  const pid = (await first.heard({ said: "begun", taskId: id })).pid as number;
+  const second = await startRunnerWorker({ url: database.url, open, tasks, work });
+  const lines = () => readFileSync(file, "utf8").trimEnd().split("\n");
+  return {
+    ...{ database, first, id, pid },
+    async expectTakenOver(): Promise<void> {
+      await second.heard({ said: "begun", taskId: id });
+      const old = lines()[0];
+      await eventually(() => lines().filter((claim) => claim !== old).length > 50, { within: 20_000 });
+      expect(isAlive(pid)).toBe(false);
+      // In the order of their claims: never a line of the old one after the first of the new.
+      expect(lines()).toEqual([...lines()].sort((a, b) => Number(a) - Number(b)));
+      expect(new Set(lines()).size).toBe(2);
+      const [row] = await database.query("select crashes, failures from everbeat.tasks where id = $1", [id]);
+      expect(row).toMatchObject({ failures: 0 });
+    },
+  };
+}
+
+describe("a replica with a runner on what others may repeat", () => {
+  test("that is stopped (SIGSTOP): the runner ends itself before they do", async () => {
+    const { first, pid, database, expectTakenOver } = await appendScene(async (url) => url);
     first.signal("SIGSTOP");
     onTestFinished(() => first.signal("SIGCONT"));
-    await second.heard({ said: "begun", taskId: id });
-    const lines = () => readFileSync(file, "utf8").trimEnd().split("\n");
-    const old = lines()[0];
-    await eventually(() => lines().filter((claim) => claim !== old).length > 50, { within: 20_000 });
-    expect(isAlive(pid as number)).toBe(false);
-    const claims = lines();
-    // In the order of their claims: never a line of the old one after the first of the new.
-    expect(claims).toEqual([...claims].sort((a, b) => Number(a) - Number(b)));
-    expect(new Set(claims).size).toBe(2);
+    await expectTakenOver();
     first.signal("SIGCONT");
-    expect(await first.heard({ event: "runner.ended", pid: pid as number })).toMatchObject({ because: "cut-off" });
-    await first.heard({ event: "replica.rejoined" });
-    const [row] = await query("select crashes, failures from everbeat.tasks where id = $1", [id]);
-    expect(row).toEqual({ crashes: 1, failures: 0 });
-    await expectSound();
+    // Awake again, it learns that it was taken for dead; it may have to end itself before it can say so.
+    await Promise.race([first.exited, first.heard({ event: "runner.ended", pid, because: "cut-off" })]);
+    await database.expectSound();
+  });
+
+  test("that is cut off from the database: it ends its runner before they do, or itself and its runner with it", async () => {
+    let cut = () => {};
+    const { database, expectTakenOver } = await appendScene(async (url) => {
+      const proxy = await startHeartProxy(url);
+      cut = () => proxy.cut("both");
+      return proxy.url;
+    });
+    cut();
+    await expectTakenOver();
+    await database.expectSound();
   });
 });
 

@@ -103,6 +103,13 @@ export const HANDLERS = {
     globalThis.held = [...(globalThis.held ?? []), Buffer.alloc(megabytes * 1_048_576, 1)];
     return process.pid;
   },
+  /** Outside of the JavaScript heap, slowly enough for its beats to show it. */
+  async growForEver() {
+    for (const held = []; ; ) {
+      held.push(Buffer.alloc(5 * 1_048_576, 1));
+      await pause(20);
+    }
+  },
   async rejectUnawaited() {
     void Promise.reject(new Error("nobody awaits it"));
     await never();
