@@ -6,8 +6,8 @@ export default defineConfig({
     globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",
     maxWorkers: 3,
-    // Processes that are killed, stopped and cut off on a machine that has other work too: once more before it counts.
-    retry: process.env["CI"] ? 1 : 0,
+    // A test that fails now and then is a defect, of the test or of what it tests.
+    retry: 0,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

@@ -14,6 +14,18 @@ as $$
     (select 'pending' from parked where task_id = p_task))
 $$;
 
+-- When a task expires. Refuses one that may only start when it has: judged here, by the clock that will start and expire it.
+create function expiry_of(p_name text, p_start timestamptz, p_expires_at timestamptz) returns timestamptz
+language plpgsql immutable
+as $$
+begin
+  if p_start >= p_expires_at then
+    raise exception 'task % was not enqueued: it would expire before it may start', p_name
+      using errcode = 'EB003', detail = json_build_array('it would expire before it may start: let it expire later, or start sooner');
+  end if;
+  return p_expires_at;
+end $$;
+
 -- p_alone: this statement is a transaction of its own. p_id: the id that the (only) task gets instead of its own.
 create function insert_tasks(p_tasks json, p_alone boolean, p_id uuid default null) returns integer
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_nestloop = off
@@ -25,7 +37,9 @@ begin
   with asked as materialized (
     select x.*,
       coalesce(x."runAt", now() + make_interval(secs => coalesce(x."delayMs", 0) / 1000.0)) as run_at,
-      coalesce(x."expiresAt", now() + make_interval(secs => x."expiresInMs" / 1000.0)) as expires_at
+      case when x."expiresAt" is not null or x."expiresInMs" is not null then
+        expiry_of(x.name, coalesce(x."runAt", now() + make_interval(secs => nullif(x."delayMs", 0) / 1000.0)),
+          coalesce(x."expiresAt", now() + make_interval(secs => x."expiresInMs" / 1000.0))) end as expires_at
     from json_to_recordset(p_tasks) as x (
       id uuid, name text, queue text, priority smallint, "runAt" timestamptz, "delayMs" bigint, "expiresAt" timestamptz,
       "expiresInMs" bigint, "uniqueKey" text, "exclusiveKey" text, "exclusiveLimit" smallint, "rateKey" text,
@@ -171,14 +185,110 @@ as $$
     52, 1), 53, 1), 'hex')::uuid
 $$;
 
--- A duration as the clients write it: milliseconds, or text such as '30s', '5m', '2h'.
-create function duration_ms(p_value jsonb) returns bigint
+-- A duration as the clients write it, in milliseconds: a number of them, or text such as '30s', '5m', '2h'. Null if it is none.
+create function duration_ms(p_value jsonb) returns numeric
 language sql immutable
 as $$
   select case jsonb_typeof(p_value)
-    when 'number' then (p_value #>> '{}')::numeric::bigint
-    else (extract(epoch from (p_value #>> '{}')::interval) * 1000)::bigint
+    when 'number' then (p_value #>> '{}')::numeric
+    when 'string' then (
+      select m[1]::numeric * case m[2] when 'ms' then 1 when 's' then 1000 when 'm' then 60000 when 'h' then 3600000 else 86400000 end
+      from regexp_match(btrim(p_value #>> '{}', E' \t\r\n'), '^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$') m)
   end
+$$;
+
+-- A moment as the clients write it: ISO 8601 with its zone, or a day, which begins in UTC. Null if it is none.
+create function instant(p_value jsonb) returns timestamptz
+language plpgsql immutable
+as $$
+declare
+  c_iso constant text := '^[1-9]\d{3}-\d\d-\d\d(T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?(Z|[+-](0\d|1[0-4]):[0-5]\d))?$';
+  v_text text := p_value #>> '{}';
+begin
+  if jsonb_typeof(p_value) <> 'string' or v_text !~ c_iso then
+    return null;
+  end if;
+  return case when char_length(v_text) = 10 then v_text || 'T00:00:00Z' else v_text end::timestamptz;
+exception when datetime_field_overflow then
+  return null;
+end $$;
+
+-- What is wrong with the value of an option, in the words of the clients; null if nothing is.
+create function option_problem(p_value jsonb, p_kind text, p_min numeric default null, p_max numeric default null) returns text
+language plpgsql immutable set search_path from current
+as $$
+declare
+  v_type text := jsonb_typeof(p_value);
+  v_text text := p_value #>> '{}';
+  v_must text;
+begin
+  v_must := case p_kind
+    when 'uuid' then case when v_type <> 'string' or v_text !~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
+      then 'a UUID' end
+    when 'name' then case when v_type <> 'string' or v_text !~ '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$'
+      then '1 to 128 letters, digits or . _ : / -, starting with a letter or a digit' end
+    when 'key' then case when v_type <> 'string' or char_length(v_text) not between 1 and 512
+      then 'text of 1 to 512 characters' end
+    when 'instant' then case when instant(p_value) is null
+      then 'an ISO 8601 time such as "2030-01-31T09:00:00Z"' end
+    when 'duration' then case when coalesce(duration_ms(p_value) not between p_min and p_max, true)
+      then format('a duration from %s to %s ms, such as 1500 or "30s"', p_min, p_max) end
+    when 'what to do' then case when v_type <> 'string' or v_text not in ('keep', 'replace', 'refuse')
+      then '"keep" or "replace" or "refuse"' end
+    when 'states' then case when v_type <> 'array' or p_value = '[]'
+        or not p_value <@ '["pending", "claimed", "running", "completed", "failed", "cancelled", "expired"]'
+      then 'a list of task states' end
+    when 'rate' then case when v_type <> 'object' or not p_value ?& array['key', 'limit', 'per'] or p_value - array['key', 'limit', 'per'] <> '{}'
+      then 'an object with key, limit and per' end
+  end;
+  -- In a branch of its own: what is not a number cannot be compared with one.
+  if p_kind = 'number' and v_type = 'number' and v_text::numeric between p_min and p_max and v_text::numeric = trunc(v_text::numeric) then
+    return null;
+  elsif p_kind = 'number' then
+    v_must := format('a whole number from %s to %s', p_min, p_max);
+  end if;
+  return case when v_must is not null then format('must be %s, not %s', v_must, left(p_value::text, 60)) end;
+end $$;
+
+-- Everything that is wrong with the options of a task, by the rules of the clients (src/queue/enqueue-options.ts).
+create function enqueue_problems(p_options jsonb) returns text[]
+language sql immutable set search_path from current
+as $$
+  with known (key, kind, least, most) as (
+    values ('id', 'uuid', null::numeric, null::numeric), ('queue', 'name', null, null), ('priority', 'number', -100, 100),
+      ('delay', 'duration', 0, 315360000000), ('runAt', 'instant', null, null), ('expiresAt', 'instant', null, null),
+      ('expiresIn', 'duration', 0, 315360000000), ('uniqueKey', 'key', null, null), ('onDuplicate', 'what to do', null, null),
+      ('uniqueOver', 'states', null, null), ('uniqueFor', 'duration', 0, 315360000000), ('debounce', 'duration', 0, 315360000000),
+      ('exclusiveKey', 'key', null, null), ('exclusiveLimit', 'number', 1, 10000), ('rateLimit', 'rate', null, null),
+      ('metadata', 'anything', null, null)
+  ), parts (path, kind, least, most, value) as (
+    select key, kind, least, most, p_options -> key from known where p_options ? key
+    union all
+    select 'rateLimit.' || part, kind, least, most, p_options -> 'rateLimit' -> part
+    from (values ('key', 'key', null::numeric, null::numeric), ('limit', 'number', 1, 1000000), ('per', 'duration', 1, 31536000000)) r (part, kind, least, most)
+    where jsonb_typeof(p_options -> 'rateLimit') = 'object' and p_options -> 'rateLimit' ? part
+  ), problems (problem) as (
+    select format('unknown option %L: use one of %s', k, (select string_agg(key, ', ') from known))
+    from jsonb_object_keys(p_options) k where k not in (select key from known)
+    union all
+    select format('%s: %s', path, option_problem(value, kind, least, most)) from parts where option_problem(value, kind, least, most) is not null
+    union all
+    select format('%s and %s exclude each other; give one of them', a, b)
+    from (values ('delay', 'runAt'), ('delay', 'debounce'), ('runAt', 'debounce'), ('expiresAt', 'expiresIn')) c (a, b)
+    where p_options ?& array[a, b]
+    union all
+    select format('%s: needs %s', option, other)
+    from (values ('onDuplicate', 'uniqueKey'), ('uniqueOver', 'uniqueKey'), ('uniqueFor', 'uniqueKey'), ('debounce', 'uniqueKey'),
+      ('exclusiveLimit', 'exclusiveKey')) n (option, other)
+    where p_options ? option and not p_options ? other
+    union all
+    select 'onDuplicate: must be "replace" with debounce, or left out'
+    where p_options ?& array['debounce', 'onDuplicate'] and p_options ->> 'onDuplicate' in ('keep', 'refuse')
+    union all
+    select format('metadata: has %s bytes; at most 1048576 are allowed', octet_length((p_options -> 'metadata')::text))
+    where octet_length((p_options -> 'metadata')::text) > 1048576
+  )
+  select coalesce(array_agg(problem), '{}') from problems
 $$;
 
 -- For triggers and other languages: select enqueue('resize', '{"url": "…"}', '{"delay": "5m", "uniqueKey": "a"}').
@@ -187,81 +297,47 @@ create function enqueue(p_name text, p_input json default '{}', p_options jsonb 
 language plpgsql set search_path from current
 as $$
 declare
-  c_known constant text[] := array['id', 'queue', 'priority', 'delay', 'runAt', 'expiresAt', 'expiresIn', 'uniqueKey',
-    'uniqueOver', 'uniqueFor', 'onDuplicate', 'debounce', 'exclusiveKey', 'exclusiveLimit', 'rateLimit', 'metadata'];
-  v_problems text[] := '{}';
+  v_problems text[];
   v_settings json;
-  v_priority numeric;
   v_id       uuid;
   v_body     json;
   v_given    record;
   v_size     integer := coalesce(octet_length(p_input::text), 0);
 begin
   p_options := coalesce(p_options, '{}');
-  select settings into v_settings from definition where name = p_name;
-  select array_agg(format('unknown option %L: use one of %s', k, array_to_string(c_known, ', ')))
-    into v_problems from jsonb_object_keys(p_options) k where k <> all (c_known);
-  v_problems := coalesce(v_problems, '{}');
-  if p_name is null or p_name !~ '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$' then
-    v_problems := v_problems || format('name %L: use 1 to 128 letters, digits or . _ : / -, starting with a letter or a digit', p_name);
+  if jsonb_typeof(p_options) = 'object' then
+    v_problems := enqueue_problems(p_options);
+  else
+    v_problems := array[format('options: must be an object, not %s', left(p_options::text, 60))];
   end if;
-  if coalesce(p_options ->> 'queue', 'default') !~ '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$' then
-    v_problems := v_problems || format('queue %L: use 1 to 128 letters, digits or . _ : / -', p_options ->> 'queue');
-  end if;
-  if v_size > 1048576 then
-    v_problems := v_problems || format('input has %s bytes: at most 1048576 are allowed; store it elsewhere and pass a reference', v_size);
-  end if;
-  v_priority := coalesce(p_options ->> 'priority', v_settings ->> 'priority', '0')::numeric;
-  if v_priority <> trunc(v_priority) or v_priority not between -100 and 100 then
-    v_problems := v_problems || format('priority %s: use a whole number from -100 (first) to 100 (last)', v_priority);
-  end if;
-  if p_options ? 'delay' and p_options ? 'runAt' then
-    v_problems := v_problems || 'delay and runAt exclude each other'::text;
-  end if;
-  if p_options ? 'onDuplicate' and p_options ->> 'onDuplicate' not in ('keep', 'replace', 'refuse') then
-    v_problems := v_problems || format('onDuplicate %L: use keep, replace or refuse', p_options ->> 'onDuplicate');
-  end if;
-  if (p_options ?| array['onDuplicate', 'uniqueOver', 'uniqueFor', 'debounce']) and not p_options ? 'uniqueKey' then
-    v_problems := v_problems || 'onDuplicate, uniqueOver, uniqueFor and debounce need a uniqueKey'::text;
-  end if;
-  if p_options ? 'exclusiveLimit' and not p_options ? 'exclusiveKey' then
-    v_problems := v_problems || 'exclusiveLimit needs an exclusiveKey'::text;
-  end if;
-  if p_options ? 'rateLimit' and not (p_options -> 'rateLimit') ?& array['key', 'limit', 'per'] then
-    v_problems := v_problems || 'rateLimit: give key, limit and per'::text;
-  elsif p_options ? 'rateLimit' and ((p_options #>> '{rateLimit,limit}')::numeric not between 1 and 1000000
-        or duration_ms(p_options #> '{rateLimit,per}') < 1) then
-    v_problems := v_problems || 'rateLimit: limit must be from 1 to 1000000 and per at least 1 ms'::text;
-  end if;
-  if (p_options ->> 'exclusiveLimit')::numeric not between 1 and 10000 then
-    v_problems := v_problems || 'exclusiveLimit: must be from 1 to 10000'::text;
-  end if;
-  if exists (select from jsonb_array_elements_text(coalesce(p_options -> 'uniqueOver', '[]')) s
-             where s not in ('pending', 'claimed', 'running', 'completed', 'failed', 'cancelled', 'expired')) then
-    v_problems := v_problems || 'uniqueOver: must be a list of task states'::text;
-  end if;
+  v_problems := v_problems || array(
+    select format('name: %s', x) from option_problem(coalesce(to_jsonb(p_name), 'null'), 'name') x where x is not null
+    union all
+    select format('input: has %s bytes; at most 1048576 are allowed; store it elsewhere and pass a reference', v_size) where v_size > 1048576);
   if cardinality(v_problems) > 0 then
-    raise exception 'task % was not enqueued: %', p_name, array_to_string(v_problems, '; ') using errcode = 'EB003';
+    raise exception 'task % was not enqueued: %', p_name, array_to_string(v_problems, '; ')
+      using errcode = 'EB003', detail = to_json(v_problems);
   end if;
 
+  select settings into v_settings from definition where name = p_name;
   v_id := coalesce((p_options ->> 'id')::uuid, new_task_id());
   v_body := json_build_object(
     'id', v_id, 'name', p_name,
     'queue', coalesce(p_options ->> 'queue', v_settings ->> 'queue', 'default'),
-    'priority', v_priority::smallint,
-    'runAt', p_options -> 'runAt',
-    'delayMs', coalesce(duration_ms(p_options -> 'debounce'), duration_ms(p_options -> 'delay')),
-    'expiresAt', p_options -> 'expiresAt',
-    'expiresInMs', duration_ms(p_options -> 'expiresIn'),
+    'priority', coalesce(p_options ->> 'priority', v_settings ->> 'priority', '0')::numeric::smallint,
+    'runAt', instant(p_options -> 'runAt'),
+    'delayMs', round(coalesce(duration_ms(p_options -> 'debounce'), duration_ms(p_options -> 'delay'))),
+    'expiresAt', instant(p_options -> 'expiresAt'),
+    'expiresInMs', round(duration_ms(p_options -> 'expiresIn')),
     'uniqueKey', p_options -> 'uniqueKey',
     'uniqueOver', p_options -> 'uniqueOver',
-    'uniqueForMs', duration_ms(p_options -> 'uniqueFor'),
+    'uniqueForMs', round(duration_ms(p_options -> 'uniqueFor')),
     'onDuplicate', coalesce(p_options ->> 'onDuplicate', case when p_options ? 'debounce' then 'replace' end),
     'exclusiveKey', p_options -> 'exclusiveKey',
-    'exclusiveLimit', case when p_options ? 'exclusiveKey' then coalesce((p_options ->> 'exclusiveLimit')::smallint, 1) end,
+    'exclusiveLimit', case when p_options ? 'exclusiveKey' then coalesce((p_options ->> 'exclusiveLimit')::numeric::smallint, 1) end,
     'rateKey', p_options #> '{rateLimit,key}',
-    'rateLimit', p_options #> '{rateLimit,limit}',
-    'ratePerMs', duration_ms(p_options #> '{rateLimit,per}'),
+    'rateLimit', (p_options #>> '{rateLimit,limit}')::numeric::integer,
+    'ratePerMs', round(duration_ms(p_options #> '{rateLimit,per}')),
     'input', coalesce(p_input::text, 'null'),
     'metadata', (p_options -> 'metadata')::text);
   for v_given in select e.task_id from enqueue_tasks(json_build_array(v_body), p_options ? 'uniqueKey', true, false) e loop

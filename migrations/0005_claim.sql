@@ -18,7 +18,8 @@ create function claim_tasks(
   p_prefetch      integer,       -- how many more are claimed ahead
   p_cursor_lane   integer[],     -- where the last claim ended, lane by lane; lanes not named are searched whole
   p_cursor_run_at timestamptz[],
-  p_cursor_task   uuid[]
+  p_cursor_task   uuid[],
+  p_arm           boolean default false -- ask to be told of new tasks in these queues, from before the search on
 ) returns setof claim_row
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -33,16 +34,26 @@ declare
   v_claimed integer := 0;
   v_total   integer := p_run + p_prefetch;
   v_rounds  integer;
+  v_limited boolean;
+  v_absent  boolean;
 begin
+  if p_arm then
+    perform arm_bells(coalesce(p_queues, '{*}'));
+  end if;
   -- A replica that was declared dead gets nothing more, whatever it believes of itself.
-  if exists (select from replica where id = p_replica and status in ('dead', 'offline')) then
+  select bool_or(q.concurrency is not null or q.rate_limit is not null), (select r.status in ('dead', 'offline') from replica r where r.id = p_replica)
+  into v_limited, v_absent
+  from queue q where not q.paused and (p_queues is null or q.name = any (p_queues));
+  if v_absent then
     return;
   end if;
   -- Held until commit: two claims cannot both see the last free place. All at once and in order, because the lanes are
   -- searched in an order that is drawn, and two claims that lock two queues each way round would wait for each other.
-  perform from queue
-  where (concurrency is not null or rate_limit is not null) and not paused and (p_queues is null or name = any (p_queues))
-  order by name for update;
+  if v_limited then
+    perform from queue
+    where (concurrency is not null or rate_limit is not null) and not paused and (p_queues is null or name = any (p_queues))
+    order by name for update;
+  end if;
 
   for v_lane in
     select l.id, l.queue, l.priority, q.concurrency, q.rate_limit, q.rate_per_ms,

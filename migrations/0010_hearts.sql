@@ -126,7 +126,12 @@ begin
     return false;
   end if;
   if p_remember then
-    insert into beat_history (replica_id, beat_at, vitals) values (p_replica, now(), p_vitals);
+    begin
+      insert into beat_history (replica_id, beat_at, vitals) values (p_replica, now(), p_vitals);
+    exception when disk_full then
+      -- The beat itself is written in place and needs no room: nobody may be silent for want of a memory.
+      null;
+    end;
   end if;
   return true;
 end $$;
@@ -217,6 +222,33 @@ begin
   update heart set is_dead = true where replica_id = p_replica;
   update replica set status = 'dead', died_at = clock_timestamp(), death = p_death where id = p_replica;
   return true;
+end $$;
+
+-- The same on first-hand evidence: whoever started the process has seen it end. Not while its session is held: a moment
+-- later it has ended too, and where it has not, a second copy of the process may beat on under this id.
+create function declare_exited(p_replica uuid, p_exit_code integer, p_signal text) returns table (verdict text, death json)
+language plpgsql set search_path from current
+as $$
+declare
+  v_heart   heart;
+  v_replica replica;
+begin
+  select * into v_replica from replica where id = p_replica and status in ('online', 'draining') for update;
+  select * into v_heart from heart where replica_id = p_replica for update;
+  if v_replica.id is null then
+    return query select 'not-alive', null::json;
+    return;
+  end if;
+  if session_key(p_replica) = any (held_sessions()) then
+    return query select 'session-held', null::json;
+    return;
+  end if;
+  update heart set is_dead = true where replica_id = p_replica;
+  update replica set status = 'dead', died_at = clock_timestamp(), death = json_build_object(
+      'replicaId', id, 'machineId', machine_id, 'hostname', hostname, 'because', 'exited',
+      'exitCode', p_exit_code, 'signal', p_signal, 'wasDraining', status = 'draining', 'vitals', v_heart.vitals)
+  where id = p_replica;
+  return query select 'dead', replica.death from replica where id = p_replica;
 end $$;
 
 -- The owners of unfinished tasks that are not alive: dead, gone, or not on record at all. By a loose index scan: one

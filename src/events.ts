@@ -12,6 +12,14 @@ export interface TaskRef {
   readonly attempt: number;
 }
 
+export interface ChildRef {
+  /** The number of its place, from 1. */
+  readonly child: number;
+  /** Shown, never tested. */
+  readonly pid: number | undefined;
+  readonly replicaId: ReplicaId | undefined;
+}
+
 export interface EverbeatEvents {
   "worker.started": { replicaId: ReplicaId; tasks: readonly string[]; concurrency: number };
   "worker.stopping": { replicaId: ReplicaId; running: number };
@@ -73,6 +81,19 @@ export interface EverbeatEvents {
     message: string;
   };
   "runners.resumed": { replicaId: ReplicaId; kind: "thread" | "process" };
+  /** A supervisor's children: each a replica in a process of its own, numbered by the place that it fills. */
+  "child.started": ChildRef;
+  /** It has joined and its heart beats; or it has joined anew, and is another replica now. */
+  "child.ready": ChildRef & { replicaId: ReplicaId };
+  "child.leaving": ChildRef & { now: boolean };
+  "child.exited": ChildRef & { exitCode: number | null; signal: string | null; wasAsked: boolean };
+  "child.restarting": { child: number; pauseMs: number; exitsInARow: number };
+  "child.looping": { child: number; exitsInARow: number };
+  /** Every child is being replaced, one at a time. */
+  "roll.begun": { children: readonly number[] };
+  "roll.done": { children: readonly number[] };
+  /** The first new child that did not become ready ended it. What was not replaced yet goes on as it is. */
+  "roll.stopped": { child: number };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 

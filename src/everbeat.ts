@@ -1,5 +1,5 @@
 /** The composition root: what starts, in what order, and what stops. */
-import { anything, checkOptions, isDuration } from "./config/checks.ts";
+import { anything, checkOptions, isDuration, isFunction, unknownKey } from "./config/checks.ts";
 import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
 import { Problems } from "./config/problems.ts";
@@ -9,7 +9,7 @@ import { Notices } from "./database/notices.ts";
 import { openDatabase } from "./database/open-database.ts";
 import { type EventListener, type EventName, Events } from "./events.ts";
 import { jsonLogger, type Logger } from "./log.ts";
-import { logEvents } from "./log-events.ts";
+import { EVENT_NAMES, logEvents } from "./log-events.ts";
 import { Enqueuer } from "./queue/enqueue.ts";
 import type { EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";
@@ -175,6 +175,10 @@ export class Everbeat implements AsyncDisposable {
 
   /** Returns the function that ends the subscription. */
   on<N extends EventName>(name: N, listener: EventListener<N>): () => void {
+    const problems = new Problems();
+    if (!EVENT_NAMES.includes(name)) problems.add(String(name), unknownKey(String(name), EVENT_NAMES, "event"));
+    isFunction(listener, "the listener", problems);
+    problems.throwIfAny("The subscription");
     return this.#events.on(name, listener);
   }
 

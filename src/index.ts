@@ -7,6 +7,7 @@ export { InvalidOptionsError } from "./config/problems.ts";
 export { PROFILES, type ProfileName, type RecoveryOptions, type RecoverySettings } from "./config/recovery-options.ts";
 export {
   ClosedError,
+  DatabaseFullError,
   DatabaseUnavailableError,
   MigrationChangedError,
   SchemaTooNewError,
@@ -14,7 +15,7 @@ export {
   UnsupportedServerError,
 } from "./database/errors.ts";
 export { EverbeatError } from "./errors.ts";
-export type { EventName, EverbeatEvents, TaskRef } from "./events.ts";
+export type { ChildRef, EventName, EverbeatEvents, TaskRef } from "./events.ts";
 export { type EnqueueArguments, Everbeat, type ManyOptions, type TaskHandle } from "./everbeat.ts";
 export type { Logger, LogLevel } from "./log.ts";
 export type { EnqueueOptions } from "./queue/enqueue-options.ts";
@@ -22,6 +23,7 @@ export type { QueueOptions } from "./queue/queue-orders.ts";
 export type { TaskPage, TaskQuery } from "./queue/task-orders.ts";
 export type { Because, Explanation } from "./recovery/explain.ts";
 export type { RecoveryCount, StaleQuery } from "./recovery/recovery-orders.ts";
+export type { ExitReport } from "./recovery/report-exit.ts";
 export type { ReviewQuery } from "./recovery/review.ts";
 export type { RunnerOptions } from "./runner/runner-options.ts";
 export type { ReplicaSettings } from "./sql/fleet-settings.ts";

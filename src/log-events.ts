@@ -63,15 +63,42 @@ const LINES: { [N in EventName]: Line<N> } = {
     message: (e) => `no ${e.kind} could be started ${e.failures} times; their tasks are left to others: ${e.message}`,
   },
   "runners.resumed": { level: "info", message: (e) => `runners can be started again (${e.kind})` },
+  "child.started": { level: "info", message: (e) => `child ${e.child} started as process ${e.pid}` },
+  "child.ready": { level: "info", message: (e) => `child ${e.child} is ready: process ${e.pid} is this replica` },
+  "child.leaving": {
+    level: "info",
+    message: (e) => `child ${e.child}, process ${e.pid}, is asked to leave${e.now ? " at once" : ""}`,
+  },
+  "child.exited": {
+    level: "info",
+    message: (e) =>
+      `child ${e.child}, process ${e.pid}, ${e.signal ? `was ended by ${e.signal}` : `exited with code ${e.exitCode}`}${e.wasAsked ? "" : ", unasked"}`,
+  },
+  "child.restarting": { level: "warn", message: (e) => `child ${e.child} starts again in ${Math.round(e.pauseMs)} ms` },
+  "child.looping": {
+    level: "error",
+    message: (e) =>
+      `child ${e.child} is in a crash loop, having ended ${e.exitsInARow} times in a row, and is not started again; SIGHUP tries anew`,
+  },
+  "roll.begun": { level: "info", message: (e) => `replacing children one at a time: ${e.children.join(", ")}` },
+  "roll.done": { level: "info", message: (e) => `replaced all of ${e.children.length} children` },
+  "roll.stopped": {
+    level: "error",
+    message: (e) => `the new child ${e.child} did not become ready; the children that were not replaced yet go on`,
+  },
   "upkeep.done": {
     level: "debug",
     message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,
   },
 };
 
+/** All there are: the compiler sees to it that each has its line. */
+export const EVENT_NAMES = Object.keys(LINES) as EventName[];
+
 export function logEvents(events: Events, logger: Logger): () => void {
   return events.onAny((name, event) => {
     const line = LINES[name] as Line<typeof name>;
+    if (logger.isLevelEnabled?.(line.level) === false) return;
     const fields: Record<string, unknown> = { event: name, ...event };
     if ("error" in fields && fields["error"] !== undefined) fields["error"] = toErrorRecord(fields["error"]);
     logger[line.level](fields, line.message(event as never));

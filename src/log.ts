@@ -7,6 +7,8 @@ export interface Logger {
   info(fields: LogFields, message: string): void;
   warn(fields: LogFields, message: string): void;
   error(fields: LogFields, message: string): void;
+  /** Spares making lines that nobody will see. */
+  isLevelEnabled?(level: Exclude<LogLevel, "silent">): boolean;
 }
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -22,7 +24,13 @@ export function jsonLogger(options: { level: LogLevel; write: (line: string) => 
       options.write(`${JSON.stringify({ level, message, note: "the fields of this line could not be shown" })}\n`);
     }
   };
-  return { debug: writer("debug", 0), info: writer("info", 1), warn: writer("warn", 2), error: writer("error", 3) };
+  return {
+    debug: writer("debug", 0),
+    info: writer("info", 1),
+    warn: writer("warn", 2),
+    error: writer("error", 3),
+    isLevelEnabled: (level) => LEVELS.indexOf(level) >= threshold,
+  };
 }
 
 /** The same logger with fields that every line carries. */

@@ -4,6 +4,7 @@ import type { StaleTask } from "../sql/stale-tasks.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
 import { type Column, table } from "./table.ts";
+import { taskColumns } from "./task-columns.ts";
 
 export function staleTable(
   tasks: readonly StaleTask[],
@@ -12,14 +13,7 @@ export function staleTable(
 ): string {
   const { colours, width } = screen;
   const columns: Column<StaleTask>[] = [
-    { title: "ID", value: (task) => task.id },
-    { title: "TASK", value: (task) => task.name, style: (text) => colours.bold(text) },
-    { title: "QUEUE", value: (task) => task.queue },
-    {
-      title: "STATE",
-      value: (task) => marked(task.state),
-      style: (text, task) => inColourOf(task.state, text, colours),
-    },
+    ...taskColumns(colours),
     { title: "OWNER", value: (task) => task.owner },
     {
       title: "STATUS",

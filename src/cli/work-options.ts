@@ -10,7 +10,7 @@ import { recoveryOptions } from "./recovery-options.ts";
 export interface WorkCliOptions {
   readonly concurrency?: number;
   readonly queues?: string[];
-  readonly prefetch?: number | "auto";
+  readonly prefetch?: number;
   readonly pollInterval?: number;
   readonly shutdownGrace?: number;
   readonly recovery?: RecoveryOptions;
@@ -24,7 +24,11 @@ export function addWorkOptions(command: Command): void {
   command
     .option("--concurrency <number>", "how many tasks run at once (default: 10)", wholeNumber({ min: 1, max: 10_000 }))
     .option("--queues <names>", "the queues to work on, as in mail,images (default: all)", commaSeparated(isName))
-    .option("--prefetch <number>", 'how many to claim ahead of free slots (default: "auto")', prefetch)
+    .option(
+      "--prefetch <number>",
+      "how many to claim ahead of free slots (default: 0)",
+      wholeNumber({ min: 0, max: 10_000 }),
+    )
     .option(
       "--poll-interval <duration>",
       "how often to look without being told (default: 2s)",
@@ -48,16 +52,12 @@ export function addLogLevel(command: Command, level: LogLevel): void {
 }
 
 export function toWorkOptions(options: WorkCliOptions): WorkOptions {
-  const { concurrency, queues, prefetch: ahead, pollInterval, shutdownGrace } = options;
+  const { concurrency, queues, prefetch, pollInterval, shutdownGrace } = options;
   return {
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(queues === undefined ? {} : { queues }),
-    ...(ahead === undefined ? {} : { prefetch: ahead }),
+    ...(prefetch === undefined ? {} : { prefetch }),
     ...(pollInterval === undefined ? {} : { pollInterval }),
     ...(shutdownGrace === undefined ? {} : { shutdownGrace }),
   };
-}
-
-function prefetch(text: string): number | "auto" {
-  return text === "auto" ? text : wholeNumber({ min: 0, max: 10_000 })(text);
 }

@@ -30,9 +30,9 @@ export function checkOptions<S extends Record<string, Check<unknown>>>(
   return checked as Checked<S>;
 }
 
-export function unknownKey(key: string, known: readonly string[]): string {
+export function unknownKey(key: string, known: readonly string[], what = "option"): string {
   const nearest = nearestKey(key, known);
-  return `there is no such option${nearest ? `; did you mean "${nearest}"?` : `; known are ${known.join(", ")}`}`;
+  return `there is no such ${what}${nearest ? `; did you mean "${nearest}"?` : `; known are ${known.join(", ")}`}`;
 }
 
 export const anything: Check<unknown> = (value) => value;
@@ -56,7 +56,8 @@ export function isInteger(range: { min: number; max: number }): Check<number> {
 export function isDuration(range: { minMs: number; maxMs: number }): Check<number> {
   return (value, path, problems) => {
     const ms = durationMs(value);
-    if (ms !== undefined && ms >= range.minMs && ms <= range.maxMs) return ms;
+    // Whole ones: 1.005 s is 1,004.9999999999999 ms to JavaScript, and nothing that counts in milliseconds takes that.
+    if (ms !== undefined && ms >= range.minMs && ms <= range.maxMs) return Math.round(ms);
     const bounds = `from ${range.minMs} to ${range.maxMs} ms`;
     problems.add(path, `must be a duration ${bounds}, such as 1500 or "30s", not ${describe(value)}`);
     return undefined;
@@ -68,13 +69,19 @@ export function isText(rule: { max: number; pattern?: RegExp; hint?: string }): 
     const fits =
       typeof value === "string" &&
       value.length > 0 &&
-      value.length <= rule.max &&
-      !value.includes("\0") &&
+      lengthOf(value) <= rule.max &&
+      // Neither can be stored as text.
+      !/\0|\p{Surrogate}/u.test(value) &&
       (!rule.pattern || rule.pattern.test(value));
     if (fits) return value;
     problems.add(path, `must be ${rule.hint ?? `text of 1 to ${rule.max} characters`}, not ${describe(value)}`);
     return undefined;
   };
+}
+
+/** In characters, as the database counts them. */
+function lengthOf(text: string): number {
+  return text.replace(/[\uD800-\uDBFF][\uDC00-\uDFFF]/g, "_").length;
 }
 
 export function isOneOf<const T extends string>(allowed: readonly T[]): Check<T> {
@@ -97,13 +104,23 @@ export function isListOf<T>(check: Check<T>): Check<T[]> {
   };
 }
 
-/** A moment: a Date, or text that names one exactly (ISO 8601). Comes out as ISO text. */
+const ISO_8601 =
+  /^([1-9]\d{3}-\d\d-\d\d)(T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?(Z|[+-](0\d|1[0-4]):[0-5]\d))?$/;
+
+/** A moment: a Date, or text that names one exactly: ISO 8601 with its zone, or a day in UTC. Comes out as ISO text. */
 export const isInstant: Check<string> = (value, path, problems) => {
-  const date = value instanceof Date ? value : typeof value === "string" ? new Date(value) : undefined;
+  const date = value instanceof Date ? value : typeof value === "string" ? readInstant(value) : undefined;
   if (date && !Number.isNaN(date.getTime())) return date.toISOString();
-  problems.add(path, `must be a Date or an ISO 8601 time, not ${describe(value)}`);
+  problems.add(path, `must be a Date or an ISO 8601 time such as "2030-01-31T09:00:00Z", not ${describe(value)}`);
   return undefined;
 };
+
+function readInstant(text: string): Date | undefined {
+  const day = ISO_8601.exec(text)?.[1];
+  // JavaScript takes the 30th of February for the 2nd of March.
+  const isDay = day !== undefined && new Date(day).toJSON()?.startsWith(day);
+  return isDay ? new Date(text) : undefined;
+}
 
 export const isFunction: Check<(...args: never[]) => unknown> = (value, path, problems) => {
   if (typeof value === "function") return value as (...args: never[]) => unknown;

@@ -71,6 +71,18 @@ const isTransaction: Check<Transaction> = (value, path, problems) => {
   return undefined;
 };
 
+const RATE_SHAPE = {
+  key: isKey,
+  limit: isInteger({ min: 1, max: 1_000_000 }),
+  per: isDuration({ minMs: 1, maxMs: YEAR_MS }),
+};
+
+const isRateLimit: Check<Checked<typeof RATE_SHAPE>> = (value, path, problems) => {
+  const isComplete = Object.keys(RATE_SHAPE).every((part) => isGiven(value, part));
+  if (typeof value === "object" && !isComplete) problems.add(path, "needs key, limit and per");
+  return isOptions(RATE_SHAPE)(value, path, problems);
+};
+
 export const ENQUEUE_SHAPE = {
   id: isId,
   queue: isName,
@@ -86,14 +98,12 @@ export const ENQUEUE_SHAPE = {
   debounce: isWait,
   exclusiveKey: isKey,
   exclusiveLimit: isInteger({ min: 1, max: 10_000 }),
-  rateLimit: isOptions({
-    key: isKey,
-    limit: isInteger({ min: 1, max: 1_000_000 }),
-    per: isDuration({ minMs: 1, maxMs: YEAR_MS }),
-  }),
+  rateLimit: isRateLimit,
   metadata: anything,
   tx: isTransaction,
 };
+
+type OptionName = keyof typeof ENQUEUE_SHAPE;
 
 /** A task on its way into the database, as JSON text, and what the caller has to know about it. */
 export interface NewTask {
@@ -115,8 +125,7 @@ export interface NewTaskParts {
 
 /** Everything that is wrong goes to `problems`; the row counts only if there were none. */
 export function toNewTask(parts: NewTaskParts, problems: Problems): NewTask {
-  const given = checkOptions(parts.options, ENQUEUE_SHAPE, { path: join(parts.path, "options"), problems });
-  checkCombinations(given, join(parts.path, "options"), problems);
+  const given = checkEnqueueOptions(parts.options, join(parts.path, "options"), problems);
   const input = toJson(parts.input, parts.limitBytes);
   if (!input.ok) problems.add(join(parts.path, "input"), input.problem);
   const metadata = given.metadata === undefined ? undefined : toJson(given.metadata, parts.limitBytes);
@@ -155,13 +164,21 @@ export function toNewTask(parts: NewTaskParts, problems: Problems): NewTask {
   };
 }
 
-function checkCombinations(given: Checked<typeof ENQUEUE_SHAPE>, path: string, problems: Problems): void {
-  const clash = (a: keyof typeof given, b: keyof typeof given) => {
-    if (given[a] !== undefined && given[b] !== undefined)
+export function checkEnqueueOptions(options: unknown, path: string, problems: Problems): Checked<typeof ENQUEUE_SHAPE> {
+  const given = checkOptions(options, ENQUEUE_SHAPE, { path, problems });
+  checkCombinations(options, path, problems);
+  checkExpiry(given, path, problems);
+  return given;
+}
+
+/** By what was given, whether it makes sense or not: so that all problems come out together. */
+function checkCombinations(options: unknown, path: string, problems: Problems): void {
+  const clash = (a: OptionName, b: OptionName) => {
+    if (isGiven(options, a) && isGiven(options, b))
       problems.add(path, `${a} and ${b} exclude each other; give one of them`);
   };
-  const needs = (option: keyof typeof given, other: keyof typeof given) => {
-    if (given[option] !== undefined && given[other] === undefined) problems.add(join(path, option), `needs ${other}`);
+  const needs = (option: OptionName, other: OptionName) => {
+    if (isGiven(options, option) && !isGiven(options, other)) problems.add(join(path, option), `needs ${other}`);
   };
   clash("delay", "runAt");
   clash("delay", "debounce");
@@ -172,15 +189,24 @@ function checkCombinations(given: Checked<typeof ENQUEUE_SHAPE>, path: string, p
   needs("uniqueFor", "uniqueKey");
   needs("debounce", "uniqueKey");
   needs("exclusiveLimit", "exclusiveKey");
-  if (given.debounce !== undefined && given.onDuplicate !== undefined && given.onDuplicate !== "replace") {
+  const { debounce, onDuplicate } = (options ?? {}) as { debounce?: unknown; onDuplicate?: unknown };
+  if (debounce !== undefined && (onDuplicate === "keep" || onDuplicate === "refuse")) {
     problems.add(join(path, "onDuplicate"), `must be "replace" with debounce, or left out`);
   }
-  if (
-    given.rateLimit &&
-    (given.rateLimit.key === undefined || given.rateLimit.limit === undefined || given.rateLimit.per === undefined)
-  ) {
-    problems.add(join(path, "rateLimit"), "needs key, limit and per");
-  }
+}
+
+/** Where one is a moment and the other a while, the database compares them, by its own clock. */
+function checkExpiry(given: Checked<typeof ENQUEUE_SHAPE>, path: string, problems: Problems): void {
+  const { runAt, expiresAt, expiresIn } = given;
+  const waitMs = given.debounce ?? given.delay ?? 0;
+  const isTooSoon =
+    (waitMs > 0 && expiresIn !== undefined && waitMs >= expiresIn) ||
+    (runAt !== undefined && expiresAt !== undefined && new Date(runAt) >= new Date(expiresAt));
+  if (isTooSoon) problems.add(path, "it would expire before it may start: let it expire later, or start sooner");
+}
+
+function isGiven(options: unknown, name: string): boolean {
+  return (options as Record<string, unknown> | null | undefined)?.[name] !== undefined;
 }
 
 function join(path: string, key: string): string {

@@ -2,7 +2,6 @@
 import { Problems } from "../config/problems.ts";
 import { createBackoff } from "../database/backoff.ts";
 import type { Database, Store } from "../database/database.ts";
-import { databaseError } from "../database/database-error.ts";
 import { storeInTransaction } from "../database/transaction-store.ts";
 import { isTransient } from "../database/transient.ts";
 import { enqueueTasks } from "../sql/enqueue.ts";
@@ -13,6 +12,7 @@ import { type TaskId, TaskIds } from "../task/ids.ts";
 import { parseInput } from "../task/input.ts";
 import { Batcher } from "./batcher.ts";
 import { type NewTask, toNewTask } from "./enqueue-options.ts";
+import { asEnqueueError } from "./enqueue-refusals.ts";
 
 const BATCH = 1_000;
 /** How long a call goes on trying while the database is away; after that the caller is told. */
@@ -98,9 +98,7 @@ async function putAll(store: Store, tasks: readonly NewTask[], alone: boolean): 
   const ids: TaskId[] = [];
   for (let from = 0; from < tasks.length; from += BATCH) {
     const batch = tasks.slice(from, from + BATCH);
-    const answers = await put(store, batch, { refuseAll: true, alone }).catch((error: unknown) =>
-      Promise.reject(asDuplicate(error)),
-    );
+    const answers = await put(store, batch, { refuseAll: true, alone });
     for (const [index, task] of batch.entries()) ids.push(answers[index]?.taskId ?? task.id);
   }
   return ids;
@@ -116,7 +114,7 @@ async function put(
     tasksJson: `[${tasks.map((task) => task.json).join(",")}]`,
     hasUniqueKeys: tasks.some((task) => task.uniqueKey !== undefined),
     ...how,
-  });
+  }).catch((error: unknown) => Promise.reject(asEnqueueError(error)));
   const answers = new Array<EnqueueAnswer>(tasks.length).fill(undefined);
   for (const note of notes)
     answers[Number(note.ordinal) - 1] = { taskId: note.taskId as TaskId, outcome: note.outcome };
@@ -135,11 +133,4 @@ async function patiently<T>(work: () => Promise<T>): Promise<T> {
       await backoff.pause();
     }
   }
-}
-
-function asDuplicate(error: unknown): unknown {
-  const refusal = databaseError(error);
-  if (refusal?.code !== "EB002" || refusal.detail === undefined) return error;
-  const { name, uniqueKey, holder } = JSON.parse(refusal.detail) as { name: string; uniqueKey: string; holder: TaskId };
-  return new DuplicateTaskError(name, uniqueKey, holder);
 }

@@ -4,7 +4,7 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import type { Reason } from "./explain.ts";
 import { policyOf } from "./reaper.ts";
-import { recoveryOf } from "./recovery-action.ts";
+import { causeOf, type Death, recoveryOf } from "./recovery-action.ts";
 import { isSweeping } from "./sweeping.ts";
 import { type Verdict, verdictOn } from "./verdict.ts";
 
@@ -202,7 +202,7 @@ function goneWords({ status, replicaId, death, hostname }: OwnerFacts): string {
   const who = `Its owner, replica ${replicaId}${hostname ? ` on ${hostname}` : ""},`;
   if (status === "missing") return `${who} is not on record at all.`;
   if (status === "offline") return `${who} has left without giving it back.`;
-  return `${who} is dead: ${death?.because === "session-lost" ? "its database session ended and did not come back" : "its heart fell silent"}.`;
+  return `${who} is dead: ${causeOf({ ...death, because: (death?.because ?? "silent") as Death["because"] })}.`;
 }
 
 function deathWords({ silentForMs, sessionFreeForMs }: OwnerFacts, verdict: Verdict): string {

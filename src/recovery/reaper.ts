@@ -100,6 +100,8 @@ class Reaper {
         because: owner.status === "dead" ? ((owner.death?.["because"] as Death["because"]) ?? "silent") : owner.status,
         silentForMs: owner.death?.["silentForMs"] as number | undefined,
         vitals: owner.death?.["vitals"],
+        exitCode: owner.death?.["exitCode"] as number | null | undefined,
+        signal: owner.death?.["signal"] as string | null | undefined,
       };
       await recoverTasksOf({ ...this.#parts, random: Math.random }, death);
     }

@@ -45,9 +45,14 @@ export interface Death {
   readonly replicaId: string;
   readonly machineId: string | undefined;
   readonly hostname: string | undefined;
-  readonly because: "silent" | "session-lost" | "offline" | "missing" | "by-hand" | "runner-ended" | "runner-silent";
+  readonly because:
+    | ("silent" | "session-lost" | "offline" | "missing" | "by-hand" | "exited")
+    | ("runner-ended" | "runner-silent");
   readonly silentForMs: number | undefined;
   readonly vitals: unknown;
+  /** Where whoever started its process saw it end. */
+  readonly exitCode?: number | null | undefined;
+  readonly signal?: string | null | undefined;
   /** Where it was a runner that died, and not its replica. */
   readonly runner?: {
     readonly id: string;
@@ -68,7 +73,21 @@ const CAUSES: Record<Death["because"], string> = {
   "by-hand": "it was recovered by hand",
   "runner-ended": "its runner ended",
   "runner-silent": "its runner fell silent and was ended",
+  exited: "its process ended",
 };
+
+/** How it died, as far as that is known. */
+export function causeOf({
+  because,
+  exitCode,
+  signal,
+  runner,
+}: Pick<Death, "because" | "exitCode" | "signal" | "runner">): string {
+  if (runner) return runner.what;
+  if (because !== "exited") return CAUSES[because];
+  if (signal) return `its process was ended by ${signal}`;
+  return typeof exitCode === "number" ? `its process exited with code ${exitCode}` : CAUSES.exited;
+}
 
 /** What is on record of a crash, for whoever has to review it. */
 export function crashError(death: Death, action: RecoveryAction): ErrorRecord & Death {
@@ -78,7 +97,7 @@ export function crashError(death: Death, action: RecoveryAction): ErrorRecord & 
   const budget = action.kind === "fail" && action.because === "crash-budget" ? " Its crash budget is spent." : "";
   return {
     code: "WORKER_CRASHED",
-    message: `The worker that ran this task${where} is dead: ${death.runner?.what ?? CAUSES[death.because]}${silence}. The task may have had part of its effects.${budget}`,
+    message: `The worker that ran this task${where} is dead: ${causeOf(death)}${silence}. The task may have had part of its effects.${budget}`,
     ...death,
   };
 }

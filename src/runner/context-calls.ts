@@ -1,9 +1,10 @@
 /** The calls of a handler's context that a runner passes on to the context that its replica has. */
-import type { LogFields, Logger } from "../log.ts";
+import type { LogFields } from "../log.ts";
 import type { TaskContext } from "../task/context.ts";
 
 const CALLS: Readonly<Record<string, (context: TaskContext, ...args: never[]) => void>> = {
-  log: ({ log }, level: keyof Logger, fields: LogFields, message: string) => log[level](fields, message),
+  log: ({ log }, level: "debug" | "info" | "warn" | "error", fields: LogFields, message: string) =>
+    log[level](fields, message),
 };
 
 /** Nothing for a call that this replica does not know, or that comes after its attempt has ended. */

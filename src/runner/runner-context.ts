@@ -44,7 +44,7 @@ export function createRunnerContext({
 }
 
 function createLogger(budget: LogBudget, call: RunnerContextParts["call"]): Logger {
-  const writer = (level: keyof Logger) => (fields: LogFields, message: string) => {
+  const writer = (level: "debug" | "info" | "warn" | "error") => (fields: LogFields, message: string) => {
     const { isGranted, dropped } = budget.take(performance.now());
     if (!isGranted) return;
     if (dropped > 0) call("log", ["warn", { dropped }, "lines of this log were dropped: there were too many"]);

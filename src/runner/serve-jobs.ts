@@ -92,7 +92,7 @@ export class JobServer {
           reject(reason);
           for (const abort of aborts) abort.abort(examinable(reason));
         };
-        this.#parts.strays.scope(onStray, () => task.runBatch(items)).then(resolve, reject);
+        this.#parts.strays.scope({ onStray }, () => task.runBatch(items)).then(resolve, reject);
       });
       requireOneForEach(task, returned, items.length);
       return returned.map((value) => this.#outcomeOf(task, value));

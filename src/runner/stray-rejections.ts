@@ -5,23 +5,27 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 
+export interface StrayOwner {
+  onStray(reason: unknown): void;
+}
+
 export interface StrayRejections {
-  /** Runs the work; a stray error that comes from it goes to `onStray`. */
-  scope<T>(onStray: (reason: unknown) => void, work: () => T): T;
+  /** Runs the work; a stray error that comes from it goes to its owner. */
+  scope<T>(owner: StrayOwner, work: () => T): T;
   close(): void;
 }
 
 export function catchStrayRejections(): StrayRejections {
-  const scopes = new AsyncLocalStorage<(reason: unknown) => void>();
+  const scopes = new AsyncLocalStorage<StrayOwner>();
   const onRejection = (reason: unknown) => {
-    const onStray = scopes.getStore();
-    if (onStray) return onStray(reason);
+    const owner = scopes.getStore();
+    if (owner) return owner.onStray(reason);
     // Not from a handler. Having a listener must not change what the application would have seen without ours.
     if (process.listenerCount("unhandledRejection") === 1) leaveUncaught(reason);
   };
   const onException = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => {
-    const onStray = origin === "uncaughtException" ? scopes.getStore() : undefined;
-    if (onStray) return onStray(error);
+    const owner = origin === "uncaughtException" ? scopes.getStore() : undefined;
+    if (owner) return owner.onStray(error);
     if (process.listenerCount("uncaughtException") === 1) leaveUncaught(error);
   };
   const close = () => {
@@ -39,5 +43,5 @@ export function catchStrayRejections(): StrayRejections {
   };
   process.on("unhandledRejection", onRejection);
   process.on("uncaughtException", onException);
-  return { scope: (onStray, work) => scopes.run(onStray, work), close };
+  return { scope: (owner, work) => scopes.run(owner, work), close };
 }

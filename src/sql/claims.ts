@@ -14,7 +14,8 @@ export interface ClaimedTask {
   readonly crashes: number;
   /** Exact to the microsecond, hence text: it goes back to the database as part of a cursor. */
   readonly runAt: string;
-  readonly createdAt: Date;
+  /** As the database writes it: few handlers ask for it. */
+  readonly createdAt: string;
   readonly laneId: number | null;
   readonly input: unknown;
   readonly metadata: unknown;
@@ -36,27 +37,37 @@ export interface ClaimRequest {
   readonly run: number;
   readonly prefetch: number;
   readonly cursors: readonly LaneCursor[];
+  /** Ask to be told of tasks in these queues from before the search on. */
+  readonly arms?: boolean;
 }
 
-const COLUMNS = `claim_id as "claimId", task_id::text as "taskId", state, name, queue, priority, attempt, failures, crashes,
-  run_at::text as "runAt", created_at as "createdAt", lane_id as "laneId", input, metadata, exclusive_key as "exclusiveKey"`;
+/** The columns of `claim_row`, and what they are called here. */
+export const CLAIM_COLUMNS = `claim_id as "claimId", task_id::text as "taskId", state, name, queue, priority, attempt, failures, crashes,
+  run_at::text as "runAt", created_at::text as "createdAt", lane_id as "laneId", input, metadata, exclusive_key as "exclusiveKey"`;
 
 /** In the order of their claim ids, which is the order in which they should run. */
 export async function claimTasks(store: Store, request: ClaimRequest): Promise<ClaimedTask[]> {
   return store.query<ClaimedTask>(
-    `select ${COLUMNS} from ${store.schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9) order by claim_id`,
-    [
-      request.replicaId,
-      request.names,
-      request.queues ?? null,
-      request.room ?? null,
-      request.run,
-      request.prefetch,
-      request.cursors.map((cursor) => cursor.laneId),
-      request.cursors.map((cursor) => cursor.runAt),
-      request.cursors.map((cursor) => cursor.taskId),
-    ],
+    `select ${CLAIM_COLUMNS} from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS}) order by claim_id`,
+    claimValues(request),
   );
+}
+
+export const CLAIM_PARAMETERS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10";
+
+export function claimValues(request: ClaimRequest): unknown[] {
+  return [
+    request.replicaId,
+    request.names,
+    request.queues ?? null,
+    request.room ?? null,
+    request.run,
+    request.prefetch,
+    request.cursors.map((cursor) => cursor.laneId),
+    request.cursors.map((cursor) => cursor.runAt),
+    request.cursors.map((cursor) => cursor.taskId),
+    request.arms ?? false,
+  ];
 }
 
 /** This replica's claims that it does not know of, because the reply to their claim was lost. */
@@ -65,10 +76,10 @@ export async function adoptClaims(
   replicaId: ReplicaId,
   known: readonly ClaimId[],
 ): Promise<ClaimedTask[]> {
-  return store.query<ClaimedTask>(`select ${COLUMNS} from ${store.schema}.adopt_claims($1, $2) order by claim_id`, [
-    replicaId,
-    known,
-  ]);
+  return store.query<ClaimedTask>(
+    `select ${CLAIM_COLUMNS} from ${store.schema}.adopt_claims($1, $2) order by claim_id`,
+    [replicaId, known],
+  );
 }
 
 /** The claims among these that are now running; the others are lost. */
@@ -112,11 +123,6 @@ export async function readNextDueMs(
     queues ?? null,
   ]);
   return row?.ms == null ? undefined : Number(row.ms);
-}
-
-/** Asks to be told when one of these queues gets a task. */
-export async function armBells(store: Store, queues: readonly string[] | undefined): Promise<void> {
-  await store.query(`select ${store.schema}.arm_bells($1)`, [queues ?? ["*"]]);
 }
 
 /** Takes claims along to another id of the same process. Returns those that still hold. */

@@ -5,6 +5,7 @@ import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import type { RetryPolicy } from "../task/retry.ts";
 import type { AttemptOutcome, TaskState } from "../task/states.ts";
+import type { ReplicaRow, SignsOfLife } from "./replicas.ts";
 
 /** Distances in time are counted by the database's clock, so whoever explains needs none. */
 export interface TaskFacts {
@@ -86,25 +87,20 @@ export interface LastAttempt {
   readonly error: ErrorRecord | null;
 }
 
-export interface OwnerFacts {
+export interface OwnerFacts extends SignsOfLife {
   readonly replicaId: ReplicaId;
-  readonly status: "online" | "draining" | "offline" | "dead" | "missing";
+  readonly status: ReplicaRow["status"] | "missing";
   readonly hostname: string | null;
   readonly pid: number | null;
   /** Since its last beat, whether that could be written or not; null where it has no heart. */
   readonly heardAgoMs: number | null;
-  readonly silentForMs: number | null;
-  /** Its heart took a session lock in this epoch… */
-  readonly hasSession: boolean;
-  /** …and holds it at this moment. */
-  readonly holdsSession: boolean;
-  /** How long reapers have seen it free. */
-  readonly sessionFreeForMs: number | null;
-  readonly promiseMs: number | null;
-  readonly sessionPromiseMs: number | null;
-  readonly vitals: Readonly<Record<string, number>> | null;
   readonly diedAgoMs: number | null;
-  readonly death: { readonly because?: string; readonly silentForMs?: number } | null;
+  readonly death: {
+    readonly because?: string;
+    readonly silentForMs?: number;
+    readonly exitCode?: number | null;
+    readonly signal?: string | null;
+  } | null;
 }
 
 export interface ListeningFacts {

@@ -28,17 +28,30 @@ export interface EndingReport {
   readonly hasUnparked: boolean;
 }
 
+export interface EndingRow {
+  readonly claimId: ClaimId | null;
+  readonly state: "repeat" | "late" | "unparked";
+}
+
 export async function endClaims(store: Store, outcomes: readonly Outcome[]): Promise<EndingReport> {
-  const rows = await store.query<{ claim: ClaimId | null; verdict: "repeat" | "late" | "unparked" }>(
-    `select claim, verdict from ${store.schema}.end_claims($1::bigint[], $2::json)`,
-    [outcomes.map((outcome) => outcome.claim), `[${outcomes.map(outcomeJson).join(",")}]`],
+  const rows = await store.query<EndingRow>(
+    `select claim as "claimId", verdict as state from ${store.schema}.end_claims($1::bigint[], $2::json)`,
+    endingValues(outcomes),
   );
-  const claimsWith = (verdict: string) =>
-    rows.filter((row) => row.verdict === verdict).map((row) => row.claim as ClaimId);
+  return reportOf(rows);
+}
+
+export function endingValues(outcomes: readonly Outcome[]): [claims: ClaimId[], outcomesJson: string] {
+  return [outcomes.map((outcome) => outcome.claim), `[${outcomes.map(outcomeJson).join(",")}]`];
+}
+
+export function reportOf(rows: readonly EndingRow[]): EndingReport {
+  const claimsWith = (state: EndingRow["state"]) =>
+    rows.filter((row) => row.state === state).map((row) => row.claimId as ClaimId);
   return {
     repeated: claimsWith("repeat"),
     late: claimsWith("late"),
-    hasUnparked: rows.some((row) => row.verdict === "unparked"),
+    hasUnparked: rows.some((row) => row.state === "unparked"),
   };
 }
 
@@ -51,6 +64,12 @@ export async function guardClaim(tx: Store, claim: ClaimId, outcome?: Outcome): 
 }
 
 /** Result and error go in as JSON within text, so that they are stored to the letter. */
-function outcomeJson({ resultJson, error, ...rest }: Outcome): string {
+function outcomeJson(outcome: Outcome): string {
+  // Nearly all outcomes are like this one, and ids need no escaping.
+  if (outcome.outcome === "completed") {
+    const { claim, task, replica, resultJson } = outcome;
+    return `{"claim":${claim},"task":"${task}","replica":"${replica}","to":"completed","outcome":"completed","result":${JSON.stringify(resultJson)}}`;
+  }
+  const { resultJson, error, ...rest } = outcome;
   return JSON.stringify({ ...rest, result: resultJson, error: error && JSON.stringify(error) });
 }

@@ -3,16 +3,8 @@ import type { Store } from "../database/database.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { HeartPromise } from "./hearts.ts";
 
-export interface ReplicaRow {
-  readonly id: ReplicaId;
-  readonly hostname: string;
-  readonly pid: number;
-  readonly version: string;
-  readonly status: "online" | "draining" | "offline" | "dead";
-  readonly machineId: string | null;
-  readonly startedAt: Date;
-  /** When it last gave a sign: a beat, or a word about itself. */
-  readonly seenAt: Date;
+/** What the database knows of a replica's heart at this moment. */
+export interface SignsOfLife {
   /** How long its heart has not been heard, counted only while it could be. Null where nobody has ever listened. */
   readonly silentForMs: number | null;
   /** Its heart took a session lock in this epoch, which would tell of its end… */
@@ -23,7 +15,19 @@ export interface ReplicaRow {
   readonly sessionFreeForMs: number | null;
   readonly promiseMs: number | null;
   readonly sessionPromiseMs: number | null;
-  readonly vitals: Record<string, number> | null;
+  readonly vitals: Readonly<Record<string, number>> | null;
+}
+
+export interface ReplicaRow extends SignsOfLife {
+  readonly id: ReplicaId;
+  readonly hostname: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly status: "online" | "draining" | "offline" | "dead";
+  readonly machineId: string | null;
+  readonly startedAt: Date;
+  /** When it last gave a sign: a beat, or a word about itself. */
+  readonly seenAt: Date;
   readonly diedAt: Date | null;
   readonly death: Record<string, unknown> | null;
   readonly tasks: string[];

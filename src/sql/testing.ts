@@ -3,6 +3,7 @@ import type { Store } from "../database/database.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import type { ReplicaId, TaskId } from "../task/ids.ts";
 import type { AttemptOutcome, TaskState } from "../task/states.ts";
+import type { TaskDetails } from "./tasks.ts";
 
 export interface DueTask {
   readonly id: TaskId;
@@ -21,24 +22,11 @@ export interface EndedAttempt {
   readonly error: ErrorRecord | null;
 }
 
-export interface StoredTask {
-  readonly id: TaskId;
-  readonly name: string;
-  readonly queue: string;
-  readonly priority: number;
-  readonly state: TaskState;
-  readonly attempt: number;
-  readonly failures: number;
-  readonly createdAt: Date;
-  readonly runAt: Date;
-  readonly expiresAt: Date | null;
-  readonly uniqueKey: string | null;
-  readonly exclusiveKey: string | null;
-  readonly input: unknown;
-  readonly metadata: unknown;
-  readonly result: unknown;
-  readonly error: ErrorRecord | null;
-}
+export type StoredTask = Pick<
+  TaskDetails,
+  | ("id" | "name" | "queue" | "priority" | "state" | "attempt" | "failures" | "createdAt" | "runAt" | "expiresAt")
+  | ("uniqueKey" | "exclusiveKey" | "input" | "metadata" | "result" | "error")
+>;
 
 /** What this replica has in hand, and what it may take now. Tasks of paused queues are not due: nobody will start them. */
 export async function findDueTasks(

@@ -54,6 +54,8 @@ export interface Task<Input = unknown, Output = unknown> {
   readonly settings: TaskSettings;
   readonly schema: StandardSchemaV1 | undefined;
   readonly batchSize: number;
+  /** For tasks that take one input at a time. May throw at once. */
+  readonly runOne: ((input: never, context: TaskContext) => unknown) | undefined;
   /** Runs a batch; a batch of one for tasks that were defined by `defineTask`. One outcome per item, in order. */
   readonly runBatch: (items: readonly BatchItem<never>[]) => Promise<readonly unknown[]>;
   readonly [types]?: { takes: (input: Input) => void; returns: Output };
@@ -80,11 +82,8 @@ export function defineTask(
   },
 ): AnyTask {
   const { input, run, ...rest } = options;
-  return build(rest, { schema: input, batchSize: 1, run }, async ([item]) => {
-    if (!item) return [];
-    // `Promise.resolve().then` so that a handler that throws at once is no different from one that rejects.
-    return [await Promise.resolve().then(() => run(item.input as never, item.context as TaskContext))];
-  });
+  const runBatch: AnyTask["runBatch"] = async ([item]) => (item ? [await run(item.input, item.context)] : []);
+  return build(rest, { schema: input, batchSize: 1, run, runOne: (item, context) => run(item, context), runBatch });
 }
 
 /**
@@ -113,7 +112,7 @@ export function defineBatchTask(
   },
 ): AnyTask {
   const { input, batchSize, run, ...rest } = options;
-  return build(rest, { schema: input, batchSize, run }, async (items) => run(items));
+  return build(rest, { schema: input, batchSize, run, runOne: undefined, runBatch: async (items) => run(items) });
 }
 
 export function requireOneForEach(task: AnyTask, outcomes: unknown, count: number): void {
@@ -142,8 +141,7 @@ export function fromModule(task: AnyTask, module: string): AnyTask {
 
 function build(
   options: TaskOptions,
-  parts: { schema: StandardSchemaV1 | undefined; batchSize: number; run: unknown },
-  runBatch: AnyTask["runBatch"],
+  parts: Pick<AnyTask, "schema" | "batchSize" | "runOne" | "runBatch"> & { run: unknown },
 ): AnyTask {
   const problems = new Problems();
   const settings = checkSettings(options, problems);
@@ -156,5 +154,6 @@ function build(
     problems.add("batchSize", "must be a whole number from 1 to 1000");
   }
   problems.throwIfAny(`Task definition ${JSON.stringify(options?.name ?? "(without a name)")}`);
-  return Object.freeze({ name: settings.name, settings, schema, batchSize: parts.batchSize, runBatch });
+  const { batchSize, runOne, runBatch } = parts;
+  return Object.freeze({ name: settings.name, settings, schema, batchSize, runOne, runBatch });
 }

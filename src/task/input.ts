@@ -6,10 +6,14 @@ export type ParsedInput =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly problems: readonly string[] };
 
-export async function parseInput(task: AnyTask, input: unknown): Promise<ParsedInput> {
+/** At once, unless the schema has to wait for something. */
+export function parseInput(task: AnyTask, input: unknown): ParsedInput | Promise<ParsedInput> {
   if (!task.schema) return { ok: true, value: input };
-  let outcome = task.schema["~standard"].validate(input);
-  if (outcome instanceof Promise) outcome = await outcome;
+  const outcome = task.schema["~standard"].validate(input);
+  return outcome instanceof Promise ? outcome.then(toParsed) : toParsed(outcome);
+}
+
+function toParsed(outcome: StandardSchemaV1.Result<unknown>): ParsedInput {
   if (!outcome.issues) return { ok: true, value: outcome.value };
   return { ok: false, problems: outcome.issues.map(describeIssue) };
 }

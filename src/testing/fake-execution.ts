@@ -4,11 +4,13 @@ import type { ClaimedTask } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import type { ClaimId, TaskId } from "../task/ids.ts";
 import { toJson } from "../task/json.ts";
-import { createExecution, type Execution, type ExecutionParts } from "../worker/execution.ts";
+import { Execution } from "../worker/execution.ts";
+import type { ExecutionParts } from "../worker/execution-parts.ts";
 import { createFakeClaim, type FakeClaim } from "./fake-claim.ts";
 import type { HandlerSettings } from "./handler-options.ts";
 
-export interface FakeExecution extends Execution {
+export interface FakeExecution {
+  readonly execution: Execution;
   readonly claim: FakeClaim;
 }
 
@@ -21,15 +23,14 @@ export interface FakeAttempt {
 
 /** A worker's own, but for its claim, and for a signal that the test can fire. */
 export function createFakeExecution(task: AnyTask, attempt: FakeAttempt, parts: ExecutionParts): FakeExecution {
-  const { claim, signal } = attempt.settings;
+  const { signal } = attempt.settings;
   const claimed = toClaimed(task, attempt);
   const { claimId, taskId, name } = claimed;
-  const execution = createExecution(task, claimed, parts);
-  return {
-    ...execution,
-    claim: createFakeClaim({ claimId, taskId, name, isLost: claim?.isLost === true }),
-    signal: signal ? AbortSignal.any([execution.signal, signal]) : execution.signal,
-  };
+  const claim = createFakeClaim({ claimId, taskId, name, isLost: attempt.settings.claim?.isLost === true });
+  const execution = new Execution(task, claimed, parts, claim);
+  if (signal?.aborted) execution.abort(signal.reason);
+  else signal?.addEventListener("abort", () => execution.abort(signal.reason), { once: true });
+  return { execution, claim };
 }
 
 /** The row that a claim would have brought. */
@@ -47,7 +48,7 @@ function toClaimed(task: AnyTask, { input, index, settings }: FakeAttempt): Clai
     failures: settings.failures ?? attempt - 1,
     crashes: 0,
     runAt: enqueuedAt.toISOString(),
-    createdAt: enqueuedAt,
+    createdAt: enqueuedAt.toISOString(),
     laneId: null,
     input: throughJson(input),
     metadata: throughJson(settings.metadata),

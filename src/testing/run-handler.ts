@@ -5,8 +5,9 @@ import type { Transaction } from "../task/context.ts";
 import type { Task } from "../task/define-task.ts";
 import { newReplicaId } from "../task/ids.ts";
 import { DEFAULT_JSON_LIMIT_BYTES } from "../task/json.ts";
-import { type Execution, runGroup } from "../worker/execution.ts";
+import type { Execution } from "../worker/execution.ts";
 import { type Ending, outcomeOf } from "../worker/outcome.ts";
+import { runGroup } from "../worker/run-group.ts";
 import type { RecordedCompletion } from "./fake-claim.ts";
 import { createFakeExecution, type FakeExecution } from "./fake-execution.ts";
 import { checkHandler, type HandlerOptions } from "./handler-options.ts";
@@ -63,19 +64,22 @@ export async function runBatchHandler<Input, Output>(
   const group = inputs.map((input, index) => createFakeExecution(task, { input, index, settings }, parts));
   const endings = new Map<Execution, Ending>();
   try {
-    await runGroup(group, parts, (execution, ending) => endings.set(execution, ending));
+    await new Promise<void>((onOver) => {
+      const executions = group.map(({ execution }) => execution);
+      runGroup(executions, parts, { onEnding: (execution, ending) => endings.set(execution, ending), onOver });
+    });
   } finally {
     strays.close();
   }
-  return group.map((execution) => toRun<Output>(execution, endings.get(execution), log.lines));
+  return group.map((fake) => toRun<Output>(fake, endings.get(fake.execution), log.lines));
 }
 
 function toRun<Output>(
-  execution: FakeExecution,
+  { execution, claim }: FakeExecution,
   ending: Ending | undefined,
   lines: readonly LogLine[],
 ): HandlerRun<Output> {
-  const { claim, claimed } = execution;
+  const { claimed } = execution;
   const record = {
     logs: lines.filter((line) => line.fields["taskId"] === claimed.taskId),
     guarded: claim.guarded,
@@ -94,13 +98,14 @@ function toRun<Output>(
   }
 }
 
-function willRunAgain({ claimed, claim, signal, task }: FakeExecution, ending: Ending & { kind: "threw" }): boolean {
+function willRunAgain(execution: Execution, ending: Ending & { kind: "threw" }): boolean {
+  const { claimed, task, abortReason, completedInTransaction } = execution;
   const attempt = {
     ref: { claim: claimed.claimId, task: claimed.taskId, replica: newReplicaId() },
     failures: claimed.failures,
     ending,
-    abortReason: signal.aborted ? (signal.reason as unknown) : undefined,
-    completedInTransaction: claim.completedInTransaction,
+    abortReason,
+    completedInTransaction,
   };
   return outcomeOf(attempt, task.settings, 0)?.to === "pending";
 }

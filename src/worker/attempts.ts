@@ -3,17 +3,19 @@ import type { Database } from "../database/database.ts";
 import type { Events, TaskRef } from "../events.ts";
 import type { RecoveryPolicy } from "../recovery/recovery-action.ts";
 import { type ClaimedTask, startClaims } from "../sql/claims.ts";
+import type { Outcome } from "../sql/outcomes.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { ClaimLostError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { crashOutcomeOf } from "./crash-outcome.ts";
-import { createExecution, type Execution, type ExecutionParts, runGroup } from "./execution.ts";
-import type { Finisher } from "./finisher.ts";
+import { Execution } from "./execution.ts";
+import type { ExecutionParts } from "./execution-parts.ts";
 import { giveBack } from "./give-back.ts";
 import type { Group, Hand } from "./hand.ts";
 import type { Outages } from "./outages.ts";
 import { type Ending, outcomeOf } from "./outcome.ts";
-import { averaged } from "./prefetch.ts";
+import type { Rounds, Verdict } from "./rounds.ts";
+import { runGroup } from "./run-group.ts";
 import type { Slots } from "./slots.ts";
 import type { Changes } from "./waiting.ts";
 
@@ -23,7 +25,7 @@ export interface AttemptsParts {
   readonly tasks: ReadonlyMap<string, AnyTask>;
   readonly slots: Slots;
   readonly hand: Hand;
-  readonly finisher: Finisher;
+  readonly rounds: Rounds;
   readonly outages: Outages;
   readonly changes: Changes;
   readonly execution: ExecutionParts;
@@ -42,16 +44,10 @@ export interface AttemptsParts {
 
 export class Attempts {
   readonly #parts: AttemptsParts;
-  #averageMs: number | undefined;
   #isStarting = false;
 
   constructor(parts: AttemptsParts) {
     this.#parts = parts;
-  }
-
-  /** How long tasks have taken of late. */
-  get averageMs(): number | undefined {
-    return this.#averageMs;
   }
 
   /** Runs what is running already, and starts of the rest what there is a slot for. */
@@ -135,67 +131,75 @@ export class Attempts {
   }
 
   #run({ task, members }: Group): void {
-    const executions = members.map((member) => createExecution(task, member, this.#parts.execution));
+    const { hand, events, execution: parts, slots, changes, onRoom } = this.#parts;
+    const executions = members.map((member) => new Execution(task, member, parts));
     for (const execution of executions) {
-      this.#parts.hand.begin(execution);
-      this.#parts.events.emit("task.started", refOf(execution.claimed));
+      hand.begin(execution);
+      events.emit("task.started", refOf(execution.claimed));
     }
-    void runGroup(executions, this.#parts.execution, (execution, ending) => this.#onEnding(execution, ending)).then(
-      () => {
-        this.#parts.slots.give(members[0]?.queue ?? "", task.settings.runIn);
-        this.#averageMs = averaged(this.#averageMs, performance.now() - (executions[0]?.startedAtMs ?? 0));
-        this.#parts.changes.announce();
-        void this.#startPrefetched();
-        this.#parts.onRoom();
+    runGroup(executions, parts, {
+      onEnding: (execution, ending) => this.#onEnding(execution, ending),
+      onOver: () => {
+        slots.give(members[0]?.queue ?? "", task.settings.runIn);
+        changes.announce();
+        if (hand.prefetched > 0) void this.#startPrefetched();
+        onRoom();
       },
-    );
+    });
   }
 
   #onEnding(execution: Execution, ending: Ending): void {
-    const { events, execution: parts } = this.#parts;
-    const { claimed, task, claim, signal } = execution;
-    const ref = refOf(claimed);
-    const abortReason: unknown = signal.aborted ? signal.reason : undefined;
+    const { events, hand, rounds, execution: parts } = this.#parts;
+    const { claimed, task, abortReason, completedInTransaction } = execution;
     if (ending.kind === "abandoned") {
-      events.emit("handler.abandoned", {
-        ...ref,
-        reason: abortReason instanceof Error ? abortReason.message : String(abortReason),
-      });
+      const reason = abortReason instanceof Error ? abortReason.message : String(abortReason);
+      events.emit("handler.abandoned", { ...refOf(claimed), reason });
     }
-    const { completedInTransaction } = claim;
-    const attempt = {
-      ref: { claim: claimed.claimId, task: claimed.taskId, replica: parts.replica.id },
-      ...{ failures: claimed.failures, crashes: claimed.crashes, abortReason, completedInTransaction },
-    };
+    const ref = { claim: claimed.claimId, task: claimed.taskId, replica: parts.replica.id };
+    const { failures, crashes } = claimed;
     const outcome =
       ending.kind === "crashed"
-        ? crashOutcomeOf({ ...attempt, death: ending.death }, task.settings, this.#parts.recovery, Math.random())
-        : outcomeOf({ ...attempt, ending }, task.settings, Math.random());
-    this.#parts.hand.finishing(claimed.claimId);
+        ? crashOutcomeOf(
+            { ref, crashes, death: ending.death, completedInTransaction },
+            task.settings,
+            this.#parts.recovery,
+            Math.random(),
+          )
+        : outcomeOf({ ref, failures, ending, abortReason, completedInTransaction }, task.settings, Math.random());
+    hand.finishing(claimed.claimId);
     if (!outcome) {
-      this.#parts.hand.finished(claimed.claimId);
+      hand.finished(claimed.claimId);
       return;
     }
     const durationMs = performance.now() - execution.startedAtMs;
-    void this.#parts.finisher.finish(outcome).then((verdict) => {
-      // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.
-      if (verdict === "given-up") return;
-      this.#parts.hand.finished(claimed.claimId);
-      if (verdict === "late") {
-        execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));
-        return events.emit("claim.lost", { ...ref, refusedOutcome: outcome.outcome });
-      }
-      const isConfirmed = verdict === "repeat" && outcome.confirm === true;
-      if (verdict === "repeat" && !isConfirmed) events.emit("outcome.repeated", ref);
-      events.emit("task.ended", {
-        ...ref,
-        outcome: isConfirmed ? "completed" : outcome.outcome,
-        durationMs,
-        willRunAgain: outcome.to === "pending" && !isConfirmed,
-        error: isConfirmed ? undefined : outcome.error,
-      });
-      this.#parts.onWritten();
+    rounds.finish(outcome, (verdict) => this.#onVerdict(execution, { outcome, verdict, durationMs }));
+  }
+
+  #onVerdict(
+    execution: Execution,
+    { outcome, verdict, durationMs }: { outcome: Outcome; verdict: Verdict; durationMs: number },
+  ): void {
+    const { events, hand, onWritten } = this.#parts;
+    const { claimed } = execution;
+    // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.
+    if (verdict === "given-up") return;
+    hand.finished(claimed.claimId);
+    const ref = refOf(claimed);
+    if (verdict === "late") {
+      execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));
+      events.emit("claim.lost", { ...ref, refusedOutcome: outcome.outcome });
+      return;
+    }
+    const isConfirmed = verdict === "repeat" && outcome.confirm === true;
+    if (verdict === "repeat" && !isConfirmed) events.emit("outcome.repeated", ref);
+    events.emit("task.ended", {
+      ...ref,
+      outcome: isConfirmed ? "completed" : outcome.outcome,
+      durationMs,
+      willRunAgain: outcome.to === "pending" && !isConfirmed,
+      error: isConfirmed ? undefined : outcome.error,
     });
+    onWritten();
   }
 }
 

@@ -37,9 +37,9 @@ export function createClaimWatch(parts: {
         const { claimId, taskId } = execution.claimed;
         const row = own.get(claimId);
         // Ended in the meantime, by ourselves, or told to stop already.
-        if (!hand.running.has(claimId) || execution.signal.aborted) continue;
+        if (!hand.running.has(claimId) || execution.isAborted) continue;
         if (row?.isCancelled) execution.abort(new TaskCancelledError(taskId, row.reason ?? undefined));
-        if (row || execution.claim.completedInTransaction) continue;
+        if (row || execution.completedInTransaction) continue;
         execution.abort(new ClaimLostError(claimId, taskId));
         onLost(execution);
       }

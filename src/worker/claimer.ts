@@ -1,18 +1,23 @@
-/** The loop that takes tasks: as many as there is room for, asleep while there is none or nothing is due. */
-import { createBackoff, delay } from "../database/backoff.ts";
+/**
+ * Decides when to look for tasks and for how many: as long as there may be some, whenever there is room; otherwise when
+ * told, when the next is due, or after a while.
+ *
+ *   looking ──came back short──▶ settling ──found nothing──▶ asleep ──told, due, or after a while──▶ waking
+ *      ▲                                                                                               │
+ *      └────────────────────────────────── found as many as it asked for ──────────────────────────────┘
+ *
+ * Settling: asks to be told, then looks once more: what was put in before the bell was armed has not rung it.
+ * Waking: one look, to see whether there is more to come; only then are two under way.
+ */
+import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
-import { adoptClaims, armBells, type ClaimedTask, claimTasks, readNextDueMs } from "../sql/claims.ts";
+import { adoptClaims, type ClaimedTask, readNextDueMs } from "../sql/claims.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import { type Demand, isNone, NO_DEMAND } from "./demand.ts";
 import type { Outages } from "./outages.ts";
-import { SearchCursors } from "./search-cursors.ts";
-
-export interface Demand {
-  readonly run: number;
-  readonly prefetch: number;
-  /** For each of the queues, how many more; null for any number. */
-  readonly room: readonly (number | null)[] | undefined;
-}
+import type { Look } from "./rounds.ts";
+import { type Search, SearchCursors } from "./search-cursors.ts";
 
 export interface ClaimerParts {
   readonly database: Database;
@@ -21,9 +26,14 @@ export interface ClaimerParts {
   readonly replica: { readonly id: ReplicaId };
   readonly names: readonly string[];
   readonly queues: readonly string[] | undefined;
+  /** Some of its queues have a limit in this process: two looks at once could both use the same room. */
+  readonly looksAlone: boolean;
   readonly pollMs: number;
-  readonly demand: () => Demand;
+  /** What there is room for, besides what was asked for and is on its way. */
+  readonly demand: (asked: Demand, isAlone: boolean) => Demand;
   readonly known: () => readonly ClaimId[];
+  /** There may be something to take. */
+  readonly onMore: () => void;
   /** With the id that they were claimed under: by the time of the reply, this replica may have another. */
   readonly onClaimed: (tasks: readonly ClaimedTask[], under: ReplicaId) => void;
   readonly onAdopted: (tasks: readonly ClaimedTask[], under: ReplicaId) => void;
@@ -33,42 +43,58 @@ export class Claimer {
   readonly #parts: ClaimerParts;
   readonly #cursors = new SearchCursors();
   readonly #stopping = new AbortController();
-  #wake = new AbortController();
+  readonly #backoff = createBackoff({ firstMs: 100, maxMs: 5_000 });
+  #phase: "waking" | "looking" | "settling" | "asleep" = "waking";
+  #asked: Demand = NO_DEMAND;
+  #underWay = 0;
   #isArmed = false;
   #mayOwnUnknown = false;
-  #loop: Promise<void> | undefined;
+  #regaining: Promise<void> | undefined;
+  #alarm: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void)[] = [];
+  #onNoneUnderWay: (() => void)[] = [];
 
   constructor(parts: ClaimerParts) {
     this.#parts = parts;
   }
 
   start(): void {
-    const { notices, queues } = this.#parts;
+    const { notices, queues, onMore } = this.#parts;
     this.#unsubscribe = [
       notices.on("ready", (queue) => {
-        if (queue === "*" || !queues || queues.includes(queue)) this.#wakeUnarmed();
+        if (queue === "*" || !queues || queues.includes(queue)) this.#onTold();
       }),
-      notices.onReconnect(() => this.#wakeUnarmed()),
+      notices.onReconnect(() => this.#onTold()),
     ];
-    this.#loop ??= this.#forever();
+    onMore();
   }
 
+  /** Resolves when nothing more can come. */
   async stop(): Promise<void> {
     this.#stopping.abort();
+    clearTimeout(this.#alarm);
     for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
-    await this.#loop;
+    await this.#noneUnderWay();
+    await this.#regaining;
   }
 
-  /** There may be something to take, or room to take it. */
+  /** There may be something to take. */
   wake(): void {
-    this.#wake.abort();
+    clearTimeout(this.#alarm);
+    if (this.#phase !== "looking") this.#phase = "waking";
+    this.#parts.onMore();
+  }
+
+  /** There is room for another. Where nothing is to be had, that changes nothing, unless it was the room that was missing. */
+  onRoom(): void {
+    if (this.#phase !== "asleep") this.#parts.onMore();
+    else if (this.#parts.looksAlone) this.wake();
   }
 
   /** A reply was lost: there may be tasks that are ours without our knowing. */
   lookForOwn(): void {
     this.#mayOwnUnknown = true;
-    this.wake();
+    void this.#regain();
   }
 
   /** Tasks were put back that sort before where the search would begin. */
@@ -77,73 +103,127 @@ export class Claimer {
     this.wake();
   }
 
-  #wakeUnarmed(): void {
+  /** The next look, if there is reason for one. */
+  look(): Look | undefined {
+    const { replica, names, queues, demand: demandBesides, notices, looksAlone } = this.#parts;
+    const isAlone = looksAlone || this.#phase !== "looking";
+    if (this.#stopping.signal.aborted || this.#regaining || this.#phase === "asleep") return undefined;
+    if (isAlone && this.#underWay > 0) return undefined;
+    const demand = demandBesides(this.#asked, isAlone);
+    if (isNone(demand)) return undefined;
+    const isSettling = this.#phase === "settling";
+    const arms = isSettling && notices.isListening && !this.#isArmed;
+    if (arms) {
+      // Before the reply: the bell may ring, and unset this again, before the reply to its arming is here.
+      this.#isArmed = true;
+      this.#cursors.wantFullLook();
+    }
+    const startedMs = performance.now();
+    const search = this.#cursors.begin(startedMs);
+    const { id } = replica;
+    this.#begun(demand);
+    return {
+      request: { replicaId: id, names, queues, cursors: search.cursors, arms, ...demand },
+      found: (claimed) => {
+        this.#over(demand);
+        this.#onFound(claimed, { search, startedMs, asked: demand.run + demand.prefetch, isSettling });
+        if (claimed.length > 0) this.#parts.onClaimed(claimed, id);
+      },
+      failed: (error) => {
+        this.#over(demand);
+        this.#onFailed(error);
+      },
+    };
+  }
+
+  #begun(demand: Demand): void {
+    this.#underWay++;
+    const { run, prefetch } = this.#asked;
+    this.#asked = { ...this.#asked, run: run + demand.run, prefetch: prefetch + demand.prefetch };
+  }
+
+  #over(demand: Demand): void {
+    this.#underWay--;
+    const { run, prefetch } = this.#asked;
+    this.#asked = { ...this.#asked, run: run - demand.run, prefetch: prefetch - demand.prefetch };
+    if (this.#underWay === 0) for (const resolve of this.#onNoneUnderWay.splice(0)) resolve();
+  }
+
+  async #noneUnderWay(): Promise<void> {
+    if (this.#underWay > 0) await new Promise<void>((resolve) => this.#onNoneUnderWay.push(resolve));
+  }
+
+  #onFound(
+    claimed: readonly ClaimedTask[],
+    look: { search: Search; startedMs: number; asked: number; isSettling: boolean },
+  ): void {
+    const nowMs = performance.now();
+    this.#parts.outages.over("claiming tasks");
+    this.#backoff.reset();
+    this.#cursors.end(look.search, { asked: look.asked, claimed, tookMs: nowMs - look.startedMs, nowMs });
+    // Told in the meantime, it is looking again already.
+    if (look.isSettling && this.#phase !== "settling") return;
+    if (claimed.length >= look.asked) this.#phase = "looking";
+    else if (look.isSettling && claimed.length === 0) void this.#fallAsleep();
+    else this.#phase = "settling";
+  }
+
+  #onFailed(error: unknown): void {
+    this.#parts.outages.noticed(error, "claiming tasks");
+    this.#mayOwnUnknown = true;
+    this.#onTold();
+    void this.#regain(true);
+  }
+
+  #onTold(): void {
     this.#isArmed = false;
     this.#cursors.wantFullLook();
     this.wake();
   }
 
-  async #forever(): Promise<void> {
-    const backoff = createBackoff({ firstMs: 100, maxMs: 5_000 });
-    while (!this.#stopping.signal.aborted) {
+  /** Until the next task is due, but not for longer than it takes to look without being told. */
+  async #fallAsleep(): Promise<void> {
+    const { database, names, queues, pollMs, outages } = this.#parts;
+    this.#phase = "asleep";
+    const dueMs = await readNextDueMs(database, names, queues).catch((error: unknown) => {
+      outages.noticed(error, "claiming tasks");
+      return undefined;
+    });
+    if (this.#phase !== "asleep" || this.#stopping.signal.aborted) return;
+    const fullLookMs = this.#cursors.msUntilFullLook(performance.now());
+    const pauseMs = Math.max(1, Math.min(pollMs, dueMs ?? pollMs, fullLookMs ?? pollMs));
+    clearTimeout(this.#alarm);
+    // Jittered upwards only, so that a task that is due is not looked for a moment too early.
+    this.#alarm = setTimeout(() => this.#onAlarm(), pauseMs * (1 + Math.random() * 0.1));
+  }
+
+  #onAlarm(): void {
+    this.#cursors.wantFullLook();
+    this.#phase = "settling";
+    this.#parts.onMore();
+  }
+
+  /** Looks for its own until that has succeeded; nothing is taken in the meantime. */
+  #regain(isAfterFailure = false): Promise<void> {
+    this.#regaining ??= this.#regainOnce(isAfterFailure).finally(() => {
+      this.#regaining = undefined;
+      this.#parts.onMore();
+    });
+    return this.#regaining;
+  }
+
+  async #regainOnce(isAfterFailure: boolean): Promise<void> {
+    if (isAfterFailure) await this.#backoff.pause(this.#stopping.signal);
+    while (this.#mayOwnUnknown && !this.#stopping.signal.aborted) {
+      // What is on its way would look as if it were unknown.
+      await this.#noneUnderWay();
       try {
-        const pauseMs = await this.#round();
-        this.#parts.outages.over("claiming tasks");
-        backoff.reset();
-        if (pauseMs > 0) await this.#sleep(pauseMs);
+        await this.#adopt();
       } catch (error) {
-        // The claim may have been committed and only its reply lost: look for tasks that are ours without our knowing.
-        this.#mayOwnUnknown = true;
-        this.#isArmed = false;
-        this.#cursors.wantFullLook();
         this.#parts.outages.noticed(error, "claiming tasks");
-        await backoff.pause(this.#stopping.signal);
+        await this.#backoff.pause(this.#stopping.signal);
       }
     }
-  }
-
-  /** Takes what it can; returns how long to sleep unless woken. */
-  async #round(): Promise<number> {
-    if (this.#mayOwnUnknown) await this.#adopt();
-    const demand = this.#parts.demand();
-    if (demand.run + demand.prefetch <= 0) return this.#parts.pollMs;
-    const claimed = await this.#claim(demand);
-    if (claimed >= demand.run + demand.prefetch) return 0;
-    return this.#becomeIdle();
-  }
-
-  /** Asks to be told, then looks once more: what was put in before the bell was armed has not rung it. */
-  async #becomeIdle(): Promise<number> {
-    const { database, names, queues, pollMs, notices } = this.#parts;
-    if (notices.isListening && !this.#isArmed) {
-      // Before the reply: the bell may ring, and unset this again, before the reply to its arming is here.
-      this.#isArmed = true;
-      await armBells(database, queues);
-      this.#cursors.wantFullLook();
-    }
-    const dueMs = await readNextDueMs(database, names, queues);
-    const demand = this.#parts.demand();
-    if (demand.run + demand.prefetch > 0 && (await this.#claim(demand)) > 0) return 0;
-    const fullLookMs = this.#cursors.msUntilFullLook(performance.now());
-    return Math.max(1, Math.min(pollMs, dueMs ?? pollMs, fullLookMs ?? pollMs));
-  }
-
-  async #claim(demand: Demand): Promise<number> {
-    const { database, replica, names, queues, onClaimed } = this.#parts;
-    const startedMs = performance.now();
-    const search = this.#cursors.begin(startedMs);
-    const { id } = replica;
-    const claimed = await claimTasks(database, {
-      replicaId: id,
-      names,
-      queues,
-      cursors: search.cursors,
-      ...demand,
-    });
-    const nowMs = performance.now();
-    this.#cursors.end(search, { asked: demand.run + demand.prefetch, claimed, tookMs: nowMs - startedMs, nowMs });
-    if (claimed.length > 0) onClaimed(claimed, id);
-    return claimed.length;
   }
 
   async #adopt(): Promise<void> {
@@ -152,12 +232,5 @@ export class Claimer {
     const adopted = await adoptClaims(database, id, known());
     this.#mayOwnUnknown = false;
     if (adopted.length > 0) onAdopted(adopted, id);
-  }
-
-  async #sleep(ms: number): Promise<void> {
-    // Jittered upwards only, so that a task that is due is not looked for a moment too early.
-    await delay(ms * (1 + Math.random() * 0.1), AbortSignal.any([this.#stopping.signal, this.#wake.signal]));
-    if (this.#wake.signal.aborted) this.#wake = new AbortController();
-    else this.#cursors.wantFullLook();
   }
 }

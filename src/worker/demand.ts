@@ -1,31 +1,47 @@
 /** How many tasks to ask for now. Pure. */
-import type { Demand } from "./claimer.ts";
 import type { WorkSettings } from "./options.ts";
-import { prefetchSize } from "./prefetch.ts";
 import type { Slots } from "./slots.ts";
 
+export interface Demand {
+  /** How many start at once. */
+  readonly run: number;
+  /** How many more are claimed ahead. */
+  readonly prefetch: number;
+  /** For each of the queues, how many more; null for any number. */
+  readonly room: readonly (number | null)[] | undefined;
+}
+
 export const NO_DEMAND: Demand = { run: 0, prefetch: 0, room: undefined };
+
+export function isNone(demand: Demand): boolean {
+  return demand.run + demand.prefetch <= 0;
+}
 
 export function demandOf(state: {
   settings: WorkSettings;
   slots: Slots;
   /** Claimed ahead already. */
   prefetched: number;
-  averageMs: number | undefined;
+  /** On its way already. */
+  asked: Demand;
+  /** Nothing else will be asked for before the answer is here. */
+  isAlone: boolean;
   largestBatch: number;
   /** Some tasks need a runner, which may not be free when a slot is: they are started when there is one. */
   hasRunners: boolean;
 }): Demand {
-  const { settings, slots, prefetched, largestBatch, hasRunners } = state;
-  const { concurrency, prefetch } = settings;
-  const ahead = prefetch === "auto" ? prefetchSize({ concurrency, averageMs: state.averageMs }) : prefetch;
-  const free = Math.max(0, slots.free);
+  const { settings, slots, prefetched, asked, isAlone, largestBatch, hasRunners } = state;
+  const { concurrency, prefetch: ahead } = settings;
+  const free = Math.max(0, slots.free - asked.run);
   // Members of a batch share a slot, so they are claimed ahead and started together. And while some wait that were
   // claimed ahead, it is they who get the free slots, in their order.
-  const run = largestBatch > 1 || hasRunners || prefetched > 0 ? 0 : free;
-  const stock = ahead + (run > 0 ? 0 : free * largestBatch);
+  const startsLater = largestBatch > 1 || hasRunners || prefetched + asked.prefetch > 0;
+  // Half of the slots at a time: while the database works on one half, this process works on the other.
+  const run = startsLater ? 0 : Math.min(free, isAlone ? free : Math.ceil(concurrency / 2));
+  const stock = ahead + (startsLater ? free * largestBatch : 0);
   // In steps of half the stock, not one by one.
-  const more = prefetched * 2 > stock ? 0 : stock - prefetched;
+  const coming = prefetched + asked.prefetch;
+  const more = coming * 2 > stock ? 0 : stock - coming;
   return { run, prefetch: more, room: roomIn(settings, slots, run + more) };
 }
 

@@ -21,8 +21,8 @@ export interface WorkOptions {
   concurrency?: number | undefined;
   /** The queues to work on (default: all), each with a limit of its own in this process if need be. */
   queues?: readonly string[] | Record<string, { concurrency?: number }> | undefined;
-  /** How many tasks to claim ahead of free slots: "auto" (default) goes by how long tasks take. */
-  prefetch?: "auto" | number | undefined;
+  /** How many tasks to claim ahead of free slots (default 0: what ends and what starts go in one statement anyway). */
+  prefetch?: number | undefined;
   /** How often to look without being told (default 2 s). */
   pollInterval?: Duration | undefined;
   /** On shutdown, how long running tasks may take to end before they are told to stop (default 30 s). */
@@ -45,7 +45,7 @@ export interface WorkSettings {
   readonly concurrency: number;
   readonly queues: readonly string[] | undefined;
   readonly queueLimits: ReadonlyMap<string, number>;
-  readonly prefetch: "auto" | number;
+  readonly prefetch: number;
   readonly pollMs: number;
   readonly shutdownGraceMs: number;
   readonly abortGraceMs: number;
@@ -55,6 +55,9 @@ export interface WorkSettings {
   readonly middleware: readonly Middleware[];
   readonly runners: RunnerSettings;
 }
+
+/** How long running tasks may take to end on shutdown, where nothing else is said. */
+export const DEFAULT_SHUTDOWN_GRACE_MS = 30_000;
 
 const DAY_MS = 86_400_000;
 const isConcurrency = isInteger({ min: 1, max: 10_000 });
@@ -77,13 +80,10 @@ const isQueues: Check<Map<string, number | undefined>> = (value, path, problems)
   return queues;
 };
 
-const isPrefetch: Check<"auto" | number> = (value, path, problems) =>
-  value === "auto" ? value : isInteger({ min: 0, max: 10_000 })(value, path, problems);
-
 const SHAPE = {
   concurrency: isConcurrency,
   queues: isQueues,
-  prefetch: isPrefetch,
+  prefetch: isInteger({ min: 0, max: 10_000 }),
   pollInterval: isDuration({ minMs: 10, maxMs: 60_000 }),
   shutdownGrace: isDuration({ minMs: 0, maxMs: DAY_MS }),
   abortGrace: isDuration({ minMs: 0, maxMs: DAY_MS }),
@@ -111,9 +111,9 @@ export function checkWork(tasks: readonly AnyTask[], options: WorkOptions | unde
     concurrency: given.concurrency ?? 10,
     queues: given.queues ? [...given.queues.keys()] : undefined,
     queueLimits: new Map(limits),
-    prefetch: given.prefetch ?? "auto",
+    prefetch: given.prefetch ?? 0,
     pollMs: given.pollInterval ?? 2_000,
-    shutdownGraceMs: given.shutdownGrace ?? 30_000,
+    shutdownGraceMs: given.shutdownGrace ?? DEFAULT_SHUTDOWN_GRACE_MS,
     abortGraceMs: given.abortGrace ?? 10_000,
     maxHeldOutcomes: given.maxHeldOutcomes ?? 10_000,
     handleSignals: given.handleSignals ?? true,

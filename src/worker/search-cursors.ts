@@ -6,6 +6,8 @@
  */
 import type { ClaimedTask, LaneCursor } from "../sql/claims.ts";
 
+/** How many lanes to remember: beyond, each has so little traffic that walking over its dead entries costs less than naming it. */
+const MOST_LANES = 32;
 const LEAST_MS = 20;
 const PAUSE_PER_LOOK = { busy: 20, idle: 1 };
 
@@ -33,8 +35,15 @@ export class SearchCursors {
     // While tasks flow there may be some before the cursors. A search that finds nothing is no reason to look again.
     if (search.isFullLook ? found.claimed.length >= found.asked : found.claimed.length > 0) this.wantFullLook();
     for (const { laneId, runAt, taskId } of found.claimed) {
-      if (laneId !== null) this.#cursors.set(laneId, { laneId, runAt, taskId });
+      if (laneId !== null) this.#remember({ laneId, runAt, taskId });
     }
+  }
+
+  #remember(cursor: LaneCursor): void {
+    this.#cursors.delete(cursor.laneId);
+    this.#cursors.set(cursor.laneId, cursor);
+    const [oldest] = this.#cursors.keys();
+    if (this.#cursors.size > MOST_LANES && oldest !== undefined) this.#cursors.delete(oldest);
   }
 
   /** There may be something before the cursors. */

@@ -88,8 +88,9 @@ export class StandDown {
     const unstarted = hand.takePrefetched();
     const running = [...hand.running.values()];
     const stopping = kind === "refused" ? running : running.filter(mustStop);
-    for (const { claimed, abort } of stopping) {
-      abort(kind === "refused" ? new ClaimLostError(claimed.claimId, claimed.taskId) : new CutOffError(claimed.taskId));
+    for (const execution of stopping) {
+      const { claimId, taskId } = execution.claimed;
+      execution.abort(kind === "refused" ? new ClaimLostError(claimId, taskId) : new CutOffError(taskId));
     }
     if (kind === "fenced") await this.#untilEnded(stopping);
     replica.confirmStopped();
@@ -140,11 +141,12 @@ export class StandDown {
     for (const id of left) {
       for (const claim of await rehomeClaims(database, id, replica.id, claims)) held.add(claim);
     }
-    for (const { claimed, claim, signal, abort } of running) {
-      const { claimId, taskId } = claimed;
-      if (held.has(claimId) || !hand.running.has(claimId) || signal.aborted || claim.completedInTransaction) continue;
-      abort(new ClaimLostError(claimId, taskId));
-      events.emit("claim.lost", { ...refOf(claimed), refusedOutcome: undefined });
+    for (const execution of running) {
+      const { claimId, taskId } = execution.claimed;
+      if (held.has(claimId) || !hand.running.has(claimId)) continue;
+      if (execution.isAborted || execution.completedInTransaction) continue;
+      execution.abort(new ClaimLostError(claimId, taskId));
+      events.emit("claim.lost", { ...refOf(execution.claimed), refusedOutcome: undefined });
     }
   }
 }

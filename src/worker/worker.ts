@@ -1,9 +1,9 @@
 /**
  * A worker: the part of a replica that takes tasks, runs them and writes what came of it.
  *
- *   claimer ──claimed──▶ hand ──start──▶ execution ──ending──▶ finisher ──outcome──▶ database
- *      ▲                  ▲                  │ signal
- *      └──── free slot ───┴────── watch ─────┘  (cancelled? claim lost?)
+ *   rounds ──claimed──▶ attempts ──▶ execution ──ending──▶ rounds ──outcomes, and what there is room for──▶ database
+ *      ▲                  ▲             │ signal
+ *   claimer          claim watch ───────┘  (cancelled? claim lost?)
  */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
@@ -21,15 +21,15 @@ import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import { Attempts, refOf } from "./attempts.ts";
 import { createClaimWatch } from "./claim-watch.ts";
 import { ClaimableNames } from "./claimable-names.ts";
-import { Claimer, type Demand } from "./claimer.ts";
-import { demandOf, NO_DEMAND } from "./demand.ts";
-import type { ExecutionParts } from "./execution.ts";
-import { Finisher } from "./finisher.ts";
+import { Claimer } from "./claimer.ts";
+import { type Demand, demandOf, NO_DEMAND } from "./demand.ts";
+import type { ExecutionParts } from "./execution-parts.ts";
 import { giveBackUnknown } from "./give-back.ts";
 import { Hand } from "./hand.ts";
 import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
 import type { Replica } from "./replica.ts";
+import { Rounds } from "./rounds.ts";
 import { Slots } from "./slots.ts";
 import { StandDown } from "./stand-down.ts";
 import { createUpkeep } from "./upkeep-service.ts";
@@ -60,7 +60,7 @@ export class Worker {
   readonly #outages: Outages;
   readonly #slots: Slots;
   readonly #hand: Hand;
-  readonly #finisher: Finisher;
+  readonly #rounds: Rounds;
   readonly #claimer: Claimer;
   readonly #runners: Runners;
   readonly #claimable: ClaimableNames;
@@ -82,14 +82,15 @@ export class Worker {
     this.#outages = new Outages(events);
     this.#runners = createWorkerRunners(parts, () => this.#onRoom());
     this.#slots = new Slots(settings.concurrency, settings.queueLimits, (runIn) => this.#runners.limitOf(runIn));
-    this.#claimable = new ClaimableNames(tasks, this.#slots);
-    const claimable = this.#claimable;
+    const claimable = new ClaimableNames(tasks, this.#slots);
+    this.#claimable = claimable;
     const byName = new Map(tasks.map((task) => [task.name, task]));
     this.#hand = new Hand(byName, this.#slots);
     this.#largestBatch = Math.max(...tasks.map((task) => task.batchSize));
-    this.#finisher = new Finisher({
+    this.#rounds = new Rounds({
       database,
       outages: this.#outages,
+      look: () => this.#claimer.look(),
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
     });
     const execution: ExecutionParts = {
@@ -111,8 +112,10 @@ export class Worker {
         return claimable.current();
       },
       queues: settings.queues,
+      looksAlone: settings.queueLimits.size > 0,
       pollMs: settings.pollMs,
-      demand: () => this.#demand(),
+      demand: (asked, isAlone) => this.#demand(asked, isAlone),
+      onMore: () => this.#rounds.tick(),
       known: () => this.#hand.claims(),
       onClaimed: (claimed, under) => this.#attempts.take(claimed, under),
       onAdopted: (adopted, under) => this.#attempts.adopt(adopted, under),
@@ -123,13 +126,13 @@ export class Worker {
       ...{
         slots: this.#slots,
         hand: this.#hand,
-        finisher: this.#finisher,
+        rounds: this.#rounds,
         outages: this.#outages,
         changes: this.#changes,
       },
       recovery: parts.recovery,
       onRoom: () => this.#onRoom(),
-      onWritten: () => this.#finisher.held === settings.maxHeldOutcomes - 1 && this.#claimer.wake(),
+      onWritten: () => this.#rounds.held === settings.maxHeldOutcomes - 1 && this.#claimer.wake(),
       onUnsure: () => this.#claimer.lookForOwn(),
     });
     const onError = (doing: string) => (error: unknown) => this.#outages.noticed(error, doing);
@@ -203,8 +206,8 @@ export class Worker {
     this.#abortRunning();
     await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);
     await this.#patiently(this.#runners.stop());
-    await this.#patiently(this.#finisher.idle());
-    this.#finisher.giveUp();
+    await this.#patiently(this.#rounds.idle());
+    this.#rounds.giveUp();
     this.#unsubscribe();
     await this.#patiently(Promise.all([this.#watch.stop(), this.#upkeep.stop(), this.#reaper.stop()]));
     await this.#patiently(this.#leave());
@@ -224,15 +227,16 @@ export class Worker {
     return atMost(this.#isInHurry ? AT_ONCE_MS : LAST_WRITES_MS, work);
   }
 
-  #demand(): Demand {
+  #demand(asked: Demand, isAlone: boolean): Demand {
     const { settings } = this.#parts;
-    if (this.#isStopping || this.#standDown.isUnderWay || this.#finisher.held >= settings.maxHeldOutcomes)
+    if (this.#isStopping || this.#standDown.isUnderWay || this.#rounds.held >= settings.maxHeldOutcomes)
       return NO_DEMAND;
     return demandOf({
       settings: this.#hand.isOverstocked ? { ...settings, prefetch: 0 } : settings,
       slots: this.#slots,
       prefetched: this.#hand.prefetched,
-      averageMs: this.#attempts.averageMs,
+      asked,
+      isAlone,
       largestBatch: this.#largestBatch,
       hasRunners: this.#runners.areUsed,
     });
@@ -244,7 +248,7 @@ export class Worker {
 
   #onRoom(): void {
     if (this.#claimable.haveGrown()) this.#claimer.lookFromTheBeginning();
-    else this.#claimer.wake();
+    else this.#claimer.onRoom();
   }
 
   #onLooked(): void {
@@ -264,7 +268,7 @@ export class Worker {
 
   #abortRunning(): void {
     const running = [...this.#hand.running.values()];
-    for (const { claimed, abort } of running) abort(new WorkerStoppingError(claimed.taskId));
+    for (const execution of running) execution.abort(new WorkerStoppingError(execution.claimed.taskId));
     if (!this.#isInHurry) return;
     this.#runners.hurry();
     setTimeout(() => {

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { ENQUEUE_SHAPE } from "../../src/queue/enqueue-options.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { everbeat as cli, everbeatJson } from "./run-cli.ts";
@@ -70,14 +71,105 @@ describe("enqueue", () => {
   test("passes every option on", async () => {
     const id = "0198c6f0-5a5e-7c3e-9d55-0b7f3c1f2a11";
     const options = ["--queue", "other", "--priority", "-5", "--delay", "1h", "--expires-in", "2h", "--id", id];
-    const keys = ["--unique-key", "u", "--exclusive-key", "x"];
-    const { answer } = await everbeatJson<Enqueued>(["enqueue", "later", '"text"', ...options, ...keys], at);
+    const unique = [
+      "--unique-key",
+      "u",
+      "--unique-for",
+      "1d",
+      "--unique-over",
+      "pending,running",
+      "--on-duplicate",
+      "keep",
+    ];
+    const others = [
+      "--exclusive-key",
+      "x",
+      "--exclusive-limit",
+      "3",
+      "--rate",
+      "api=v2=100/m",
+      "--metadata",
+      '{"by": "me"}',
+    ];
+    const { answer } = await everbeatJson<Enqueued>(
+      ["enqueue", "later", '"text"', ...options, ...unique, ...others],
+      at,
+    );
     expect(answer.id).toBe(id);
     const task = await everbeat.tasks.show(id);
-    expect(task).toMatchObject({ state: "pending", input: "text", queue: "other", priority: -5 });
+    expect(task).toMatchObject({
+      state: "pending",
+      input: "text",
+      queue: "other",
+      priority: -5,
+      metadata: { by: "me" },
+    });
     expect(task).toMatchObject({ uniqueKey: "u", exclusiveKey: "x" });
     expect(task.runAt.getTime() - task.createdAt.getTime()).toBe(3_600_000);
     expect(Number(task.expiresAt?.getTime()) - task.createdAt.getTime()).toBe(7_200_000);
+    const columns = "exclusive_limit, rate_key, rate_limit, rate_per_ms::int";
+    expect(await database.query(`select ${columns} from everbeat.task where id = $1`, [id])).toEqual([
+      { exclusive_limit: 3, rate_key: "api=v2", rate_limit: 100, rate_per_ms: 60_000 },
+    ]);
+  });
+
+  test("debounces, and expires at a time", async () => {
+    const debounced = ["enqueue", "later", "1", "--unique-key", "calm", "--debounce", "1h"];
+    const first = await everbeatJson<Enqueued>(debounced, at);
+    const second = await everbeatJson<Enqueued>([...debounced, "--expires-at", "2999-01-01"], at);
+    expect(second.answer).toMatchObject({ id: first.answer.id, wasThere: true });
+    expect((await everbeat.tasks.show(first.answer.id)).expiresAt?.toISOString()).toBe("2999-01-01T00:00:00.000Z");
+  });
+
+  test("has a flag for each option of the API", async () => {
+    const { stdout } = await cli(["enqueue", "--help"], at);
+    const flagOf = (option: string) =>
+      option === "rateLimit" ? "--rate" : `--${option.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    for (const option of Object.keys(ENQUEUE_SHAPE).filter((name) => name !== "tx"))
+      expect(stdout).toContain(`${flagOf(option)} <`);
+  });
+
+  test("reports everything that is wrong together, in its own words", async () => {
+    const wrong = [
+      "enqueue",
+      "no spaces",
+      "{a: 1}",
+      "--priority",
+      "1000",
+      "--delay",
+      "soon",
+      "--rate",
+      "fast",
+      "--metadata",
+      "{",
+    ];
+    const more = [
+      "--on-duplicate",
+      "maybe",
+      "--run-at",
+      "tomorrow",
+      "--expires-in",
+      "1h",
+      "--expires-at",
+      "2999-01-01",
+    ];
+    const { code, stderr } = await cli([...wrong, ...more, "--timeout", "1s"], at);
+    expect(code).toBe(2);
+    for (const problem of [
+      "the name: must be 1 to 128 letters",
+      "the input: is not JSON",
+      "--metadata: must be JSON",
+      "--priority: must be a whole number",
+      "--delay: must be a duration",
+      "--rate: must be key=starts/duration",
+      "--on-duplicate: must be",
+      "--on-duplicate: needs --unique-key",
+      "--run-at: must be",
+      "--expires-at and --expires-in exclude each other",
+      "--timeout: needs --wait",
+    ]) {
+      expect(stderr).toContain(problem);
+    }
   });
 
   test("takes a time to run at", async () => {
@@ -96,15 +188,15 @@ describe("enqueue", () => {
   });
 
   test.each([
-    ["input that is not JSON", ["add", "{a: 1}"], "The input is not JSON"],
+    ["input that is not JSON", ["add", "{a: 1}"], "the input: is not JSON"],
     ["a name that is none", ["no spaces please"], "letters, digits"],
     ["an id that is none", ["add", "--id", "7"], "must be a UUID"],
     [
       "what to do with duplicates without a key",
       ["add", "--on-duplicate", "keep"],
-      "--on-duplicate needs --unique-key",
+      "--on-duplicate: needs --unique-key",
     ],
-    ["a timeout for nothing", ["add", "--timeout", "1s"], "--timeout needs --wait"],
+    ["a timeout for nothing", ["add", "--timeout", "1s"], "--timeout: needs --wait"],
   ])("refuses %s", async (_what, args, message) => {
     expect(await cli(["enqueue", ...args], at)).toMatchObject({
       code: 2,

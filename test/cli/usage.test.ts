@@ -77,7 +77,7 @@ describe("wrong usage exits with 2 and says what was meant", () => {
     [
       "options that exclude each other",
       ["enqueue", "a", "--delay", "1s", "--run-at", "2030-01-01"],
-      /cannot be used with/,
+      /--delay and --run-at exclude each other/,
     ],
     ["a database that is none", ["status", "--database", "mysql://x"], /must look like postgres:\/\//],
     ["a schema that is none", ["migrate", "--print", "--schema", "My Schema"], /schema: must be 1 to 60 lower-case/],

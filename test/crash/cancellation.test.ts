@@ -3,10 +3,10 @@ import { describe, expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWorker } from "../support/worker-process.ts";
+import { startWorker, task } from "../support/worker-process.ts";
 
-const obey = defineTask({ name: "obey", run: async (_input: object) => {} });
-const hold = defineTask({ name: "hold", run: async (_input: object) => {} });
+const hold = task("hold");
+const deaf = task("deaf");
 
 async function startCancellable() {
   const database = await openCrashDatabase();
@@ -14,7 +14,7 @@ async function startCancellable() {
     url: database.url,
     // The notice has to bring it: the worker's own look would come too late.
     work: { pollInterval: "1m", abortGrace: 500, concurrency: 1 },
-    tasks: [{ handler: "obey" }, { handler: "hold" }],
+    tasks: [{ handler: "hold" }, { handler: "deaf" }],
     forward: ["handler.abandoned", "task.ended", "claim.lost"],
   });
   return { database, worker };
@@ -23,8 +23,8 @@ async function startCancellable() {
 describe("a running task that is cancelled", () => {
   test("is told through its signal, and ends as cancelled", async () => {
     const { database, worker } = await startCancellable();
-    const id = await database.everbeat.enqueue(obey, {});
-    await worker.heard({ handler: "holding" });
+    const id = await database.everbeat.enqueue(hold, {});
+    await worker.heard({ handler: "begun" });
     expect(await database.everbeat.tasks.cancel(id)).toEqual([{ id, outcome: "cancelling" }]);
     await expect(database.everbeat.result(id)).rejects.toMatchObject({ state: "cancelled", code: "TASK_CANCELLED" });
     expect(await worker.heard({ event: "task.ended" })).toMatchObject({ taskId: id, outcome: "cancelled" });
@@ -33,14 +33,14 @@ describe("a running task that is cancelled", () => {
 
   test("is given up when its handler ignores the signal, and its slot is free for others", async () => {
     const { database, worker } = await startCancellable();
-    const id = await database.everbeat.enqueue(hold, {});
-    await worker.heard({ handler: "holding" });
+    const id = await database.everbeat.enqueue(deaf, {});
+    await worker.heard({ handler: "begun" });
     await database.everbeat.tasks.cancel(id);
     expect(await worker.heard({ handler: "aborted" })).toMatchObject({ code: "TASK_CANCELLED" });
     await expect(database.everbeat.result(id)).rejects.toMatchObject({ state: "cancelled" });
     expect(await worker.heard({ event: "handler.abandoned" })).toMatchObject({ taskId: id });
-    const next = await database.everbeat.enqueue(obey, {});
-    await worker.heard({ handler: "holding", taskId: next });
+    const next = await database.everbeat.enqueue(hold, {});
+    await worker.heard({ handler: "begun", taskId: next });
     // What the deaf handler returns in the end counts for nothing.
     worker.release();
     expect(await database.everbeat.tasks.show(id)).toMatchObject({ state: "cancelled", late: [] });
@@ -80,10 +80,10 @@ describe("a running task that is cancelled", () => {
     const worker = await startWorker({
       url: database.url,
       work: { concurrency: 1, prefetch: 1 },
-      tasks: [{ handler: "hold" }],
+      tasks: [{ handler: "deaf" }],
       forward: ["task.ended"],
     });
-    const [first, second] = await database.everbeat.enqueueMany(hold, [{}, {}]);
+    const [first, second] = await database.everbeat.enqueueMany(deaf, [{}, {}]);
     await eventually(() => database.count("everbeat.running where state = 'claimed'"), { until: (n) => n === 1 });
     expect(await database.everbeat.tasks.cancel(second as string)).toMatchObject([{ outcome: "cancelled" }]);
     worker.release();

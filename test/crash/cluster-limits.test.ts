@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWorker } from "../support/worker-process.ts";
+import { startWorker, task } from "../support/worker-process.ts";
 
 const span = defineTask({ name: "span", run: async (_input: { ms: number }) => {} });
 
@@ -60,22 +60,22 @@ describe("a queue's concurrency", () => {
     const options = {
       url: database.url,
       work: { pollInterval: 60_000, concurrency: 1 },
-      tasks: [{ handler: "hold" as const }],
+      tasks: [{ handler: "deaf" as const }],
       forward: ["task.ended" as const],
     };
     const [first, second] = await Promise.all([startWorker(options), startWorker(options)]);
-    const hold = defineTask({ name: "hold", run: async (_input: object) => {} });
-    const before = await database.everbeat.enqueue(hold, {});
+    const deaf = task("deaf");
+    const before = await database.everbeat.enqueue(deaf, {});
     const holder = await eventually(() =>
-      [first, second].find((worker) => worker.messages.some((message) => message.handler === "holding")),
+      [first, second].find((worker) => worker.messages.some((message) => message.handler === "begun")),
     );
     const other = holder === first ? second : first;
     // It finishes and leaves: only the other can take what comes next, and it was told so.
-    const after = await database.everbeat.enqueue(hold, {});
+    const after = await database.everbeat.enqueue(deaf, {});
     holder?.signal("SIGTERM");
     holder?.release();
     await database.everbeat.result(before);
-    await other.heard({ handler: "holding", taskId: after }, 5_000);
+    await other.heard({ handler: "begun", taskId: after }, 5_000);
     await database.expectSound();
   });
 });

@@ -4,12 +4,12 @@ import { defineTask } from "../../src/task/define-task.ts";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { seededRandom } from "../support/seeded-random.ts";
-import { startWorker } from "../support/worker-process.ts";
+import { startWorker, task } from "../support/worker-process.ts";
 
 const span = defineTask({ name: "span", run: async (_input: { ms: number }) => {} });
 
 async function startSpanning({ url }: CrashDatabase, work: object = {}) {
-  return startWorker({ url, work: { concurrency: 6, ...work }, tasks: [{ handler: "span" }] });
+  return startWorker({ url, work: { pollInterval: 2_000, concurrency: 6, ...work }, tasks: [{ handler: "span" }] });
 }
 
 /** Per key, how many ran at once at the most. One that was killed counts until its task was taken away from it. */
@@ -125,7 +125,7 @@ describe("an exclusive key", () => {
   test("is not kept by tasks that no worker knows", { timeout: 60_000 }, async () => {
     const database = await openCrashDatabase();
     const { everbeat, count, query } = database;
-    const unknown = defineTask({ name: "unknown", run: async (_input: object) => {} });
+    const unknown = task("unknown");
     await startSpanning(database);
     const running = await everbeat.enqueue(span, { ms: 500 }, { exclusiveKey: "shared" });
     await eventually(() => count("span"));

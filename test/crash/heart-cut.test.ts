@@ -1,7 +1,7 @@
 /** A worker that is cut off from the database stops first: never does one task run twice at once. */
 import { describe, expect, test, vi } from "vitest";
+import type { CutDirection } from "../support/cutting-proxy.ts";
 import { openCutScene } from "../support/heart-cut.ts";
-import type { CutDirection } from "../support/heart-proxy.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
 

@@ -2,9 +2,9 @@
 import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
-import { type HeartWorker, SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+import { SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -13,10 +13,10 @@ const QUICK = [{ handler: "quick" }] as const;
 
 describe("all workers but one, killed at once on machines of their own", () => {
   async function massDeath(hold: number, sessionEvidence = true) {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const open = { recovery: { ...SCALED, sessionEvidence, massDeath: { hold } } };
     const start = (machine: number, tasks: typeof TASKS | typeof QUICK) =>
-      startHeartWorker({ url: database.url, open, tasks, machineId: `machine-${machine}`, work: { concurrency: 1 } });
+      startWorker({ url: database.url, open, tasks, machineId: `machine-${machine}`, work: { concurrency: 1 } });
     const doomed = await Promise.all([1, 2, 3].map((machine) => start(machine, TASKS)));
     const ids = await database.everbeat.enqueueMany(task("hold"), [{}, {}, {}]);
     const states = async () =>
@@ -34,7 +34,7 @@ describe("all workers but one, killed at once on machines of their own", () => {
     return { database, doomed, left, states, killedAt, heldSince, takeOver };
   }
 
-  const recovered = (database: HeartDatabase, states: () => Promise<string[]>) =>
+  const recovered = (database: CrashDatabase, states: () => Promise<string[]>) =>
     eventually(async () => (await database.deaths()) >= 3 && (await states()).every((state) => state === "pending"), {
       within: 20_000,
     });
@@ -71,9 +71,9 @@ describe("all workers but one, killed at once on machines of their own", () => {
   );
 
   test("hold nothing where they were all on one machine", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const start = (machineId: string, tasks: typeof TASKS | typeof QUICK) =>
-      startHeartWorker({ url: database.url, open: { recovery: SCALED }, tasks, machineId });
+      startWorker({ url: database.url, open: { recovery: SCALED }, tasks, machineId });
     const doomed = await Promise.all([1, 2, 3].map(() => start("one", TASKS)));
     const left = await start("other", QUICK);
     await Promise.all(doomed.map((worker) => worker.kill()));
@@ -83,12 +83,12 @@ describe("all workers but one, killed at once on machines of their own", () => {
 });
 
 describe("the reaper", () => {
-  const sweptBy = async (database: HeartDatabase) => (await database.everbeat.recovery.listening())?.sweptBy;
+  const sweptBy = async (database: CrashDatabase) => (await database.everbeat.recovery.listening())?.sweptBy;
 
   /** Two of them, and which one is at it. */
-  async function reapers(): Promise<{ database: HeartDatabase; acting: HeartWorker; other: HeartWorker }> {
-    const database = await openHeartDatabase();
-    const start = () => startHeartWorker({ url: database.url, tasks: QUICK, open: { recovery: SCALED } });
+  async function reapers(): Promise<{ database: CrashDatabase; acting: WorkerProcess; other: WorkerProcess }> {
+    const database = await openCrashDatabase();
+    const start = () => startWorker({ url: database.url, tasks: QUICK, open: { recovery: SCALED } });
     const workers = [await start(), await start()];
     const acting = await eventually(async () => {
       const by = await sweptBy(database);
@@ -115,7 +115,7 @@ describe("the reaper", () => {
     await blocker.connect();
     onTestFinished(() => blocker.end());
     // Sweeps mark a lock that is free: this one has to wait to do so, in the middle of its transaction.
-    const victim = await startHeartWorker({ url: database.url, tasks: QUICK, open: { recovery: SCALED } });
+    const victim = await startWorker({ url: database.url, tasks: QUICK, open: { recovery: SCALED } });
     await blocker.query("begin");
     await blocker.query("select from everbeat.heart where replica_id = $1 for update", [victim.replicaId]);
     await victim.kill();
@@ -125,18 +125,18 @@ describe("the reaper", () => {
       );
     await eventually(async () => (await waiting()).length === 1);
     for (const worker of [acting, other]) worker.signal("SIGSTOP");
-    const third = await startHeartWorker({ url: database.url, tasks: QUICK, open: { recovery: SCALED } });
+    const third = await startWorker({ url: database.url, tasks: QUICK, open: { recovery: SCALED } });
     await blocker.query("commit");
     await eventually(async () => (await sweptBy(database)) === third.replicaId);
     for (const { replicaId } of [victim, acting, other]) await database.untilStatus(replicaId, "dead");
   });
 
   test("may have a wall clock that is an hour ahead: nobody is dead for that, and the dead are found all the same", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const clock = fileURLToPath(new URL("../support/heart-clock-ahead.js", import.meta.url));
     const options = { url: database.url, open: { recovery: SCALED } };
-    const ahead = await startHeartWorker({ ...options, tasks: QUICK, nodeArguments: ["--import", clock] });
-    const usual = await startHeartWorker({ ...options, tasks: TASKS });
+    const ahead = await startWorker({ ...options, tasks: QUICK, nodeArguments: ["--import", clock] });
+    const usual = await startWorker({ ...options, tasks: TASKS });
     const id = await database.everbeat.enqueue(task("hold"), {});
     await usual.heard({ handler: "begun", taskId: id });
     // Both have swept, several times, for longer than it takes to be dead.
@@ -159,9 +159,9 @@ describe("the reaper", () => {
 
 describe("a setting that is lowered while others run", () => {
   test("makes nobody dead before its own heart has promised to have stopped", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const slow = { ...SCALED, claimedStaleThreshold: 8_000, runningStaleThreshold: 8_000, sessionEvidence: false };
-    const worker = await startHeartWorker({ url: database.url, tasks: TASKS, open: { recovery: slow } });
+    const worker = await startWorker({ url: database.url, tasks: TASKS, open: { recovery: slow } });
     const id = await database.everbeat.enqueue(task("hold"), {});
     await worker.heard({ handler: "begun", taskId: id });
     const quick = {
@@ -171,7 +171,7 @@ describe("a setting that is lowered while others run", () => {
       warnAfter: 700,
       sessionGrace: 100,
     };
-    await startHeartWorker({ url: database.url, tasks: QUICK, open: { recovery: quick } });
+    await startWorker({ url: database.url, tasks: QUICK, open: { recovery: quick } });
     worker.signal("SIGSTOP");
     const { died_at: diedAt, beat_at: beatAt } = await database.untilStatus(worker.replicaId, "dead", 30_000);
     // It promised to have stopped after 7.2 s.
@@ -179,10 +179,10 @@ describe("a setting that is lowered while others run", () => {
   });
 
   test("does not count a session that is gone before the heart has promised to have stopped for that", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const slow = { ...SCALED, sessionGrace: 2_500 };
-    const worker = await startHeartWorker({ url: database.url, tasks: TASKS, open: { recovery: slow } });
-    await startHeartWorker({ url: database.url, tasks: QUICK, open: { recovery: { ...SCALED, sessionGrace: 100 } } });
+    const worker = await startWorker({ url: database.url, tasks: TASKS, open: { recovery: slow } });
+    await startWorker({ url: database.url, tasks: QUICK, open: { recovery: { ...SCALED, sessionGrace: 100 } } });
     const [{ at: killedAt } = { at: new Date() }] = await database.query<{ at: Date }>(
       "select clock_timestamp() as at",
     );

@@ -1,9 +1,9 @@
 /** SIGKILL: the end of a worker's session tells of its crash, and its tasks are put right as they say. */
 import { describe, expect, test, vi } from "vitest";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
 import { killWhile } from "../support/heart-scenes.ts";
-import { type HeartWorker, SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+import { SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -17,13 +17,13 @@ const TASKS = [
 async function killedWith(
   name: (typeof TASKS)[number]["name"],
   options: { exclusiveKey?: string } = {},
-): Promise<{ database: HeartDatabase; first: HeartWorker; second: HeartWorker; id: string }> {
-  const database = await openHeartDatabase();
-  const first = await startHeartWorker({ url: database.url, tasks: TASKS, work: { concurrency: 1 } });
+): Promise<{ database: CrashDatabase; first: WorkerProcess; second: WorkerProcess; id: string }> {
+  const database = await openCrashDatabase();
+  const first = await startWorker({ url: database.url, tasks: TASKS, work: { concurrency: 1 } });
   const id = await database.everbeat.enqueue(task(name), {}, options);
   await first.heard({ handler: "begun", taskId: id });
   await eventually(async () => (await database.replica(first.replicaId)).vitals?.inHand === 1);
-  const second = await startHeartWorker({ url: database.url, tasks: TASKS, work: { concurrency: 1 } });
+  const second = await startWorker({ url: database.url, tasks: TASKS, work: { concurrency: 1 } });
   await first.kill();
   await database.untilStatus(first.replicaId, "dead");
   return { database, first, second, id };
@@ -71,9 +71,9 @@ describe("a worker that is killed in the middle of its tasks", () => {
   );
 
   test("is not repeated for ever: a task that crashes its workers fails when its crash budget is spent", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const open = { recovery: { ...SCALED, sessionGrace: 300, crashBudget: 2 } };
-    const start = () => startHeartWorker({ url: database.url, open, tasks: TASKS, work: { concurrency: 1 } });
+    const start = () => startWorker({ url: database.url, open, tasks: TASKS, work: { concurrency: 1 } });
     const id = await database.everbeat.enqueue(task("requeued"), {});
     for (let crash = 0; crash < 2; crash++) {
       const worker = await start();
@@ -89,18 +89,18 @@ describe("a worker that is killed in the middle of its tasks", () => {
   });
 
   test("frees its exclusive key and its place in a limited queue in the very transaction that ends its task", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const { everbeat } = database;
     await everbeat.queues.set("narrow", { concurrency: 1 });
     const tasks = [{ handler: "hold", name: "narrow" }] as const;
-    const first = await startHeartWorker({ url: database.url, tasks });
+    const first = await startWorker({ url: database.url, tasks });
     const id = await everbeat.enqueue(task("narrow"), {}, { queue: "narrow", exclusiveKey: "one" });
     await first.heard({ handler: "begun", taskId: id });
     const next = await everbeat.enqueue(task("narrow"), {}, { exclusiveKey: "one" });
     const crowded = await everbeat.enqueue(task("narrow"), {}, { queue: "narrow" });
     await eventually(async () => (await everbeat.tasks.show(next)).isParked);
     // Sweeps, and does not know the task: what the recovery wrote stays as it is.
-    await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }] });
+    await startWorker({ url: database.url, tasks: [{ handler: "quick" }] });
     await first.kill();
     await eventually(async () => (await everbeat.tasks.show(id)).state === "failed");
     const written = await database.query(
@@ -109,18 +109,18 @@ describe("a worker that is killed in the middle of its tasks", () => {
       [id, next],
     );
     expect(written).toEqual([{ together: true, held: 0 }]);
-    const third = await startHeartWorker({ url: database.url, tasks });
+    const third = await startWorker({ url: database.url, tasks });
     for (const taskId of [next, crowded]) await third.heard({ handler: "begun", taskId });
   });
 
   test("gives back what it had claimed and not begun, to its place and with no attempt spent", async () => {
-    const database = await openHeartDatabase();
-    const first = await startHeartWorker({ url: database.url, tasks: TASKS, work: { concurrency: 1, prefetch: 3 } });
+    const database = await openCrashDatabase();
+    const first = await startWorker({ url: database.url, tasks: TASKS, work: { concurrency: 1, prefetch: 3 } });
     const ids = await database.everbeat.enqueueMany(task("failing"), [{}, {}, {}]);
     const states = () => Promise.all(ids.map(async (id) => (await database.everbeat.tasks.show(id)).state));
     // What was claimed ahead is given back after a while and claimed again.
     await killWhile(first, async () => (await states()).sort().join() === "claimed,claimed,running");
-    const second = await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }] });
+    const second = await startWorker({ url: database.url, tasks: [{ handler: "quick" }] });
     await database.untilStatus(first.replicaId, "dead");
     const shown = await eventually(() => Promise.all(ids.map((id) => database.everbeat.tasks.show(id))), {
       until: (all) =>
@@ -144,11 +144,11 @@ describe("a worker that is killed in the middle of its tasks", () => {
 });
 
 test("where sessions do not count, a killed worker is dead by its silence, and no sooner than that", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const open = { recovery: { ...SCALED, sessionEvidence: false } };
   const [first, second] = [
-    await startHeartWorker({ url: database.url, tasks: TASKS, open, work: { concurrency: 1 } }),
-    await startHeartWorker({ url: database.url, tasks: TASKS, open, work: { concurrency: 1 } }),
+    await startWorker({ url: database.url, tasks: TASKS, open, work: { concurrency: 1 } }),
+    await startWorker({ url: database.url, tasks: TASKS, open, work: { concurrency: 1 } }),
   ];
   const ids = await database.everbeat.enqueueMany(task("requeued"), [{}, {}]);
   const begun = await first.heard({ handler: "begun" });
@@ -166,16 +166,16 @@ describe("the only worker, killed and started again", () => {
     ["after 0.1 s", 100],
     ["after longer than it takes to be dead by silence", 5_000],
   ])("%s recovers its predecessor's tasks within the grace and a few sweeps", async (_, pauseMs) => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const options = { url: database.url, tasks: TASKS, open: { recovery: SCALED } };
-    const first = await startHeartWorker(options);
+    const first = await startWorker(options);
     const id = await database.everbeat.enqueue(task("requeued"), {});
     await first.heard({ handler: "begun", taskId: id });
     await eventually(async () => (await database.replica(first.replicaId)).vitals);
     await first.kill();
     const backAt = performance.now() + pauseMs;
     await eventually(() => performance.now() >= backAt, { within: pauseMs + 5_000 });
-    const second = await startHeartWorker(options);
+    const second = await startWorker(options);
     const startedAt = performance.now();
     await second.heard({ handler: "begun", taskId: id, attempt: 2 });
     // The grace is 1 s; by silence it would have been 3.

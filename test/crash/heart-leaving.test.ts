@@ -1,9 +1,9 @@
 /** Leaving, what is kept of those who left, and recovery by hand where it is not automatic. */
 import { describe, expect, test, vi } from "vitest";
+import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { openHeartDatabase } from "../support/heart-database.ts";
 import { killWhile } from "../support/heart-scenes.ts";
-import { SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+import { SCALED, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -11,9 +11,9 @@ const HOLD = [{ handler: "hold", onCrash: "requeue" }] as const;
 
 describe("a worker that is told to stop", () => {
   test("gives back at once what it has not begun, and is offline as soon as the rest has ended", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const { everbeat } = database;
-    const worker = await startHeartWorker({ url: database.url, tasks: HOLD, work: { concurrency: 1, prefetch: 2 } });
+    const worker = await startWorker({ url: database.url, tasks: HOLD, work: { concurrency: 1, prefetch: 2 } });
     const ids = await everbeat.enqueueMany(task("hold"), [{}, {}, {}]);
     const states = async () =>
       (await Promise.all(ids.map((id) => everbeat.tasks.show(id)))).map(({ state }) => state).sort();
@@ -29,10 +29,10 @@ describe("a worker that is told to stop", () => {
   });
 
   test("is offline at once where it has nothing in hand, and what was last seen of it stays", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const open = { recovery: SCALED };
-    const worker = await startHeartWorker({ url: database.url, tasks: HOLD, open });
-    await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }], open });
+    const worker = await startWorker({ url: database.url, tasks: HOLD, open });
+    await startWorker({ url: database.url, tasks: [{ handler: "quick" }], open });
     worker.signal("SIGTERM");
     const left = await database.untilStatus(worker.replicaId, "offline", 3_000);
     await worker.exited;
@@ -46,13 +46,13 @@ describe("a worker that is told to stop", () => {
 });
 
 test("a heart goes on beating while the worker's own handlers have all of its connections", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const open = { recovery: SCALED };
-  const worker = await startHeartWorker({
+  const worker = await startWorker({
     ...{ url: database.url, open, poolSize: 3, work: { concurrency: 3 } },
     tasks: [{ handler: "hog", onCrash: "requeue" }],
   });
-  await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }], open });
+  await startWorker({ url: database.url, tasks: [{ handler: "quick" }], open });
   const ids = await database.everbeat.enqueueMany(task("hog"), [{}, {}, {}]);
   for (const taskId of ids) await worker.heard({ handler: "begun", taskId });
   const { beat_at: begunAt } = await database.replica(worker.replicaId);
@@ -66,16 +66,16 @@ test("a heart goes on beating while the worker's own handlers have all of its co
 
 describe("old replicas", () => {
   test("are removed when they own nothing, and their beats with their own age", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const held = { ...SCALED, autoFailStaleRunning: false };
-    const idle = await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }], open: { recovery: held } });
-    const owner = await startHeartWorker({ url: database.url, tasks: HOLD, open: { recovery: held } });
+    const idle = await startWorker({ url: database.url, tasks: [{ handler: "quick" }], open: { recovery: held } });
+    const owner = await startWorker({ url: database.url, tasks: HOLD, open: { recovery: held } });
     const id = await database.everbeat.enqueue(task("hold"), {});
     await owner.heard({ handler: "begun", taskId: id });
     idle.signal("SIGTERM");
     await database.untilStatus(idle.replicaId, "offline");
     const purging = { ...held, purgeAge: "2s", purgeInterval: "1s", historyAge: "1s" } as const;
-    const reaper = await startHeartWorker({
+    const reaper = await startWorker({
       ...{ url: database.url, tasks: [{ handler: "quick" }], open: { recovery: purging } },
     });
     await owner.kill();
@@ -100,8 +100,8 @@ describe("old replicas", () => {
 });
 
 test("the view heartbeats has a line per task and role, without a write per task", async () => {
-  const database = await openHeartDatabase();
-  const worker = await startHeartWorker({ url: database.url, tasks: HOLD, work: { concurrency: 1, prefetch: 1 } });
+  const database = await openCrashDatabase();
+  const worker = await startWorker({ url: database.url, tasks: HOLD, work: { concurrency: 1, prefetch: 1 } });
   const ids = await database.everbeat.enqueueMany(task("hold"), [{}, {}]);
   const look = () =>
     database.query(
@@ -118,14 +118,14 @@ test("the view heartbeats has a line per task and role, without a write per task
 
 describe("where recovery is switched off", () => {
   test("tasks of the dead stay as they are until somebody recovers them by hand", async () => {
-    const database = await openHeartDatabase({ recovery: SCALED });
+    const database = await openCrashDatabase({ recovery: SCALED });
     const { recovery, tasks } = database.everbeat;
     const off = { ...SCALED, autoFailStaleRunning: false, autoRequeueStaleClaimed: false };
     const options = { url: database.url, open: { recovery: off } };
-    const worker = await startHeartWorker({ ...options, tasks: HOLD, work: { concurrency: 1, prefetch: 1 } });
+    const worker = await startWorker({ ...options, tasks: HOLD, work: { concurrency: 1, prefetch: 1 } });
     const ids = await database.everbeat.enqueueMany(task("hold"), [{}, {}]);
     const states = async () => (await Promise.all(ids.map((id) => tasks.show(id)))).map(({ state }) => state).sort();
-    const watching = await startHeartWorker({ ...options, tasks: [{ handler: "quick" }] });
+    const watching = await startWorker({ ...options, tasks: [{ handler: "quick" }] });
     await killWhile(worker, async () => (await states()).join() === "claimed,running");
     await database.untilStatus(worker.replicaId, "dead");
     const swept = async () => Number((await recovery.listening())?.sweptAt);

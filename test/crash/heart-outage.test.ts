@@ -1,10 +1,10 @@
 /** The database goes away and comes back: its workers stop what must stop, and nobody is declared dead for it. */
 import pg from "pg";
 import { describe, expect, test, vi } from "vitest";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
-import { type HeartServer, startHeartServer } from "../support/heart-server.ts";
-import { type HeartWorker, SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+import { type OwnServer, startOwnServer } from "../support/own-server.ts";
+import { SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -17,18 +17,18 @@ const TASKS = [
 const FENCED_AFTER_MS = 2_400;
 
 interface Scene {
-  readonly server: HeartServer;
-  readonly database: HeartDatabase;
-  readonly workers: readonly HeartWorker[];
+  readonly server: OwnServer;
+  readonly database: CrashDatabase;
+  readonly workers: readonly WorkerProcess[];
   readonly goingOn: string;
   readonly repeatable: string;
 }
 
 /** Two workers, one with a task of each kind in hand. */
 async function inTheMiddle(): Promise<Scene> {
-  const server = await startHeartServer();
-  const database = await openHeartDatabase({}, server.url);
-  const start = () => startHeartWorker({ url: database.url, tasks: TASKS, open: { recovery: SCALED } });
+  const server = await startOwnServer();
+  const database = await openCrashDatabase({}, server.url);
+  const start = () => startWorker({ url: database.url, tasks: TASKS, open: { recovery: SCALED } });
   const workers = [await start(), await start()];
   const goingOn = await database.everbeat.enqueue(task("going-on"), {});
   const repeatable = await database.everbeat.enqueue(task("repeatable"), {});
@@ -36,7 +36,7 @@ async function inTheMiddle(): Promise<Scene> {
   return { server, database, workers, goingOn, repeatable };
 }
 
-function begunBy(workers: readonly HeartWorker[], fits: object): Promise<unknown> {
+function begunBy(workers: readonly WorkerProcess[], fits: object): Promise<unknown> {
   return Promise.any(workers.map((worker) => worker.heard({ handler: "begun", ...fits })));
 }
 

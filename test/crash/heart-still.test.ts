@@ -1,26 +1,26 @@
 /** Workers that stand still, are busy, or lose their heart's connection over and over: only the first of them is dead. */
 import { describe, expect, test, vi } from "vitest";
+import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { openHeartDatabase } from "../support/heart-database.ts";
 import { blockTheEventLoop, endTheSessionEverySecond } from "../support/heart-scenes.ts";
-import { SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+import { SCALED, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
 
 describe("a worker that is stopped for longer than it takes to be dead, and goes on", () => {
   test("has lost its tasks once: its writes are refused, its handlers are told, and it works on under another id", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const { everbeat } = database;
     const tasks = [
       { handler: "hold", name: "obedient", onCrash: "requeue" },
       { handler: "hold", name: "going-on", onCrash: "fail", whenCutOff: "continue" },
     ] as const;
     const options = { url: database.url, open: { recovery: SCALED }, tasks };
-    const first = await startHeartWorker(options);
+    const first = await startWorker(options);
     const requeued = await everbeat.enqueue(task("obedient"), {});
     const failed = await everbeat.enqueue(task("going-on"), {});
     for (const taskId of [requeued, failed]) await first.heard({ handler: "begun", taskId });
-    const second = await startHeartWorker(options);
+    const second = await startWorker(options);
     first.signal("SIGSTOP");
     await database.untilStatus(first.replicaId, "dead");
     expect((await database.replica(first.replicaId)).death).toMatchObject({ because: "silent" });
@@ -52,9 +52,9 @@ describe("a worker that is stopped for longer than it takes to be dead, and goes
 });
 
 test("the only worker, stopped for longer than it takes to be dead, goes on with what nobody else would repeat", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const tasks = [{ handler: "deaf", onCrash: "fail", whenCutOff: "continue" }] as const;
-  const worker = await startHeartWorker({ url: database.url, open: { recovery: SCALED }, tasks });
+  const worker = await startWorker({ url: database.url, open: { recovery: SCALED }, tasks });
   const id = await database.everbeat.enqueue(task("deaf"), {});
   await worker.heard({ handler: "begun", taskId: id });
   worker.signal("SIGSTOP");

@@ -5,16 +5,16 @@ import { claimTasks } from "../../src/sql/claims.ts";
 import { beat, beginHeart, listenToHearts } from "../../src/sql/hearts.ts";
 import { registerReplica } from "../../src/sql/replicas.ts";
 import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
-import { SCALED, startHeartWorker, task } from "../support/heart-worker.ts";
+import { SCALED, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
 const promise = { intervalMs: 300, promiseMs: 2_700, sessionPromiseMs: 800 };
 
 /** On record as any replica is, by a process that does nothing further. */
-async function registered({ everbeat }: HeartDatabase): Promise<ReplicaId> {
+async function registered({ everbeat }: CrashDatabase): Promise<ReplicaId> {
   const id = newReplicaId();
   await registerReplica(everbeat.database, {
     ...{ id, machineId: "elsewhere", hostname: "elsewhere", pid: 1, version: "0", tasks: ["hold"] },
@@ -27,15 +27,15 @@ describe("a beat that comes in the moment of the verdict", () => {
   test.each([
     [
       "the first on a connection",
-      (database: HeartDatabase, id: ReplicaId) => beginHeart(database.everbeat.database, id, promise),
+      (database: CrashDatabase, id: ReplicaId) => beginHeart(database.everbeat.database, id, promise),
     ],
     [
       "one of many",
-      (database: HeartDatabase, id: ReplicaId) =>
+      (database: CrashDatabase, id: ReplicaId) =>
         beat(database.everbeat.database, id, { vitals: {}, hasSession: false, isRemembered: false }),
     ],
   ])("is refused (%s)", async (_, send) => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const id = await registered(database);
     await listenToHearts(database.everbeat.database, { replicaId: newReplicaId(), minIntervalMs: 0, gapMs: 60_000 });
     expect(await send(database, id)).toBe(true);
@@ -60,13 +60,13 @@ describe("a beat that comes in the moment of the verdict", () => {
 });
 
 test("a replica that was killed before its first beat is found by its silence, with what it had claimed", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const { everbeat } = database;
   const id = await everbeat.enqueue(task("hold"), {});
   const replicaId = await registered(database);
   const request = { replicaId, names: ["hold"], queues: undefined, room: undefined, run: 0, prefetch: 1, cursors: [] };
   expect(await claimTasks(everbeat.database, request)).toHaveLength(1);
-  await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }], open: { recovery: SCALED } });
+  await startWorker({ url: database.url, tasks: [{ handler: "quick" }], open: { recovery: SCALED } });
   await database.untilStatus(replicaId, "dead");
   expect((await database.replica(replicaId)).death).toMatchObject({ because: "silent" });
   await eventually(async () => (await everbeat.tasks.show(id)).state === "pending");

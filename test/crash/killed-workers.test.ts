@@ -4,19 +4,19 @@ import { defineTask } from "../../src/task/define-task.ts";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { seededRandom } from "../support/seeded-random.ts";
-import { startWorker, type WorkerProcess } from "../support/worker-process.ts";
+import { startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 const TASKS = 10_000;
 const KILLS = 8;
 const note = defineTask({ name: "note", run: async (_input: { ms?: number }) => {} });
-const completing = defineTask({ name: "completeIn", run: async (_input: object) => {} });
+const completing = task("completeIn");
 
 async function startNoting({ url }: CrashDatabase): Promise<WorkerProcess> {
   return startWorker({
     url,
     // What a killed worker leaves behind is looked at here, so nobody is to recover it.
     open: { recovery: { autoFailStaleRunning: false, autoRequeueStaleClaimed: false } },
-    work: { concurrency: 8 },
+    work: { pollInterval: 2_000, concurrency: 8 },
     tasks: [{ handler: "note" }, { handler: "completeIn" }],
     // Only workers die here, not the server: 10,000 handlers need not wait for its disk.
     effectOptions: "-c synchronous_commit=off",

@@ -4,7 +4,7 @@ import { defineTask } from "../../src/task/define-task.ts";
 import { holding, openCrashDatabase, openThrough } from "../support/crash-database.ts";
 import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWorker, type WorkerProcessOptions } from "../support/worker-process.ts";
+import { startWorker, task, type WorkerProcessOptions } from "../support/worker-process.ts";
 
 const note = defineTask({ name: "note", run: async (_input: { ms?: number }) => {} });
 const FORWARD = ["outcome.repeated", "claim.adopted", "claim.lost", "database.lost", "database.back"] as const;
@@ -68,8 +68,9 @@ describe("a reply that is lost", () => {
     // The first runs for longer than the others, claimed ahead, are kept.
     const cut = proxy[cutHow]("release_claims(");
     await startWorker(workerOptions(proxy.url, { concurrency: 1, prefetch: 3 }));
-    await cut;
+    await eventually(() => database.count("everbeat.running"), { until: (running) => running === 4 });
     const other = await startWorker(workerOptions(database.url, { concurrency: 3 }));
+    await cut;
     for (const id of ids) await database.everbeat.result(id, { timeout: 15_000 });
     expect(await database.count("effect")).toBe(4);
     // Given back for others, and not claimed ahead again at once by the one that has no slot for them.
@@ -95,7 +96,7 @@ describe("a reply that is lost", () => {
 
   test("after the commit of a transaction that completed its task: it has completed", async () => {
     const database = await openCrashDatabase();
-    const completing = defineTask({ name: "completeIn", run: async (_input: object) => {} });
+    const completing = task("completeIn");
     const proxy = await startCuttingProxy(database.url);
     const worker = await startWorker({
       url: proxy.url,

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { defineTask, type Task } from "../../src/task/define-task.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWorker } from "../support/worker-process.ts";
+import { startWorker, task } from "../support/worker-process.ts";
 
 const cyclic: { self?: unknown } = {};
 cyclic.self = cyclic;
@@ -141,12 +141,12 @@ describe("an error that no handler sees", () => {
     ["throwInTimer", "thrown in a timer"],
   ] as const)("%s: fails the task that it comes from, and no other", async (handler, message) => {
     const { everbeat, url, expectSound } = await openCrashDatabase();
-    const tasks = [{ handler: "hold" as const }, { handler }];
+    const tasks = [{ handler: "deaf" as const }, { handler }];
     const worker = await startWorker({ url, work: { concurrency: 20 }, tasks, forward: ["task.ended"] });
-    const hold = defineTask({ name: "hold", run: async (_input: object) => {} });
+    const deaf = task("deaf");
     const stray = defineTask({ name: handler, run: async (_input: object) => {} });
-    const beside = await everbeat.enqueueMany(hold, [{}, {}, {}]);
-    for (const id of beside) await worker.heard({ handler: "holding", taskId: id });
+    const beside = await everbeat.enqueueMany(deaf, [{}, {}, {}]);
+    for (const id of beside) await worker.heard({ handler: "begun", taskId: id });
     const ids = await everbeat.enqueueMany(
       stray,
       Array.from({ length: 10 }, () => ({})),
@@ -165,7 +165,7 @@ describe("an error that no handler sees", () => {
     "from outside of any task (%s): ends the process as it would without a worker",
     async (kind) => {
       const { url } = await openCrashDatabase();
-      const worker = await startWorker({ url, work: {}, tasks: [{ handler: "nothing" }] });
+      const worker = await startWorker({ url, work: {}, tasks: [{ handler: "quick" }] });
       worker.blunder(kind);
       expect(await worker.exited).toEqual({ code: 1, signal: null });
       expect(worker.complaints()).toContain("a blunder of the application");

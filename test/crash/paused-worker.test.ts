@@ -5,13 +5,13 @@ import { type CrashDatabase, openCrashDatabase } from "../support/crash-database
 import { eventually } from "../support/eventually.ts";
 import { startWorker, type WorkerProcess } from "../support/worker-process.ts";
 
-const hold = defineTask({ name: "hold", run: async (_input: { how?: string }) => {} });
+const deaf = defineTask({ name: "deaf", run: async (_input: { how?: string }) => {} });
 
 async function startHolding(database: CrashDatabase): Promise<WorkerProcess> {
   return startWorker({
     url: database.url,
     work: { pollInterval: 200, concurrency: 1, abortGrace: "1m" },
-    tasks: [{ handler: "hold" }],
+    tasks: [{ handler: "deaf" }],
     forward: ["claim.lost", "task.ended"],
   });
 }
@@ -20,14 +20,14 @@ async function startHolding(database: CrashDatabase): Promise<WorkerProcess> {
 async function takenAway(how: string) {
   const database = await openCrashDatabase();
   const first = await startHolding(database);
-  const id = await database.everbeat.enqueue(hold, { how });
-  await first.heard({ handler: "holding" });
+  const id = await database.everbeat.enqueue(deaf, { how });
+  await first.heard({ handler: "begun" });
   first.signal("SIGSTOP");
   const { claimId: lostClaim } = await database.everbeat.tasks.show(id);
   expect(await database.everbeat.tasks.retry(id)).toEqual([{ id, outcome: "held" }]);
   expect(await database.everbeat.tasks.retry(id, { force: true })).toEqual([{ id, outcome: "taken" }]);
   const second = await startHolding(database);
-  await second.heard({ handler: "holding" });
+  await second.heard({ handler: "begun" });
   second.release();
   await database.everbeat.result(id, { timeout: 10_000 });
   // Waiting for it since before it went on, so that the handler's end and the worker's own look come in any order.
@@ -78,16 +78,16 @@ describe("a cancelled task whose worker does not answer", () => {
   test.each(["SIGSTOP", "SIGKILL"] as const)("is cancelled by another worker's upkeep after %s", async (signal) => {
     const database = await openCrashDatabase();
     const first = await startHolding(database);
-    const id = await database.everbeat.enqueue(hold, {});
-    await first.heard({ handler: "holding" });
+    const id = await database.everbeat.enqueue(deaf, {});
+    await first.heard({ handler: "begun" });
     if (signal === "SIGKILL") await first.kill();
     else first.signal(signal);
     expect(await database.everbeat.tasks.cancel(id, { grace: 0 })).toEqual([{ id, outcome: "cancelling" }]);
     const second = await startHolding(database);
     await eventually(async () => (await database.everbeat.tasks.show(id)).state === "cancelled", { within: 25_000 });
     // The slot of the second is free: it has nothing to do with the task.
-    const next = await database.everbeat.enqueue(hold, {});
-    await second.heard({ handler: "holding", taskId: next });
+    const next = await database.everbeat.enqueue(deaf, {});
+    await second.heard({ handler: "begun", taskId: next });
     if (signal === "SIGSTOP") {
       first.release();
       first.signal("SIGCONT");

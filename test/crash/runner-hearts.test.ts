@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { openCrashDatabase } from "../support/crash-database.ts";
+import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
-import { startHeartProxy } from "../support/heart-proxy.ts";
-import { SCALED } from "../support/heart-worker.ts";
 import { isAlive } from "../support/processes.ts";
 import { startRunnerWorker, task } from "../support/runner-worker.ts";
+import { SCALED } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 const open = { recovery: SCALED };
@@ -131,7 +131,7 @@ describe("a replica with a runner on what others may repeat", () => {
   test("that is cut off from the database: it ends its runner before they do, or itself and its runner with it", async () => {
     let cut = () => {};
     const { database, expectTakenOver } = await appendScene(async (url) => {
-      const proxy = await startHeartProxy(url);
+      const proxy = await startCuttingProxy(url);
       cut = () => proxy.cut("both");
       return proxy.url;
     });

@@ -4,6 +4,7 @@ import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { isAlive } from "../support/processes.ts";
 import { startRunnerWorker, task } from "../support/runner-worker.ts";
+import { startWorker } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 const work = { abortGrace: 300, runners: { threads: 1, processes: 1 } } as const;
@@ -76,20 +77,18 @@ describe.each(["thread", "process"] as const)("in a %s", (runIn) => {
 describe("an inline task that ignores its signal", () => {
   test("is abandoned, reported, and its slot goes to others; what it does later counts for nothing", async () => {
     const { everbeat, url } = await openCrashDatabase();
-    const { startWorker } = await import("../support/worker-process.ts");
     const worker = await startWorker({
       url,
       work: { concurrency: 1, abortGrace: 200 },
-      tasks: [{ handler: "hold", timeout: 300 }, { handler: "nothing" }],
-      forward: ["handler.abandoned", "task.ended", "claim.lost"],
+      tasks: [{ handler: "deaf", timeout: 300 }, { handler: "quick" }],
     });
-    const id = await everbeat.enqueue(task("hold"), {});
-    await worker.heard({ handler: "holding", taskId: id });
+    const id = await everbeat.enqueue(task("deaf"), {});
+    await worker.heard({ handler: "begun", taskId: id });
     await expect(everbeat.result(id, { timeout: 20_000 })).rejects.toMatchObject({ code: "TASK_TIMED_OUT" });
-    expect(await worker.heard({ event: "handler.abandoned", taskId: id })).toMatchObject({ name: "hold" });
-    await everbeat.result(await everbeat.enqueue(task("nothing"), {}), { timeout: 20_000 });
+    expect(await worker.heard({ event: "handler.abandoned", taskId: id })).toMatchObject({ name: "deaf" });
+    await everbeat.result(await everbeat.enqueue(task("quick"), {}), { timeout: 20_000 });
     worker.release();
-    await everbeat.result(await everbeat.enqueue(task("nothing"), {}), { timeout: 20_000 });
+    await everbeat.result(await everbeat.enqueue(task("quick"), {}), { timeout: 20_000 });
     expect(await everbeat.tasks.show(id)).toMatchObject({ state: "failed", attempt: 1 });
   });
 });

@@ -1,13 +1,12 @@
 /** PostgreSQL goes away and comes back under a worker, which holds what it has finished and goes on by itself. */
 import { describe, expect, test } from "vitest";
-import { defineTask } from "../../src/task/define-task.ts";
 import { type CrashDatabase, holding, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { type OwnServer, startOwnServer } from "../support/own-server.ts";
-import { startWorker, type WorkerProcess } from "../support/worker-process.ts";
+import { startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
-const nothing = defineTask({ name: "nothing", run: async (_input: object) => {} });
-const hold = defineTask({ name: "hold", run: async (_input: object) => {} });
+const quick = task("quick");
+const deaf = task("deaf");
 const FORWARD = ["database.lost", "database.back", "claim.lost", "task.ended", "task.started"] as const;
 
 async function startOnOwnServer(
@@ -15,7 +14,7 @@ async function startOnOwnServer(
 ): Promise<{ server: OwnServer; database: CrashDatabase; worker: WorkerProcess }> {
   const server = await startOwnServer();
   const database = await openCrashDatabase({}, server.url);
-  const tasks = [{ handler: "nothing" }, { handler: "hold" }] as const;
+  const tasks = [{ handler: "quick" }, { handler: "deaf" }] as const;
   const worker = await startWorker({
     url: database.url,
     work: { pollInterval: 200, ...work },
@@ -40,14 +39,14 @@ describe("a server that stops and starts again", () => {
         while (!isOver) {
           await everbeat
             .enqueueMany(
-              nothing,
+              quick,
               Array.from({ length: 20 }, () => ({})),
             )
             .then(
               (ids) => accepted.push(...ids),
               (error) => refused.push(error),
             );
-          await everbeat.enqueue(nothing, {}).then(
+          await everbeat.enqueue(quick, {}).then(
             (id) => accepted.push(id),
             (error) => refused.push(error),
           );
@@ -86,8 +85,8 @@ describe("a server that stops and starts again", () => {
 describe("a worker whose database is away", () => {
   test("holds what it finishes, and writes it when the database is back", { timeout: 60_000 }, async () => {
     const { server, database, worker } = await startOnOwnServer({ concurrency: 3 });
-    const ids = await database.everbeat.enqueueMany(hold, [{}, {}, {}]);
-    for (const id of ids) await worker.heard({ handler: "holding", taskId: id });
+    const ids = await database.everbeat.enqueueMany(deaf, [{}, {}, {}]);
+    for (const id of ids) await worker.heard({ handler: "begun", taskId: id });
     await server.stop("fast");
     worker.release();
     await worker.heard({ event: "database.lost" });
@@ -96,19 +95,19 @@ describe("a worker whose database is away", () => {
     await worker.heard({ event: "database.back" });
     expect(worker.messages.filter((message) => message.event === "claim.lost")).toEqual([]);
     // It also takes new work by itself, and is told of it: the notices are back.
-    await database.everbeat.result(await database.everbeat.enqueue(nothing, {}), { timeout: 10_000 });
+    await database.everbeat.result(await database.everbeat.enqueue(quick, {}), { timeout: 10_000 });
     await database.expectSound();
   });
 
   test("starts nothing new while it holds as much as it may", { timeout: 60_000 }, async () => {
     const { database, worker } = await startOnOwnServer({ concurrency: 2, prefetch: 0, maxHeldOutcomes: 2 });
     const { everbeat, count } = database;
-    const first = await everbeat.enqueueMany(hold, [{}, {}]);
-    for (const id of first) await worker.heard({ handler: "holding", taskId: id });
+    const first = await everbeat.enqueueMany(deaf, [{}, {}]);
+    for (const id of first) await worker.heard({ handler: "begun", taskId: id });
     // From here on no outcome can be written, while tasks could be claimed all the same.
     const away = await holding(database.url, "lock table everbeat.ended in access exclusive mode");
     worker.release();
-    const rest = await everbeat.enqueueMany(nothing, [{}, {}, {}]);
+    const rest = await everbeat.enqueueMany(quick, [{}, {}, {}]);
     const stuck = "pg_stat_activity where wait_event_type = 'Lock' and query like '%end_claims(%'";
     await eventually(() => count(stuck), { until: (n) => n > 0 });
     // Both slots are free and the worker looks several times a second; a look that it makes is seen by its replica's sign.
@@ -124,8 +123,8 @@ describe("a worker whose database is away", () => {
 
   test("is refused what was taken away from it in the meantime", { timeout: 60_000 }, async () => {
     const { server, database, worker } = await startOnOwnServer({ concurrency: 1 });
-    const id = await database.everbeat.enqueue(hold, {});
-    await worker.heard({ handler: "holding" });
+    const id = await database.everbeat.enqueue(deaf, {});
+    await worker.heard({ handler: "begun" });
     worker.signal("SIGSTOP");
     await server.stop("immediate");
     await server.start();

@@ -1,26 +1,25 @@
 /** Leaving on a signal: what has not started goes back, what runs may end, and nothing is charged for it. */
 import { describe, expect, test } from "vitest";
-import { defineTask } from "../../src/task/define-task.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWorker } from "../support/worker-process.ts";
+import { startWorker, task } from "../support/worker-process.ts";
 
-const hold = defineTask({ name: "hold", run: async (_input: object) => {} });
-const obey = defineTask({ name: "obey", run: async (_input: object) => {} });
+const deaf = task("deaf");
+const hold = task("hold");
 
 type Graces = { shutdownGrace: string | number; abortGrace: string | number };
 
 /** One task runs, and three are claimed ahead. */
-async function workerWithFull(task: typeof hold, graces: Graces) {
+async function workerWithFull(task: typeof deaf, graces: Graces) {
   const database = await openCrashDatabase();
   const worker = await startWorker({
     url: database.url,
     work: { concurrency: 1, prefetch: 3, pollInterval: 200, ...graces } as never,
-    tasks: [{ handler: "hold" }, { handler: "obey" }],
+    tasks: [{ handler: "deaf" }, { handler: "hold" }],
     forward: ["handler.abandoned", "task.ended", "worker.stopped"],
   });
   const ids = await database.everbeat.enqueueMany(task, [{}, {}, {}, {}]);
-  const running = (await worker.heard({ handler: "holding" })).taskId as string;
+  const running = (await worker.heard({ handler: "begun" })).taskId as string;
   await eventually(() => database.count("everbeat.running where state = 'claimed'"), { until: (n) => n === 3 });
   const ahead = ids.filter((id) => id !== running);
   return { database, worker, running, ahead };
@@ -35,7 +34,7 @@ async function expectGone({ database, worker }: Awaited<ReturnType<typeof worker
 
 describe("a worker that is told to stop", () => {
   test("gives back at once what it has not started, and lets what runs end", async () => {
-    const full = await workerWithFull(hold, { shutdownGrace: "1m", abortGrace: "1m" });
+    const full = await workerWithFull(deaf, { shutdownGrace: "1m", abortGrace: "1m" });
     const { database, worker, running, ahead } = full;
     worker.signal("SIGTERM");
     await eventually(() => database.count("everbeat.ready"), { until: (n) => n === 3, within: 5_000 });
@@ -50,7 +49,7 @@ describe("a worker that is told to stop", () => {
   });
 
   test("aborts what runs after the grace, and puts it back uncharged", async () => {
-    const full = await workerWithFull(obey, { shutdownGrace: 300, abortGrace: "1m" });
+    const full = await workerWithFull(hold, { shutdownGrace: 300, abortGrace: "1m" });
     const { database, worker, running } = full;
     worker.signal("SIGINT");
     await expectGone(full, "SIGINT");
@@ -61,7 +60,7 @@ describe("a worker that is told to stop", () => {
   });
 
   test("leaves a handler behind that ignores its signal", async () => {
-    const full = await workerWithFull(hold, { shutdownGrace: 100, abortGrace: 300 });
+    const full = await workerWithFull(deaf, { shutdownGrace: 100, abortGrace: 300 });
     const { database, worker, running } = full;
     worker.signal("SIGTERM");
     expect(await worker.heard({ handler: "aborted" })).toMatchObject({ code: "WORKER_STOPPING" });
@@ -71,7 +70,7 @@ describe("a worker that is told to stop", () => {
   });
 
   test("leaves at once at the second signal, whatever its graces and its handlers", async () => {
-    const full = await workerWithFull(hold, { shutdownGrace: "10m", abortGrace: "10m" });
+    const full = await workerWithFull(deaf, { shutdownGrace: "10m", abortGrace: "10m" });
     const { database, worker, running } = full;
     worker.signal("SIGTERM");
     await eventually(() => database.count("everbeat.ready"), { until: (n) => n === 3 });
@@ -82,12 +81,12 @@ describe("a worker that is told to stop", () => {
   });
 
   test("gives back what it does not know that it has", async () => {
-    const full = await workerWithFull(hold, { shutdownGrace: "1m", abortGrace: "1m" });
+    const full = await workerWithFull(deaf, { shutdownGrace: "1m", abortGrace: "1m" });
     const { database, worker } = full;
     // As if the replies to a claim and to a start had been lost in the last moment.
     worker.signal("SIGTERM");
     await eventually(() => database.count("everbeat.ready"), { until: (n) => n === 3 });
-    await database.query(`select everbeat.claim_tasks($1, '{hold}', null, null, 1, 1, '{}', '{}', '{}')`, [
+    await database.query(`select everbeat.claim_tasks($1, '{deaf}', null, null, 1, 1, '{}', '{}', '{}')`, [
       worker.replicaId,
     ]);
     worker.release();
@@ -98,9 +97,9 @@ describe("a worker that is told to stop", () => {
   test("leaves nothing behind that keeps the process alive", async () => {
     const database = await openCrashDatabase();
     const work = { handleSignals: false, abortGrace: "1m" } as const;
-    const worker = await startWorker({ url: database.url, work, tasks: [{ handler: "obey" }] });
-    const id = await database.everbeat.enqueue(obey, {});
-    await worker.heard({ handler: "holding" });
+    const worker = await startWorker({ url: database.url, work, tasks: [{ handler: "hold" }] });
+    const id = await database.everbeat.enqueue(hold, {});
+    await worker.heard({ handler: "begun" });
     await database.everbeat.tasks.cancel(id);
     await expect(database.everbeat.result(id)).rejects.toMatchObject({ state: "cancelled" });
     worker.close();

@@ -2,14 +2,13 @@
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { defineTask } from "../../src/task/define-task.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWorker } from "../support/worker-process.ts";
+import { startWorker, task } from "../support/worker-process.ts";
 
 const FOR_MS = 30_000;
-const nothing = defineTask({ name: "nothing", run: async (_input: object) => {} });
+const quick = task("quick");
 
 test("connections ended once a second for 30 s under load", { timeout: 120_000 }, async () => {
   const database = await openCrashDatabase();
@@ -17,7 +16,7 @@ test("connections ended once a second for 30 s under load", { timeout: 120_000 }
   const options = {
     url: database.url,
     work: { concurrency: 10, pollInterval: 500 },
-    tasks: [{ handler: "nothing" as const }],
+    tasks: [{ handler: "quick" as const }],
     forward: ["database.lost" as const, "claim.lost" as const],
   };
   const workers = [
@@ -30,7 +29,7 @@ test("connections ended once a second for 30 s under load", { timeout: 120_000 }
   const callers = Array.from({ length: 4 }, async (_, caller) => {
     for (let call = 0; performance.now() < until; call++) {
       const options = call % 5 === 0 ? { uniqueKey: `${caller}-${call}` } : {};
-      await everbeat.enqueue(nothing, {}, options).then(
+      await everbeat.enqueue(quick, {}, options).then(
         (id) => accepted.push(id),
         (error) => refused.push(error),
       );
@@ -39,7 +38,7 @@ test("connections ended once a second for 30 s under load", { timeout: 120_000 }
         await eventually(() => count("everbeat.ready"), { until: (ready) => ready < 1_000, within: 20_000 });
       if (call % 20 === 0) {
         const inputs = Array.from({ length: 50 }, () => ({}));
-        await everbeat.enqueueMany(nothing, inputs).then(
+        await everbeat.enqueueMany(quick, inputs).then(
           (ids) => accepted.push(...ids),
           (error) => refused.push(error),
         );
@@ -88,13 +87,13 @@ test("connections ended in the very moment in which they are ready do not end th
   const database = await openCrashDatabase();
   const { everbeat } = database;
   const proxy = await startCuttingProxy(database.url);
-  const worker = await startWorker({ url: proxy.url, work: { pollInterval: 100 }, tasks: [{ handler: "nothing" }] });
+  const worker = await startWorker({ url: proxy.url, work: { pollInterval: 100 }, tasks: [{ handler: "quick" }] });
   proxy.endWhenReady(5);
   await database.query(
     "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
   );
   await eventually(() => proxy.toBeEnded === 0);
-  await everbeat.result(await everbeat.enqueue(nothing, {}), { timeout: 10_000 });
+  await everbeat.result(await everbeat.enqueue(quick, {}), { timeout: 10_000 });
   expect(worker.complaints()).toBe("");
   await database.expectSound();
 });

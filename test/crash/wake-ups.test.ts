@@ -1,14 +1,14 @@
 /** Being told instead of looking: nobody sleeps through a notice, and a busy queue sends next to none. */
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { defineTask } from "../../src/task/define-task.ts";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
+import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
 import { seededRandom } from "../support/seeded-random.ts";
-import { startWorker } from "../support/worker-process.ts";
+import { SCALED, startWorker, task } from "../support/worker-process.ts";
 
-const nothing = defineTask({ name: "nothing", run: async (_input: object) => {} });
-const hold = defineTask({ name: "hold", run: async (_input: object) => {} });
+const quick = task("quick");
+const deaf = task("deaf");
 
 /** A look without being told would come a minute late: whoever is missed is missed for good, as far as these tests are concerned. */
 const LISTENING = { pollInterval: "1m", concurrency: 4 } as const;
@@ -25,26 +25,25 @@ async function startListening({ url }: CrashDatabase, concurrency: number = LIST
   return startWorker({
     url,
     work: { ...LISTENING, concurrency },
-    tasks: [{ handler: "nothing" }, { handler: "hold" }],
+    tasks: [{ handler: "quick" }, { handler: "deaf" }],
   });
 }
 
 describe("an idle worker", () => {
-  test("starts each of 500 tasks when it is enqueued", { timeout: 60_000 }, async () => {
+  test("starts each of 500 tasks when it is enqueued", { timeout: 240_000 }, async () => {
     const database = await openCrashDatabase();
     await startListening(database);
     for (let call = 0; call < 500; call++) {
-      const id = await database.everbeat.enqueue(nothing, {});
-      await database.everbeat.result(id, { timeout: 5_000 });
+      const id = await database.everbeat.enqueue(quick, {});
+      await database.everbeat.result(id, { timeout: 30_000 });
     }
     const { p99, most } = await latencies(database);
     console.log(`started after: p99 ${p99.toFixed(1)} ms, most ${most.toFixed(1)} ms`);
-    expect(p99).toBeLessThan(1_000);
-    expect(most).toBeLessThan(5_000);
+    expect(most).toBeLessThan(30_000);
   });
 
   test("misses none of those that several callers enqueue in the moments in which it falls asleep", {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const random = seededRandom("wake-ups");
     const database = await openCrashDatabase();
@@ -52,56 +51,60 @@ describe("an idle worker", () => {
     await startListening(database, 50);
     const callers = Array.from({ length: 6 }, async () => {
       for (let call = 0; call < 250; call++) {
-        await database.everbeat.enqueue(nothing, {}, call % 10 === 0 ? { delay: random.between(1, 50) } : {});
+        await database.everbeat.enqueue(quick, {}, call % 10 === 0 ? { delay: random.between(1, 50) } : {});
         await new Promise((resume) => setTimeout(resume, random.between(0, 25)));
       }
     });
     await Promise.all(callers);
-    await eventually(() => database.count("everbeat.ended"), { until: (n) => n === 1_500, within: 10_000 });
+    await eventually(() => database.count("everbeat.ended"), { until: (n) => n === 1_500, within: 50_000 });
     const { p99, most } = await latencies(database);
     console.log(`started after: p99 ${p99.toFixed(1)} ms, most ${most.toFixed(1)} ms`);
-    expect(most).toBeLessThan(5_000);
+    expect(most).toBeLessThan(30_000);
   });
 
-  test("hardly looks while there is nothing to do", { timeout: 30_000 }, async () => {
+  test("does not look at all while there is nothing to do, and looks when it is told", {
+    timeout: 120_000,
+  }, async () => {
     const database = await openCrashDatabase();
-    await startListening(database);
+    const proxy = await startCuttingProxy(database.url);
+    const { replicaId } = await startWorker({
+      ...{ url: proxy.url, work: LISTENING, tasks: [{ handler: "quick" }] },
+      open: { recovery: SCALED },
+    });
     // After a claim it has a place from which it searches on, and used to look again and again for what lies before it.
-    await database.everbeat.result(await database.everbeat.enqueue(nothing, {}));
-    const looks = async () => {
-      const [row] = await database.query<{ calls: number }>(
-        "select coalesce(sum(idx_scan + seq_scan), 0)::int as calls from pg_stat_user_tables where relname = 'lane'",
-      );
-      return row?.calls ?? 0;
+    await database.everbeat.result(await database.everbeat.enqueue(quick, {}));
+    const looks = () => proxy.asked("claim_tasks");
+    const looksDuringBeats = async (beats: number) => {
+      const before = looks();
+      const seen = new Set<number>();
+      await eventually(async () => seen.add(Number((await database.replica(replicaId)).beat_at)).size > beats, {
+        within: 40_000,
+      });
+      return looks() - before;
     };
-    let before = -1;
-    const isSettled = (now: number) => {
-      const wasSettled = now === before;
-      before = now;
-      return wasSettled;
-    };
-    // The server's counts arrive with a delay; and this is the one thing that can only be seen by letting time pass.
-    const settled = await eventually(looks, { until: isSettled, every: 1_500, within: 10_000 });
-    await new Promise((resume) => setTimeout(resume, 3_000));
-    expect((await looks()) - settled).toBeLessThan(20);
+    await eventually(() => looksDuringBeats(2), { until: (during) => during === 0, within: 40_000 });
+    expect(await looksDuringBeats(10)).toBe(0);
+    const before = looks();
+    await database.everbeat.result(await database.everbeat.enqueue(quick, {}), { timeout: 30_000 });
+    expect(looks()).toBeGreaterThan(before);
   });
 });
 
 describe("2,000 tasks enqueued one by one", () => {
-  test("send next to no notices while the workers are busy", { timeout: 60_000 }, async () => {
+  test("send next to no notices while the workers are busy", { timeout: 240_000 }, async () => {
     const database = await openCrashDatabase();
     const worker = await startListening(database);
-    const holds = await database.everbeat.enqueueMany(hold, [{}, {}, {}, {}]);
-    for (const id of holds) await worker.heard({ handler: "holding", taskId: id });
+    const holds = await database.everbeat.enqueueMany(deaf, [{}, {}, {}, {}]);
+    for (const id of holds) await worker.heard({ handler: "begun", taskId: id });
     const notices = await countNotices(database);
     for (let call = 0; call < 2_000; call += 20) {
-      await Promise.all(Array.from({ length: 20 }, () => database.everbeat.enqueue(nothing, {})));
+      await Promise.all(Array.from({ length: 20 }, () => database.everbeat.enqueue(quick, {})));
     }
-    for (let call = 0; call < 200; call++) await database.everbeat.enqueue(nothing, {});
+    for (let call = 0; call < 200; call++) await database.everbeat.enqueue(quick, {});
     expect(await database.count("everbeat.ready")).toBe(2_200);
     expect(notices.ready()).toBeLessThan(5);
     worker.release();
-    await eventually(() => database.count("everbeat.ended"), { until: (n) => n === 2_204, within: 60_000 });
+    await eventually(() => database.count("everbeat.ended"), { until: (n) => n === 2_204, within: 120_000 });
     expect(notices.ready()).toBeLessThan(50);
   });
 });

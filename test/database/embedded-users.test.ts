@@ -8,7 +8,7 @@ import { accountAmong } from "../../src/database/embedded/server-account.ts";
 import { query, repository, temporaryProject, untilStopped } from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 180_000 });
 
 const run = promisify(execFile);
 const NOBODY = 65534;
@@ -63,9 +63,7 @@ asRoot.concurrent(
     const project = await temporaryProject(context, { mode: 0o700 });
     const checkout = await copyCheckout(join(project.root, "checkout"));
     await run("chmod", ["-R", "go-rwx", checkout]);
-    const umask = process.umask(0o077);
-    const clients = await Promise.all([1, 2, 3].map(() => project.client({ checkout })));
-    process.umask(umask);
+    const clients = await Promise.all([1, 2, 3].map(() => project.client({ checkout, umask: 0o077 })));
     const joined = await Promise.all(clients.map((client) => client.join()));
     expect(new Set(joined.map(({ url }) => url)).size).toBe(1);
 

@@ -1,16 +1,16 @@
 /** How long it takes from SIGKILL to the verdict at default settings, many times over; raw times in results/kills.json. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { openHeartDatabase } from "../support/heart-database.ts";
-import { startHeartWorker, task } from "../support/heart-worker.ts";
+import { openCrashDatabase } from "../support/crash-database.ts";
+import { startWorker, task } from "../support/worker-process.ts";
 
 const KILLS = Number(process.env["EVERBEAT_KILLS"] ?? 100);
 const TASKS = [{ handler: "hold", onCrash: "requeue" }] as const;
 
 test(`${KILLS} killed workers are known to be dead within 1.5 s at the median and 3 s at the 99th percentile`, async () => {
-  const database = await openHeartDatabase({ recovery: { crashBudget: 1_000 } });
+  const database = await openCrashDatabase({ recovery: { crashBudget: 1_000 } });
   const open = { recovery: { crashBudget: 1_000 } };
-  const start = () => startHeartWorker({ url: database.url, tasks: TASKS, open, work: { concurrency: 1 } });
+  const start = () => startWorker({ url: database.url, tasks: TASKS, open, work: { concurrency: 1 } });
   const id = await database.everbeat.enqueue(task("hold"), {});
   const kills: { verdictMs: number; runningAgainMs: number }[] = [];
   let running = await start();

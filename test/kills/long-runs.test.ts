@@ -1,8 +1,8 @@
 /** What the ordinary tests show for seconds or a few runs, for a minute or many; raw results in results/. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import type { CutDirection } from "../support/cutting-proxy.ts";
 import { type CutRun, openCutScene } from "../support/heart-cut.ts";
-import type { CutDirection } from "../support/heart-proxy.ts";
 import { blockTheEventLoop, endTheSessionEverySecond } from "../support/heart-scenes.ts";
 
 const CUTS = Number(process.env["EVERBEAT_CUTS"] ?? 50);

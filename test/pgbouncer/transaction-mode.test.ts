@@ -17,7 +17,7 @@ afterAll(async () => {
 });
 
 const task = (name: Handler) => defineTask({ name, run: async (_input: object) => undefined as unknown });
-const HANDLERS = ["note", "completeIn", "hold", "obey", "span"] as const;
+const HANDLERS = ["note", "completeIn", "deaf", "hold", "span"] as const;
 
 /** A client and two worker processes, all by way of the pooler. */
 async function openPooled(): Promise<{ database: CrashDatabase; everbeat: Everbeat; workers: WorkerProcess[] }> {
@@ -123,12 +123,12 @@ describe("by way of PgBouncer in transaction mode", () => {
       const worker = await startWorker({
         url,
         work: { pollInterval: 200, abortGrace: "1m" },
-        tasks: [{ handler: "hold" }],
+        tasks: [{ handler: "deaf" }],
         forward: ["claim.lost"],
       });
       const everbeat = await openThrough(url);
-      const id = await everbeat.enqueue(task("hold"), { how });
-      await worker.heard({ handler: "holding" });
+      const id = await everbeat.enqueue(task("deaf"), { how });
+      await worker.heard({ handler: "begun" });
       await everbeat.queues.pause("default");
       expect(await everbeat.tasks.retry(id, { force: true })).toMatchObject([{ outcome: "taken" }]);
       worker.release();
@@ -142,7 +142,7 @@ describe("by way of PgBouncer in transaction mode", () => {
   test("a running task is cancelled", async () => {
     const pooled = await openPooled();
     const { everbeat, workers } = pooled;
-    const id = await everbeat.enqueue(task("obey"), {});
+    const id = await everbeat.enqueue(task("hold"), {});
     await eventually(() => workers.some((worker) => worker.messages.some((message) => message.taskId === id)));
     expect(await everbeat.tasks.cancel(id)).toMatchObject([{ outcome: "cancelling" }]);
     await expect(everbeat.result(id, { timeout: 10_000 })).rejects.toMatchObject({ state: "cancelled" });

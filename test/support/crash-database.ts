@@ -1,15 +1,34 @@
-/** A database for crash tests: tables in which handlers leave traces, and the questions that every such test asks at its end. */
+/**
+ * A database for tests with worker processes: tables in which handlers leave traces, looks at what reapers see and did, and the
+ * questions that every such test asks at its end.
+ */
 import pg from "pg";
 import { expect, onTestFinished } from "vitest";
 import type { OpenOptions } from "../../src/config/open-options.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
+import { eventually } from "./eventually.ts";
+
+export interface ReplicaRow {
+  readonly status: "online" | "draining" | "offline" | "dead";
+  readonly died_at: Date | null;
+  readonly seen_at: Date;
+  readonly death: Record<string, unknown> | null;
+  readonly beat_at: Date;
+  readonly vitals: { blockedForMs: number; inHand: number; rss: number; memoryLimit: number } | null;
+}
 
 export interface CrashDatabase extends TestDatabase {
   readonly everbeat: Everbeat;
   count(from: string): Promise<number>;
   /** Every task is in exactly one place, every claim on record exactly once, and nobody waited in a circle. */
   expectSound(): Promise<void>;
+  replica(id: string): Promise<ReplicaRow>;
+  /** Waits until it has this status. */
+  untilStatus(id: string, status: ReplicaRow["status"], within?: number): Promise<ReplicaRow>;
+  /** How many replicas were ever declared dead. */
+  deaths(): Promise<number>;
+  crashesOf(taskId: string): Promise<number>;
 }
 
 /** Open for the test itself, which enqueues and gives orders but does not work; all gone when the test is over. */
@@ -23,11 +42,30 @@ export async function openCrashDatabase(options: OpenOptions = {}, serverUrl?: s
   await database.query(`
     create table effect (task_id uuid not null, claim_id bigint not null, kind text not null, at timestamptz not null default clock_timestamp());
     create table span (task_id uuid not null, claim_id bigint not null, started_at timestamptz not null default clock_timestamp(), ended_at timestamptz)`);
-  const count = async (from: string) => {
-    const [row] = await database.query<{ count: number }>(`select count(*)::int as count from ${from}`);
-    return row?.count ?? 0;
+  const number = async (text: string, values?: unknown[]) =>
+    (await database.query<{ n: number }>(`select (${text})::int as n`, values))[0]?.n ?? 0;
+  const replica = (id: string) => readReplica(database, id);
+  return {
+    ...database,
+    everbeat,
+    count: (from) => number(`select count(*) from ${from}`),
+    expectSound: () => expectSound(database),
+    replica,
+    untilStatus: (id, status, within = 15_000) =>
+      eventually(() => replica(id), { until: (row) => row.status === status, within, what: `${id} to be ${status}` }),
+    deaths: () => number("select count(*) from everbeat.replica where died_at is not null"),
+    crashesOf: (taskId) => number("select crashes from everbeat.tasks where id = $1", [taskId]),
   };
-  return { ...database, everbeat, count, expectSound: () => expectSound(database) };
+}
+
+async function readReplica({ query }: TestDatabase, id: string): Promise<ReplicaRow> {
+  const [row] = await query<ReplicaRow>(
+    `select r.status, r.died_at, r.seen_at, r.death, h.beat_at, h.vitals
+     from everbeat.replica r left join everbeat.heart h on h.replica_id = r.id where r.id = $1`,
+    [id],
+  );
+  if (!row) throw new Error(`replica ${id} is not on record`);
+  return row;
 }
 
 /** Another client of the same database, by this address. */

@@ -1,9 +1,12 @@
 /**
- * A proxy before PostgreSQL that breaks a connection exactly between what the server has done and the reply to it.
+ * A proxy before PostgreSQL that breaks a connection exactly between what the server has done and the reply to it, or
+ * swallows every packet in one direction or both, as a broken network does: nobody is told, nothing is closed.
  * It understands just enough of the protocol for that: where messages begin, the text of a statement, and the end of a reply.
  */
 import { connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
+
+export type CutDirection = "both" | "to server" | "to worker";
 
 export interface CuttingProxy {
   /** The same database, by way of the proxy. */
@@ -18,7 +21,13 @@ export interface CuttingProxy {
   endWhenReady(connections: number): void;
   /** How many of those are still to come. */
   readonly toBeEnded: number;
+  /** From now on nothing gets through in this direction. */
+  cut(direction: CutDirection): void;
+  /** How many statements whose text holds this have come by. */
+  asked(text: string): number;
 }
+
+type Swallowed = Record<Exclude<CutDirection, "both">, boolean>;
 
 interface Cut {
   readonly text: string;
@@ -29,6 +38,8 @@ interface Cut {
 export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
   const target = new URL(url);
   const cuts: Cut[] = [];
+  const swallowed: Swallowed = { "to server": false, "to worker": false };
+  const asked = new Map<string, number>();
   const sockets = new Set<Socket>();
   let toBeEnded = 0;
   const server = createServer((client) => {
@@ -41,7 +52,7 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
     if (toBeEnded > 0) {
       toBeEnded--;
       endAsSoonAsReady(client, upstream);
-    } else carry(client, upstream, cuts);
+    } else carry({ client, upstream, cuts, swallowed, asked });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
@@ -51,18 +62,26 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
   const address = new URL(url);
   address.hostname = "127.0.0.1";
   address.port = String((server.address() as { port: number }).port);
-  const cut = (text: string, when: Cut["when"]) =>
+  const cutAt = (text: string, when: Cut["when"]) =>
     new Promise<void>((resolve) => cuts.push({ text, when, done: resolve }));
   return {
     url: address.href,
-    cutReplyTo: (text) => cut(text, "replied"),
-    cutWhileServed: (text) => cut(text, "served"),
-    cutBefore: (text) => cut(text, "asked"),
+    cutReplyTo: (text) => cutAt(text, "replied"),
+    cutWhileServed: (text) => cutAt(text, "served"),
+    cutBefore: (text) => cutAt(text, "asked"),
     endWhenReady(connections) {
       toBeEnded = connections;
     },
     get toBeEnded() {
       return toBeEnded;
+    },
+    cut(direction) {
+      if (direction !== "to worker") swallowed["to server"] = true;
+      if (direction !== "to server") swallowed["to worker"] = true;
+    },
+    asked(text) {
+      const counts = [...asked].filter(([statement]) => statement.includes(text)).map(([, count]) => count);
+      return counts.reduce((sum, count) => sum + count, 0);
     },
   };
 }
@@ -91,7 +110,17 @@ const TERMINATED = (() => {
   return Buffer.concat([head, fields]);
 })();
 
-function carry(client: Socket, upstream: Socket, cuts: Cut[]): void {
+interface Between {
+  readonly client: Socket;
+  readonly upstream: Socket;
+  readonly cuts: Cut[];
+  readonly swallowed: Swallowed;
+  readonly asked: Map<string, number>;
+}
+
+function carry({ client, upstream, cuts, swallowed, asked: counts }: Between): void {
+  const prepared = new Map<string, string>();
+  const count = (statement: string) => counts.set(statement, (counts.get(statement) ?? 0) + 1);
   let cutting: Cut | undefined;
   let isAsked = false;
   let isStartupOver = false;
@@ -99,6 +128,7 @@ function carry(client: Socket, upstream: Socket, cuts: Cut[]): void {
   let replied: Buffer = Buffer.alloc(0);
 
   client.on("data", (chunk) => {
+    if (swallowed["to server"]) return;
     asked = Buffer.concat([asked, chunk]);
     // The first message has no type.
     if (!isStartupOver) {
@@ -107,6 +137,11 @@ function carry(client: Socket, upstream: Socket, cuts: Cut[]): void {
       isStartupOver = true;
     }
     asked = eachMessage(asked, (type, body) => {
+      const [first = "", second = ""] =
+        type === "P" || type === "B" || type === "Q" ? body.toString().split("\0", 2) : [];
+      if (type === "P") prepared.set(first, second);
+      if (type === "B") count(prepared.get(second) ?? "");
+      if (type === "Q") count(first);
       // Sync: the whole of the request is on its way.
       if (cutting && type === "S") isAsked = true;
       if (cutting || (type !== "P" && type !== "Q")) return;
@@ -119,6 +154,7 @@ function carry(client: Socket, upstream: Socket, cuts: Cut[]): void {
     cutting.done();
   });
   upstream.on("data", (chunk) => {
+    if (swallowed["to worker"]) return;
     if (!cutting) return void client.write(chunk);
     replied = eachMessage(Buffer.concat([replied, chunk]), (type) => {
       // ReadyForQuery: the statement is done, and so is its transaction.
@@ -128,9 +164,12 @@ function carry(client: Socket, upstream: Socket, cuts: Cut[]): void {
       cutting.done();
     });
   });
-  // While a statement of a broken connection is being served, the server must not learn that its client has gone.
-  client.on("close", () => cutting?.when !== "served" && upstream.destroy());
-  upstream.on("close", () => client.destroy());
+  // The end of a connection is a packet too.
+  client.on("close", () => {
+    // While a statement of a broken connection is being served, the server must not learn that its client has gone.
+    if (!swallowed["to server"] && cutting?.when !== "served") upstream.destroy();
+  });
+  upstream.on("close", () => swallowed["to worker"] || client.destroy());
 }
 
 /** Calls back for each whole message and returns what is left over. */

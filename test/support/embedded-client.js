@@ -1,6 +1,7 @@
 // A process that joins an embedded server when told to, reports what happened, and waits to be told to leave or killed.
 // Plain JavaScript, and told where the compiled module is: it also runs as other users and from other checkouts.
-const [moduleUrl, options] = process.argv.slice(2);
+const [moduleUrl, options, umask] = process.argv.slice(2);
+if (umask) process.umask(Number(umask));
 const { joinEmbeddedServer } = await import(moduleUrl);
 
 process.on("disconnect", () => process.exit());

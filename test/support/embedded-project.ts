@@ -7,6 +7,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { Client } from "pg";
 import type { TestContext } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
+import { eventually } from "./eventually.ts";
 
 export const LINGER_MS = 250;
 const SYSTEM_PROJECTS = "/var/lib/everbeat/projects";
@@ -40,6 +41,8 @@ export interface ClientOptions {
   readonly gid?: number;
   readonly checkout?: string;
   readonly lingerMs?: number;
+  /** Of the client alone: other tests of the same process make files at the same time. */
+  readonly umask?: number;
 }
 
 /** Takes the test's context, and not vitest's global hook, because these tests run side by side. */
@@ -69,9 +72,9 @@ export async function temporaryProject(
 }
 
 async function startClient(folder: string, processes: ChildProcess[], options: ClientOptions = {}) {
-  const { checkout = repository, uid, gid = uid, lingerMs = LINGER_MS } = options;
+  const { checkout = repository, uid, gid = uid, lingerMs = LINGER_MS, umask } = options;
   const moduleUrl = pathToFileURL(join(checkout, "dist/database/embedded/embedded-server.js")).href;
-  const args = [moduleUrl, JSON.stringify({ folder, lingerMs })];
+  const args = [moduleUrl, JSON.stringify({ folder, lingerMs }), String(umask ?? "")];
   const user = uid === undefined ? {} : { uid, gid };
   const env = { ...process.env, NODE_OPTIONS: "" };
   const child = fork(join(checkout, "test/support/embedded-client.js"), args, { ...user, env, detached: true });
@@ -79,13 +82,16 @@ async function startClient(folder: string, processes: ChildProcess[], options: C
   const reports: Report[] = [];
   child.on("message", (report: Report) => reports.push(report));
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-  const report = async <Kind extends Report["kind"]>(kind: Kind) =>
-    await until(`a report that it ${kind}`, () => {
-      const failed = reports.find((known) => known.kind === "failed");
-      if (failed?.kind === "failed" && kind !== "failed") throw new Error(failed.message);
-      if (child.exitCode !== null) throw new Error(`the client ended with ${child.exitCode}`);
-      return reports.find((known): known is Extract<Report, { kind: Kind }> => known.kind === kind);
-    });
+  const report = async <Kind extends Report["kind"]>(kind: Kind) => {
+    const seen = await until(`a report that it ${kind}`, () =>
+      child.exitCode === null
+        ? reports.find((known) => known.kind === kind || known.kind === "failed")
+        : child.exitCode,
+    );
+    if (typeof seen === "number") throw new Error(`the client ended with ${seen}`);
+    if (seen.kind === "failed" && kind !== "failed") throw new Error(seen.message);
+    return seen as Extract<Report, { kind: Kind }>;
+  };
   await report("here");
   const client: ClientProcess = {
     reports,
@@ -112,15 +118,9 @@ async function startClient(folder: string, processes: ChildProcess[], options: C
   return client;
 }
 
-/** Polls for a condition: no test sleeps for a guessed time. */
-export async function until<T>(what: string, look: () => T | Promise<T>, deadlineMs = 15_000): Promise<NonNullable<T>> {
-  const beganAt = Date.now();
-  for (;;) {
-    const seen = await look();
-    if (seen !== undefined && seen !== null && seen !== false) return seen;
-    if (Date.now() - beganAt > deadlineMs) throw new Error(`waited ${deadlineMs} ms in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+/** Servers take their time on a machine that has other work. */
+export function until<T>(what: string, look: () => T | Promise<T>): Promise<NonNullable<T>> {
+  return eventually(look, { what, within: 45_000 }) as Promise<NonNullable<T>>;
 }
 
 export async function query<Row extends object>(url: string, text: string): Promise<Row[]> {

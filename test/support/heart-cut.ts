@@ -6,10 +6,10 @@ import { readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
+import { openCrashDatabase } from "./crash-database.ts";
+import { type CutDirection, startCuttingProxy } from "./cutting-proxy.ts";
 import { eventually } from "./eventually.ts";
-import { openHeartDatabase } from "./heart-database.ts";
-import { type CutDirection, startHeartProxy } from "./heart-proxy.ts";
-import { SCALED, startHeartWorker, task } from "./heart-worker.ts";
+import { SCALED, startWorker, task } from "./worker-process.ts";
 
 export interface CutRun {
   readonly direction: CutDirection;
@@ -25,19 +25,19 @@ export interface CutRun {
 export async function openCutScene(): Promise<{
   run(how: CutRun["how"], direction: CutDirection): Promise<CutRun>;
 }> {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const open = { recovery: SCALED };
   return {
     async run(how, direction) {
       const file = join(tmpdir(), `everbeat-heart-${process.pid}-${Math.random().toString(36).slice(2)}`);
       onTestFinished(() => rm(file, { force: true }));
       const tasks = [{ handler: "append", onCrash: "requeue" }] as const;
-      const proxy = await startHeartProxy(database.url);
+      const proxy = await startCuttingProxy(database.url);
       const work = { abortGrace: 100 };
-      const old = await startHeartWorker({ url: proxy.url, open, tasks, file, work });
+      const old = await startWorker({ url: proxy.url, open, tasks, file, work });
       const id = await database.everbeat.enqueue(task("append"), { how });
       await old.heard({ handler: "begun", taskId: id });
-      const other = await startHeartWorker({ url: database.url, open, tasks, file });
+      const other = await startWorker({ url: database.url, open, tasks, file });
       const lines = async () => (await readFile(file, "utf8").catch(() => "")).trimEnd().split("\n");
       await eventually(async () => (await lines()).length > 20);
       proxy.cut(direction);

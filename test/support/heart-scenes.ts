@@ -1,14 +1,14 @@
 /** Scenes that are played for a short time in the ordinary tests, and for as long as it takes in the suite of kills. */
 import { expect } from "vitest";
+import { openCrashDatabase } from "./crash-database.ts";
 import { eventually } from "./eventually.ts";
-import { openHeartDatabase } from "./heart-database.ts";
-import { type HeartWorker, startHeartWorker, task } from "./heart-worker.ts";
+import { startWorker, task, type WorkerProcess } from "./worker-process.ts";
 
 /** At default settings, CPU work keeps the event loop from turning for this long. */
 export async function blockTheEventLoop(ms: number): Promise<void> {
-  const database = await openHeartDatabase();
-  const busy = await startHeartWorker({ url: database.url, tasks: [{ handler: "burn" }], work: { concurrency: 1 } });
-  const watching = await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }] });
+  const database = await openCrashDatabase();
+  const busy = await startWorker({ url: database.url, tasks: [{ handler: "burn" }], work: { concurrency: 1 } });
+  const watching = await startWorker({ url: database.url, tasks: [{ handler: "quick" }] });
   const id = await database.everbeat.enqueue(task("burn"), { ms });
   await busy.heard({ handler: "begun", taskId: id });
   await eventually(async () => ((await database.replica(busy.replicaId)).vitals?.blockedForMs ?? 0) > ms * 0.75, {
@@ -26,10 +26,10 @@ export async function blockTheEventLoop(ms: number): Promise<void> {
 
 /** At default settings, the backend of its heart is terminated every second for this long. */
 export async function endTheSessionEverySecond(ms: number): Promise<void> {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const tasks = [{ handler: "hold", onCrash: "requeue" }] as const;
-  const worker = await startHeartWorker({ url: database.url, tasks });
-  await startHeartWorker({ url: database.url, tasks: [{ handler: "quick" }] });
+  const worker = await startWorker({ url: database.url, tasks });
+  await startWorker({ url: database.url, tasks: [{ handler: "quick" }] });
   const id = await database.everbeat.enqueue(task("hold"), {});
   await worker.heard({ handler: "begun", taskId: id });
   const until = performance.now() + ms;
@@ -54,7 +54,7 @@ export async function endTheSessionEverySecond(ms: number): Promise<void> {
 }
 
 /** Kills it in a moment in which this is so. */
-export async function killWhile(worker: HeartWorker, isSo: () => Promise<boolean>): Promise<void> {
+export async function killWhile(worker: WorkerProcess, isSo: () => Promise<boolean>): Promise<void> {
   const stopThen = async () => {
     if (!(await isSo())) return false;
     worker.signal("SIGSTOP");
@@ -66,6 +66,6 @@ export async function killWhile(worker: HeartWorker, isSo: () => Promise<boolean
   await worker.kill();
 }
 
-function fences({ messages }: HeartWorker): unknown[] {
+function fences({ messages }: WorkerProcess): unknown[] {
   return messages.filter(({ event }) => event === "replica.fenced");
 }

@@ -1,36 +1,58 @@
 /** Worker processes of a test: real ones, that can be stopped and killed, and that are gone when the test is over. */
-import { type ChildProcess, fork } from "node:child_process";
+import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import type { OpenOptions } from "../../src/config/open-options.ts";
+import type { RecoveryOptions } from "../../src/config/recovery-options.ts";
 import type { EventName } from "../../src/events.ts";
-import type { TaskOptions } from "../../src/task/define-task.ts";
+import { defineTask, type TaskOptions } from "../../src/task/define-task.ts";
 import type { WorkOptions } from "../../src/worker/options.ts";
 import { eventually } from "./eventually.ts";
 
-const FIXTURE = fileURLToPath(new URL("crash-worker.js", import.meta.url));
+const FIXTURE = fileURLToPath(new URL("worker-process.js", import.meta.url));
 
-/** Handlers that crash-worker.js knows; a task is named like its handler unless the options say otherwise. */
-export type Handler = "note" | "nothing" | "completeIn" | "hold" | "obey" | "span" | "throwInTimer" | "rejectUnawaited";
+/** Handlers that worker-process.js knows; a task is named like its handler unless the options say otherwise. */
+export type Handler =
+  | ("quick" | "wait" | "burn" | "hold" | "deaf" | "bulky")
+  | ("note" | "span" | "completeIn" | "append" | "hog")
+  | ("throwInTimer" | "rejectUnawaited");
+
+/** The same tasks for callers: only their names matter there. */
+export const task = (name: string) => defineTask({ name, run: async (_input: object) => {} });
+
+/** Thresholds scaled down, with room for a machine that has other work: dead by silence after 3 s. */
+export const SCALED: RecoveryOptions = {
+  claimerHeartbeatInterval: 300,
+  runnerHeartbeatInterval: 300,
+  claimedStaleThreshold: 3_000,
+  runningStaleThreshold: 3_000,
+  warnAfter: 1_500,
+  checkInterval: 100,
+};
 
 export interface WorkerProcessOptions {
   readonly url: string;
   readonly open?: OpenOptions;
-  /** Left out: it opens the database and does no work. */
   readonly work?: WorkOptions;
-  readonly tasks?: readonly ({ handler: Handler } & Partial<TaskOptions>)[];
+  readonly tasks: readonly ({ handler: Handler } & Partial<TaskOptions>)[];
   /** Settings of the sessions in which handlers leave their traces. */
   readonly effectOptions?: string;
-  /** The events that it reports. */
+  /** Where the handler `append` writes. */
+  readonly file?: string;
+  /** Lives on a pool of the application's own, of this size. */
+  readonly poolSize?: number;
+  /** The events that it reports, instead of the usual ones. */
   readonly forward?: readonly EventName[];
+  readonly machineId?: string;
+  readonly nodeArguments?: readonly string[];
 }
 
 export interface Message {
   readonly ready?: boolean;
   readonly replicaId?: string;
   readonly event?: EventName;
-  readonly handler?: "holding" | "aborted" | "committed" | "refused";
+  readonly handler?: "begun" | "aborted" | "committed" | "refused";
   readonly taskId?: string;
   readonly claimId?: string;
   readonly code?: string;
@@ -54,28 +76,43 @@ export interface WorkerProcess {
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>;
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+  /** The signal that ended it; undefined while it lives. */
+  readonly endedBy: NodeJS.Signals | null | undefined;
 }
 
+const USUALLY_FORWARDED: readonly EventName[] = [
+  ...(["heart.beating", "heart.lost", "beat.refused", "replica.fenced", "replica.rejoined", "replica.dead"] as const),
+  ...(["task.recovered", "task.ended", "claim.lost", "recovery.held", "handler.abandoned"] as const),
+];
+
+/** Resolves when it works and its heart beats. */
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
-  const child = fork(FIXTURE, [JSON.stringify(options)], {
+  const { machineId, nodeArguments = [], ...config } = options;
+  const child = fork(FIXTURE, [JSON.stringify({ forward: USUALLY_FORWARDED, ...config })], {
     stdio: ["ignore", "ignore", "pipe", "ipc"],
-    env: { ...process.env, NODE_OPTIONS: "" },
+    execArgv: [...nodeArguments],
+    env: { ...process.env, NODE_OPTIONS: "", ...(machineId ? { EVERBEAT_MACHINE_ID: machineId } : {}) },
   });
   const exited = once(child, "exit").then(([code, signal]) => ({ code, signal }));
-  // Continued first: a stopped process is killed all the same, but only a running one closes its connections at once.
-  onTestFinished(() => endOf(child, exited));
+  const kill = async () => {
+    child.kill("SIGKILL");
+    await exited;
+  };
+  onTestFinished(kill);
   const messages: Message[] = [];
   let complaints = "";
   child.on("message", (message: Message) => messages.push(message));
   child.stderr?.on("data", (text: Buffer) => {
     complaints += text;
   });
-  const heard = (fits: Partial<Message>, within = 15_000) =>
-    eventually(() => messages.find((message) => matches(message, fits)), {
-      within,
-      what: `a message with ${JSON.stringify(fits)} from process ${child.pid} (${complaints})`,
-    }) as Promise<Message>;
-  const ready = await heard({ ready: true }, 20_000);
+  const heard = async (fits: Partial<Message>, within = 15_000) => {
+    const find = () => messages.find((message) => matches(message, fits));
+    const what = `a message with ${JSON.stringify(fits)} from process ${child.pid}`;
+    return (await eventually(find, { within, what }).catch((error: Error) => {
+      throw new Error(`${error.message}; it said ${JSON.stringify(messages.slice(-5))} ${complaints}`);
+    })) as Message;
+  };
+  const ready = await heard({ ready: true }, 60_000);
   return {
     pid: child.pid as number,
     replicaId: ready.replicaId ?? "",
@@ -86,16 +123,14 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     blunder: (kind) => void child.send({ blunder: kind }),
     complaints: () => complaints,
     signal: (signal) => void child.kill(signal),
-    kill: () => endOf(child, exited),
+    kill,
     exited,
+    get endedBy() {
+      return child.signalCode ?? (child.exitCode === null ? undefined : null);
+    },
   };
 }
 
 function matches(message: Message, fits: Partial<Message>): boolean {
   return Object.entries(fits).every(([key, value]) => message[key] === value);
-}
-
-async function endOf(child: ChildProcess, exited: Promise<unknown>): Promise<void> {
-  child.kill("SIGKILL");
-  await exited;
 }

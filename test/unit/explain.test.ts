@@ -157,6 +157,11 @@ const CASES: Case[] = [
     /did not come back/,
   ],
   ["has a dead owner", dead, "owner-gone", false, /is dead: its database session ended.*next sweep.*WORKER_CRASHED/],
+  [
+    "has an owner whose process was seen to end",
+    ownedBy({ status: "dead", death: { because: "exited", exitCode: null, signal: "SIGKILL" } }),
+    ...(["owner-gone", false, /is dead: its process was ended by SIGKILL\./] as const),
+  ],
   ["had a claimer that died", { ...dead, state: "claimed" }, "owner-gone", false, /pending again, with nothing spent/],
   ["has an owner that left", ownedBy({ status: "offline" }), "owner-gone", false, /has left without giving it back/],
   [

@@ -4,11 +4,10 @@ import type { ClaimedTask } from "../../src/sql/claims.ts";
 import { type AnyTask, defineBatchTask, defineTask } from "../../src/task/define-task.ts";
 import { ClaimLostError, TaskCancelledError, TaskTimedOutError, WorkerStoppingError } from "../../src/task/errors.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
-import { demandOf } from "../../src/worker/demand.ts";
+import { demandOf, NO_DEMAND } from "../../src/worker/demand.ts";
 import { Hand } from "../../src/worker/hand.ts";
 import { checkWork } from "../../src/worker/options.ts";
 import { type EndedAttempt, outcomeOf } from "../../src/worker/outcome.ts";
-import { prefetchSize } from "../../src/worker/prefetch.ts";
 import { SearchCursors } from "../../src/worker/search-cursors.ts";
 import { Slots } from "../../src/worker/slots.ts";
 
@@ -112,15 +111,6 @@ describe("the outcome of an attempt", () => {
   });
 });
 
-describe("prefetch", () => {
-  test("claims nothing ahead of long tasks, and much ahead of short ones", () => {
-    expect(prefetchSize({ concurrency: 10, averageMs: undefined })).toBe(0);
-    expect(prefetchSize({ concurrency: 10, averageMs: 60 })).toBe(0);
-    expect(prefetchSize({ concurrency: 10, averageMs: 10 })).toBe(100);
-    expect(prefetchSize({ concurrency: 100, averageMs: 0.01 })).toBe(1_000);
-  });
-});
-
 describe("the demand for tasks", () => {
   const task = defineTask({ name: "t", run: () => 1 });
   const settings = checkWork([task], { concurrency: 10, queues: { a: {}, b: { concurrency: 2 } } });
@@ -130,36 +120,46 @@ describe("the demand for tasks", () => {
       fc.property(
         fc.nat(12),
         fc.nat(1_000),
-        fc.option(fc.double({ min: 0, max: 100, noNaN: true }), { nil: undefined }),
+        fc.nat(100),
+        fc.nat(10),
         fc.integer({ min: 1, max: 5 }),
-        (used, prefetched, averageMs, largestBatch) => {
+        (used, prefetched, ahead, run, largestBatch) => {
           const slots = new Slots(10, settings.queueLimits);
           for (let taken = 0; taken < used; taken++) slots.take("a");
-          const demand = demandOf({ settings, slots, prefetched, averageMs, largestBatch, hasRunners: false });
-          const ahead = prefetchSize({ concurrency: 10, averageMs });
+          const free = Math.max(0, 10 - used - run);
+          const state = {
+            slots,
+            prefetched,
+            asked: { ...NO_DEMAND, run },
+            isAlone: false,
+            largestBatch,
+            hasRunners: false,
+          };
+          const demand = demandOf({ settings: { ...settings, prefetch: ahead }, ...state });
           expect(demand.run).toBeGreaterThanOrEqual(0);
           expect(demand.prefetch).toBeGreaterThanOrEqual(0);
-          expect(demand.run).toBeLessThanOrEqual(Math.max(0, 10 - used));
-          expect(prefetched + demand.prefetch).toBeLessThanOrEqual(
-            Math.max(prefetched, ahead + Math.max(0, 10 - used) * largestBatch),
-          );
+          expect(demand.run).toBeLessThanOrEqual(free);
+          expect(prefetched + demand.prefetch).toBeLessThanOrEqual(Math.max(prefetched, ahead + free * largestBatch));
           expect(demand.room?.[1] ?? 0).toBeLessThanOrEqual(2);
         },
       ),
     );
   });
 
-  test("a free slot is asked for at once where nothing waits", () => {
-    expect(
-      demandOf({
-        settings,
-        slots: new Slots(10, new Map()),
-        prefetched: 0,
-        averageMs: undefined,
-        largestBatch: 1,
-        hasRunners: false,
-      }),
-    ).toMatchObject({ run: 10, prefetch: 0 });
+  test("asks for half of the slots at a time, where nothing waits: two rounds take turns", () => {
+    const state = {
+      settings,
+      slots: new Slots(10, new Map()),
+      prefetched: 0,
+      isAlone: false,
+      largestBatch: 1,
+      hasRunners: false,
+    };
+    const first = demandOf({ ...state, asked: NO_DEMAND });
+    expect(first).toMatchObject({ run: 5, prefetch: 0 });
+    expect(demandOf({ ...state, asked: first })).toMatchObject({ run: 5 });
+    expect(demandOf({ ...state, asked: { ...NO_DEMAND, run: 10 } })).toMatchObject({ run: 0 });
+    expect(demandOf({ ...state, asked: NO_DEMAND, isAlone: true })).toMatchObject({ run: 10 });
   });
 });
 

@@ -1,8 +1,7 @@
 /** `everbeat queues set`: limits of a queue, which hold for all replicas together. */
 import { type Command, InvalidArgumentError } from "commander";
-import { durationMs } from "../../config/duration.ts";
 import type { QueueOptions } from "../../queue/queue-orders.ts";
-import { wholeNumber } from "../arguments.ts";
+import { asRate, wholeNumber } from "../arguments.ts";
 import { changeQueue } from "../change-queue.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { UsageError } from "../errors.ts";
@@ -51,10 +50,8 @@ function concurrency(text: string): number | "none" {
 
 function rate(text: string): Rate | "none" {
   if (text === "none") return text;
-  const [limit = "", per = "", ...rest] = text.split("/");
-  // "100/s" and "100/1s" are the same.
-  const perMs = durationMs(/^\d/.test(per) ? per : `1${per}`);
-  if (perMs === undefined || rest.length > 0)
+  const given = asRate(text);
+  if (given === undefined)
     throw new InvalidArgumentError('It must be a number of starts per time, as in "100/1s" or "10/m", or "none".');
-  return { limit: wholeNumber({ min: 1, max: 1_000_000 })(limit), per: perMs };
+  return { limit: wholeNumber({ min: 1, max: 1_000_000 })(String(given.limit)), per: given.per };
 }

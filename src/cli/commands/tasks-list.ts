@@ -5,8 +5,8 @@ import type { TaskSummary } from "../../sql/tasks.ts";
 import { wholeNumber } from "../arguments.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
-import { inColourOf, marked } from "../states.ts";
 import { type Column, table } from "../table.ts";
+import { taskColumns } from "../task-columns.ts";
 import { addTaskFilters, hasFilters, type TaskFilters, toTaskQuery } from "../task-filters.ts";
 import { remarkOn } from "../task-remarks.ts";
 import { fromNow } from "../times.ts";
@@ -53,14 +53,7 @@ async function listTasks(call: Call<ListOptions>): Promise<undefined> {
 export function taskTable(tasks: readonly TaskSummary[], now: Date, screen: Call["screen"]): string {
   const { colours, width } = screen;
   const columns: Column<TaskSummary>[] = [
-    { title: "ID", value: (task) => task.id },
-    { title: "TASK", value: (task) => task.name, style: (text) => colours.bold(text) },
-    { title: "QUEUE", value: (task) => task.queue },
-    {
-      title: "STATE",
-      value: (task) => marked(task.state),
-      style: (text, task) => inColourOf(task.state, text, colours),
-    },
+    ...taskColumns(colours),
     { title: "ATTEMPT", value: (task) => String(task.attempt), align: "right" },
     { title: "ENQUEUED", value: (task) => fromNow(task.createdAt, now) },
     { title: "REMARK", value: (task) => remarkOn(task, now), style: (text) => colours.dim(text), isOptional: true },

@@ -127,6 +127,19 @@ export class EmbeddedDataDamagedError extends EverbeatError {
   }
 }
 
+export class EmbeddedPasswordRefusedError extends EverbeatError {
+  readonly code = "EMBEDDED_PASSWORD_REFUSED";
+  readonly dataFolder: string;
+
+  constructor(dataFolder: string, passwordFile: string, obstacle: string) {
+    super(
+      `The embedded PostgreSQL of ${dataFolder} is running, and it refuses the password in ${passwordFile} (${obstacle}). ` +
+        `Put back the file that belongs to this database, or write the role's present password into it.`,
+    );
+    this.dataFolder = dataFolder;
+  }
+}
+
 export class EmbeddedSystemFolderInsecureError extends EverbeatError {
   readonly code = "EMBEDDED_SYSTEM_FOLDER_INSECURE";
   readonly folder: string;

@@ -4,6 +4,7 @@
 // starts another, and when it stops the server just as someone joins, they start the server again.
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
+import { attendServer } from "./attend-server.ts";
 import {
   allowPresence,
   isAnyoneConnected,
@@ -23,8 +24,7 @@ type WatchEnd = "deserted" | "lost" | "closing";
 const CLOSING_LOOK_INTERVAL_MS = 2_000;
 
 async function keep(keeping: Keeping): Promise<void> {
-  for (;;) {
-    const connection = await comeBack(keeping);
+  for (let connection = await attendServer(keeping.folder); ; connection = await comeBack(keeping)) {
     if (connection === undefined || !(await tryToBecomeKeeper(connection.client))) return;
     const end = await watch(connection, keeping);
     if (end === "lost") continue;

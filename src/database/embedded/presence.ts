@@ -74,12 +74,12 @@ async function reach(options: PresenceOptions, purpose: ReachOptions["purpose"])
     purpose,
     keeping: options,
     onProgress: options.onProgress,
-    settle: async ({ client }, startedHere) => {
+    settle: async ({ client }, hasKeeper) => {
       // From here on the keeper does not stop the server; should it be doing so right now, this fails and we start anew.
       await lockPresence(client);
       await ensureDatabase(client);
       // One was spawned along with a server of our own, and may still be on its way.
-      if (!startedHere) await ensureKeeper(client, options);
+      if (!hasKeeper) await ensureKeeper(client, options);
     },
   });
 }

@@ -1,14 +1,18 @@
 // Comes to a connection with the server of a folder, whatever it takes: waiting, making the database, starting it.
-import { access } from "node:fs/promises";
+import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { EverbeatError } from "../../errors.ts";
-import { EmbeddedServerLateError, EmbeddedServerStoppedError } from "./embedded-errors.ts";
+import {
+  EmbeddedPasswordRefusedError,
+  EmbeddedServerLateError,
+  EmbeddedServerStoppedError,
+} from "./embedded-errors.ts";
 import { explainFileError } from "./explain-failure.ts";
 import type { Keeping } from "./keeper-process.ts";
 import { prepareServer } from "./prepare-server.ts";
 import { type ServerConnection, tryToConnect } from "./server-connection.ts";
-import { realDataFolder, serverFiles } from "./server-files.ts";
+import { isStoppedOrGone, PASSWORD_FILE, realDataFolder, serverFiles } from "./server-files.ts";
 import { logTail } from "./server-log.ts";
 import { shutDown } from "./shut-down.ts";
 import { startServer } from "./start-server.ts";
@@ -18,6 +22,8 @@ const DEADLINE_MS = 60_000;
 const BUSY_INTERVAL_MS = 40;
 const RETRY_INTERVAL_MS = 150;
 const CLOSING_PATIENCE_MS = 2_000;
+/** For as long as what is left of a killed server may hold its memory, while a stranger answers on its port. */
+const TURNED_AWAY_INTERVAL_MS = 1_000;
 
 export interface ReachOptions {
   readonly folder: string;
@@ -28,7 +34,7 @@ export interface ReachOptions {
   /** Whom to spawn along with a server that we start. */
   readonly keeping: Keeping | undefined;
   /** What makes the connection worth having. The server may stop just now, so when this fails, all begins again. */
-  readonly settle: (connection: ServerConnection, startedHere: boolean) => Promise<void>;
+  readonly settle: (connection: ServerConnection, hasKeeper: boolean) => Promise<void>;
 }
 
 export interface Reached extends ServerConnection {
@@ -39,10 +45,12 @@ export async function reachServer(options: ReachOptions): Promise<Reached> {
   const { folder } = options;
   const beganAt = performance.now();
   let startedHere = false;
+  let hasKeeper = false;
   let closingSince: number | undefined;
+  let isSuspect = false;
   let obstacle = "";
   for (;;) {
-    const look = await lookOnce(options, startedHere);
+    const look = await lookOnce(options, hasKeeper);
     if (look.kind === "connected") return { ...look.connection, startedHere };
     obstacle = look.obstacle || obstacle;
     const waitedMs = performance.now() - beganAt;
@@ -58,22 +66,36 @@ export async function reachServer(options: ReachOptions): Promise<Reached> {
       continue;
     }
     await refuseIfStopped(options);
-    const start = await startInTurn(options);
-    if (start.kind === "ready") startedHere = true;
+    // A server that refuses us has no use for a keeper, which it would refuse as well.
+    const isTurnedAway = look.isTurnedAway ?? false;
+    const keeping = isTurnedAway ? undefined : options.keeping;
+    const start = await startInTurn({ ...options, keeping });
+    if (start.kind === "ready") {
+      startedHere = true;
+      hasKeeper = keeping !== undefined;
+    }
     if (start.kind === "refused") {
       obstacle = start.obstacle;
-      await pause(RETRY_INTERVAL_MS);
+      if (isTurnedAway && isSuspect) throw await passwordRefused(folder, look.obstacle);
+      isSuspect = isTurnedAway;
+      await pause(isTurnedAway ? TURNED_AWAY_INTERVAL_MS : RETRY_INTERVAL_MS);
     }
   }
 }
 
-async function lookOnce(options: ReachOptions, startedHere: boolean): ReturnType<typeof tryToConnect> {
+/** Someone turns us away, and our data folder is in use, twice in a row: it is our own server that does so. */
+async function passwordRefused(folder: string, obstacle: string): Promise<EverbeatError> {
+  const dataFolder = (await realDataFolder(folder)) ?? serverFiles(folder).data;
+  return new EmbeddedPasswordRefusedError(dataFolder, join(dataFolder, PASSWORD_FILE), obstacle);
+}
+
+async function lookOnce(options: ReachOptions, hasKeeper: boolean): ReturnType<typeof tryToConnect> {
   const dataFolder = await realDataFolder(options.folder);
   if (dataFolder === undefined) return { kind: "absent", obstacle: "there is no database yet" };
   const attempt = await tryToConnect(dataFolder, options.applicationName);
   if (attempt.kind !== "connected") return attempt;
   try {
-    await options.settle(attempt.connection, startedHere);
+    await options.settle(attempt.connection, hasKeeper);
     return attempt;
   } catch (error) {
     await attempt.connection.client.end().catch(() => {});
@@ -89,13 +111,8 @@ async function hurry(folder: string): Promise<void> {
 }
 
 async function refuseIfStopped({ folder, purpose }: ReachOptions): Promise<void> {
-  if (purpose === "join") return;
-  const isStopped = await access(serverFiles(folder).stopped).then(
-    () => true,
-    () => false,
-  );
   // A folder that was deleted under us is not made again: an empty database in its place would look like lost work.
-  if (isStopped || (await realDataFolder(folder)) === undefined) throw new EmbeddedServerStoppedError(folder);
+  if (purpose === "come-back" && (await isStoppedOrGone(folder))) throw new EmbeddedServerStoppedError(folder);
 }
 
 type InTurn = Awaited<ReturnType<typeof startServer>> | { readonly kind: "left-to-another" };

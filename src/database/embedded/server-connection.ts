@@ -8,7 +8,12 @@ export type Attempt =
   /** A server is there and says that it is starting or stopping: wait. */
   | { readonly kind: "busy"; readonly obstacle: string }
   /** No sign of our server. Starting one is safe to try: PostgreSQL refuses if there is one after all. */
-  | { readonly kind: "absent"; readonly obstacle: string };
+  | {
+      readonly kind: "absent";
+      readonly obstacle: string;
+      /** Some server turned our password away: ours, or a stranger on a port that a killed server left behind. */
+      readonly isTurnedAway?: boolean;
+    };
 
 export interface ServerConnection {
   readonly client: Client;
@@ -22,6 +27,7 @@ const CONNECT_TIMEOUT_MS = 3_000;
 /** A keeper that stands still in the midst of stopping the server must not hold a joiner for ever. */
 const LOCK_TIMEOUT_MS = 5_000;
 const CANNOT_CONNECT_NOW = "57P03";
+const INVALID_AUTHORISATION = "28";
 
 export async function tryToConnect(dataFolder: string, applicationName: string): Promise<Attempt> {
   const port = (await readPostmasterFile(dataFolder))?.port;
@@ -47,7 +53,9 @@ export async function tryToConnect(dataFolder: string, applicationName: string):
     return { kind: "absent", obstacle: `port ${port} is served from ${identity.dataFolder}` };
   } catch (error) {
     void client.end().catch(() => {});
-    const isBusy = error instanceof DatabaseError && error.code === CANNOT_CONNECT_NOW;
-    return { kind: isBusy ? "busy" : "absent", obstacle: `port ${port}: ${(error as Error).message}` };
+    const obstacle = `port ${port}: ${(error as Error).message}`;
+    const code = error instanceof DatabaseError ? error.code : undefined;
+    if (code === CANNOT_CONNECT_NOW) return { kind: "busy", obstacle };
+    return { kind: "absent", obstacle, isTurnedAway: code?.startsWith(INVALID_AUTHORISATION) ?? false };
   }
 }

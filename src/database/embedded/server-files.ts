@@ -1,5 +1,5 @@
 // What lies where in the folder of an embedded server, and how PostgreSQL's own small files are read.
-import { readFile, readlink, realpath } from "node:fs/promises";
+import { access, readFile, readlink, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { EmbeddedDataDamagedError, EmbeddedFolderOfAnotherUserError } from "./embedded-errors.ts";
 
@@ -31,6 +31,15 @@ export async function realDataFolder(folder: string): Promise<string | undefined
   if (lostTarget === undefined) return undefined;
   // Not "no database yet": there was one, and a silent empty one in its place would look like lost work.
   throw new EmbeddedDataDamagedError(data, `it is a link to ${lostTarget}, which is gone`);
+}
+
+/** Stopped on purpose, or without a database. */
+export async function isStoppedOrGone(folder: string): Promise<boolean> {
+  const isStopped = await access(serverFiles(folder).stopped).then(
+    () => true,
+    () => false,
+  );
+  return isStopped || (await realDataFolder(folder)) === undefined;
 }
 
 export async function readPassword(dataFolder: string): Promise<string> {

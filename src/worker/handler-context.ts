@@ -1,0 +1,34 @@
+/** What a handler is given besides its input. */
+import { withFields } from "../log.ts";
+import type { TaskContext } from "../task/context.ts";
+import { snooze } from "../task/snooze.ts";
+import type { Execution } from "./execution.ts";
+import type { ExecutionParts } from "./execution-parts.ts";
+
+export function createContext(execution: Execution, parts: ExecutionParts): TaskContext {
+  const { claimed } = execution;
+  return {
+    get signal() {
+      return execution.signal;
+    },
+    get claim() {
+      return execution.claim;
+    },
+    get log() {
+      return withFields(parts.log, { task: claimed.name, taskId: claimed.taskId, attempt: claimed.attempt });
+    },
+    task: {
+      id: claimed.taskId,
+      name: claimed.name,
+      queue: claimed.queue,
+      priority: claimed.priority,
+      attempt: claimed.attempt,
+      failures: claimed.failures,
+      get enqueuedAt() {
+        return new Date(claimed.createdAt);
+      },
+      metadata: claimed.metadata,
+    },
+    snooze,
+  };
+}

@@ -1,0 +1,142 @@
+/**
+ * The worker's conversation with the database while tasks flow: one statement writes what has ended and takes what there
+ * is room for. Two are under way at a time, so that the database works on one batch while this process works on the other;
+ * what ends in the meantime leaves together with the next. A slow task holds back nobody.
+ *
+ * While the database is away outcomes are held here, in memory: a process that is killed in that time loses them, and its
+ * tasks are recovered like those of any dead worker.
+ */
+import type { Database } from "../database/database.ts";
+import type { ClaimedTask, ClaimRequest } from "../sql/claims.ts";
+import { type EndingReport, endClaims, type Outcome } from "../sql/outcomes.ts";
+import { workRound } from "../sql/work-round.ts";
+import type { Outages } from "./outages.ts";
+import { writeUntilKnown } from "./write-until-known.ts";
+
+/** done: written now. repeat: had been written, the reply was lost. late: refused, the claim is lost. given up: see `giveUp`. */
+export type Verdict = "done" | "repeat" | "late" | "given-up";
+
+/** What to take in a round, and who is told what came of it. */
+export interface Look {
+  readonly request: ClaimRequest;
+  found(claimed: readonly ClaimedTask[]): void;
+  failed(error: unknown): void;
+}
+
+export interface RoundsParts {
+  readonly database: Database;
+  readonly outages: Outages;
+  /** What there is room for now; undefined where there is none or nothing to be had. */
+  readonly look: () => Look | undefined;
+  /** Tasks were let go that sort before those claimed last. */
+  readonly onUnparked: () => void;
+}
+
+interface Ended {
+  readonly outcome: Outcome;
+  readonly onVerdict: (verdict: Verdict) => void;
+}
+
+const MAX_UNDER_WAY = 2;
+const MAX_OUTCOMES = 1_000;
+
+export class Rounds {
+  readonly #parts: RoundsParts;
+  readonly #givingUp = new AbortController();
+  #waiting: Ended[] = [];
+  #underWay = 0;
+  #held = 0;
+  #isScheduled = false;
+  #onIdle: (() => void)[] = [];
+
+  constructor(parts: RoundsParts) {
+    this.#parts = parts;
+  }
+
+  /** Outcomes that are not written yet. */
+  get held(): number {
+    return this.#held;
+  }
+
+  finish(outcome: Outcome, onVerdict: (verdict: Verdict) => void): void {
+    this.#held++;
+    this.#waiting.push({ outcome, onVerdict });
+    this.tick();
+  }
+
+  /** There may be something to write or to take. At the end of this turn of the loop: what else happens in it goes along. */
+  tick(): void {
+    if (this.#isScheduled || this.#underWay >= MAX_UNDER_WAY) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      while (this.#underWay < MAX_UNDER_WAY && this.#begin());
+    });
+  }
+
+  /** Resolves when every outcome is written, or given up. */
+  async idle(): Promise<void> {
+    if (this.#held > 0) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+  }
+
+  /** Stops trying: what is still held is lost, and the tasks stay with this replica until they are recovered. */
+  giveUp(): void {
+    this.#givingUp.abort();
+  }
+
+  #begin(): boolean {
+    const look = this.#parts.look();
+    // Whoever arms a bell waits for those who ring one, and outcomes may ring: never both in one transaction.
+    const ended = look?.request.arms ? [] : this.#waiting.splice(0, MAX_OUTCOMES);
+    if (!look && ended.length === 0) return false;
+    void this.#run(ended, look);
+    return true;
+  }
+
+  async #run(ended: readonly Ended[], look: Look | undefined): Promise<void> {
+    this.#underWay++;
+    const outcomes = ended.map(({ outcome }) => outcome);
+    try {
+      this.#settle(ended, await this.#writeAndTake(outcomes, look));
+    } catch (error) {
+      // The claim may have been committed and only its reply lost: whoever looked has to look for its own.
+      look?.failed(error);
+      if (!look) this.#parts.outages.noticed(error, "writing outcomes");
+      if (ended.length > 0) this.#settle(ended, await this.#writeAlone(outcomes));
+    } finally {
+      this.#underWay--;
+      this.tick();
+    }
+  }
+
+  async #writeAndTake(outcomes: readonly Outcome[], look: Look | undefined): Promise<readonly Verdict[]> {
+    if (!look) return this.#verdicts(outcomes, await endClaims(this.#parts.database, outcomes));
+    const { claimed, ended } = await workRound(this.#parts.database, look.request, outcomes);
+    const verdicts = this.#verdicts(outcomes, ended);
+    look.found(claimed);
+    return verdicts;
+  }
+
+  #writeAlone(outcomes: readonly Outcome[]): Promise<readonly Verdict[]> {
+    const { database, outages } = this.#parts;
+    return writeUntilKnown(outcomes, {
+      write: async (some) => this.#verdicts(some, await endClaims(database, some)),
+      onTrouble: (error) => outages.noticed(error, "writing outcomes"),
+      signal: this.#givingUp.signal,
+    });
+  }
+
+  #verdicts(outcomes: readonly Outcome[], report: EndingReport): Verdict[] {
+    this.#parts.outages.over("writing outcomes");
+    if (report.hasUnparked) this.#parts.onUnparked();
+    const repeated = new Set(report.repeated);
+    const late = new Set(report.late);
+    return outcomes.map(({ claim }) => (late.has(claim) ? "late" : repeated.has(claim) ? "repeat" : "done"));
+  }
+
+  #settle(ended: readonly Ended[], verdicts: readonly Verdict[]): void {
+    this.#held -= ended.length;
+    for (const [index, { onVerdict }] of ended.entries()) onVerdict(verdicts[index] as Verdict);
+    if (this.#held === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
+  }
+}

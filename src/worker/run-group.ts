@@ -1,0 +1,193 @@
+/**
+ * Running handlers. A group is one task's batch (of one, for ordinary tasks); each member has its own context, signal,
+ * timeout and ending, and nothing a handler does, throws or forgets reaches beyond its own group.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { NoRunnerError, RunnerEndedError } from "../runner/runner-death.ts";
+import { type AnyTask, type BatchItem, requireOneForEach } from "../task/define-task.ts";
+import { examinable } from "../task/error-record.ts";
+import { CutOffError, InvalidInputError, ResultNotStorableError } from "../task/errors.ts";
+import { type ParsedInput, parseInput } from "../task/input.ts";
+import { toJson } from "../task/json.ts";
+import { Snooze } from "../task/snooze.ts";
+import { type Execution, mustStop } from "./execution.ts";
+import type { ExecutionParts } from "./execution-parts.ts";
+import { createContext } from "./handler-context.ts";
+import type { Ending } from "./outcome.ts";
+
+export interface GroupEvents {
+  /** As soon as it is known: a slow member holds back no other. */
+  readonly onEnding: (execution: Execution, ending: Ending) => void;
+  /** The last member has ended. */
+  readonly onOver: () => void;
+}
+
+export function runGroup(group: readonly Execution[], parts: ExecutionParts, events: GroupEvents): void {
+  let left = group.length;
+  for (const execution of group) {
+    execution.begin((ending) => {
+      events.onEnding(execution, ending);
+      if (--left === 0) events.onOver();
+    });
+  }
+  const [first] = group;
+  if (!first) return;
+  const isHere = !parts.runners?.take(first.task);
+  if (isHere && first.task.runOne && parts.middleware.length === 0) runAlone(first, first.task.runOne, parts);
+  else void serve(first.task, group, parts);
+}
+
+/** The usual case, with as little around it as there can be. */
+function runAlone(execution: Execution, run: NonNullable<AnyTask["runOne"]>, parts: ExecutionParts): void {
+  const call = (parsed: ParsedInput) =>
+    run(acceptedInput(execution.task, parsed) as never, createContext(execution, parts));
+  const work = () => {
+    const parsed = parseInput(execution.task, execution.claimed.input);
+    return parsed instanceof Promise ? parsed.then(call) : call(parsed);
+  };
+  settle(execution, parts, () => parts.strays.scope(execution, work));
+}
+
+/** Ends the attempt as the work ends, which may be at once. */
+function settle(execution: Execution, parts: ExecutionParts, work: () => unknown): void {
+  const onThrown = (thrown: unknown) => execution.end(endingOfThrown(thrown));
+  const onReturned = (value: unknown) => execution.end(endingOfReturned(execution, value, parts.resultLimitBytes));
+  try {
+    const value = work();
+    if (isThenable(value)) value.then(onReturned, onThrown);
+    else onReturned(value);
+  } catch (thrown) {
+    onThrown(thrown);
+  }
+}
+
+/** Calls the handler once for all who arrive at it through the middleware, and hands each its own outcome. */
+async function serve(task: AnyTask, group: readonly Execution[], parts: ExecutionParts): Promise<void> {
+  const seats = group.map((execution) => takeSeat(execution, parts));
+  const arrivals = await Promise.all(seats.map((seat) => seat.arrived));
+  const present = seats.filter((_, index) => arrivals[index] !== undefined);
+  if (present.length === 0) return;
+  const items: BatchItem<never>[] = seats.flatMap((seat, index) => {
+    const arrival = arrivals[index];
+    return arrival ? [{ input: arrival.input as never, context: seat.context }] : [];
+  });
+  const owner = {
+    onStray(reason: unknown) {
+      for (const seat of present) seat.execution.onStray(reason);
+    },
+  };
+  try {
+    // A batch belongs to no single member, so only a task that runs alone is inside its middleware.
+    const inside = task.batchSize === 1 ? arrivals[0]?.inside : undefined;
+    const run = () => parts.strays.scope(owner, () => runBatch(task, items, present, parts));
+    const outcomes = await (inside ? inside(run) : run());
+    requireOneForEach(task, outcomes, present.length);
+    present.forEach((seat, index) => {
+      if (outcomes[index] instanceof Error) seat.served.reject(outcomes[index]);
+      else seat.served.resolve(outcomes[index]);
+    });
+  } catch (error) {
+    for (const seat of present) {
+      // Whatever the middleware would make of that.
+      const ending = endingWithoutRunner(error, seat.execution);
+      if (ending) seat.execution.end(ending);
+      seat.served.reject(error);
+    }
+  }
+}
+
+function runBatch(
+  task: AnyTask,
+  items: readonly BatchItem<never>[],
+  seats: readonly Seat[],
+  { runners }: ExecutionParts,
+): Promise<readonly unknown[]> {
+  if (!runners?.take(task)) return task.runBatch(items);
+  for (const { execution } of seats) execution.stopTimeout();
+  const onBegun = () => {
+    for (const { execution } of seats) execution.startTimeout();
+  };
+  return runners.runBatch({ task, items, onBegun, mustStop: seats.some(({ execution }) => mustStop(execution)) });
+}
+
+/** A runner that ended after its handler was told to stop has stopped; one that ended by itself has crashed. */
+function endingWithoutRunner(error: unknown, { isAborted, claimed }: Execution): Ending | undefined {
+  if (error instanceof NoRunnerError) return { kind: "given-back", error };
+  if (!(error instanceof RunnerEndedError)) return undefined;
+  if (error.death.because === "cut-off") return { kind: "given-back", error: new CutOffError(claimed.taskId) };
+  return isAborted ? { kind: "stopped" } : { kind: "crashed", death: error.death };
+}
+
+/** A member on its way to the handler: through the middleware and its input's schema, then waiting to be served. */
+interface Seat {
+  readonly execution: Execution;
+  readonly context: ReturnType<typeof createContext>;
+  /** The parsed input once it has arrived at the handler; undefined if it never will. */
+  readonly arrived: Promise<Arrival | undefined>;
+  readonly served: PromiseWithResolvers<unknown>;
+}
+
+interface Arrival {
+  readonly input: unknown;
+  /** Runs something inside what the middleware has set up: the handler is to see its AsyncLocalStorage. */
+  readonly inside: <T>(work: () => T) => T;
+}
+
+function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
+  const context = createContext(execution, parts);
+  const arrival = withResolvers<Arrival | undefined>();
+  const served = withResolvers<unknown>();
+  served.promise.catch(() => {});
+  const innermost = async () => {
+    const { task, claimed } = execution;
+    // What its schema makes of an input may not be JSON: for a runner it is checked over there, where it is used.
+    const isElsewhere = parts.runners?.take(task) === true;
+    const input = isElsewhere ? claimed.input : acceptedInput(task, await parseInput(task, claimed.input));
+    arrival.resolve({ input, inside: AsyncLocalStorage.snapshot() });
+    return served.promise;
+  };
+  const onion = parts.middleware.reduceRight<() => Promise<unknown>>(
+    (next, middleware) => async () => middleware(context, next),
+    innermost,
+  );
+  settle(execution, parts, () =>
+    parts.strays.scope(execution, () => onion().finally(() => arrival.resolve(undefined))),
+  );
+  return { execution, context, arrived: arrival.promise, served };
+}
+
+function acceptedInput(task: AnyTask, parsed: ParsedInput): unknown {
+  if (!parsed.ok) throw new InvalidInputError(task.name, parsed.problems);
+  return parsed.value;
+}
+
+function endingOfReturned(execution: Execution, value: unknown, limitBytes: number): Ending {
+  const json = toJson(value, limitBytes);
+  if (json.ok) return { kind: "returned", resultJson: json.text };
+  return { kind: "threw", error: new ResultNotStorableError(execution.task.name, json.problem) };
+}
+
+function endingOfThrown(thrown: unknown): Ending {
+  const error = examinable(thrown);
+  return error instanceof Snooze ? { kind: "snoozed", delayMs: error.delayMs } : { kind: "threw", error };
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
+}
+
+interface PromiseWithResolvers<T> {
+  readonly promise: Promise<T>;
+  readonly resolve: (value: T) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+function withResolvers<T>(): PromiseWithResolvers<T> {
+  let resolve: (value: T) => void = () => {};
+  let reject: (error: unknown) => void = () => {};
+  const promise = new Promise<T>((done, fail) => {
+    resolve = done;
+    reject = fail;
+  });
+  return { promise, resolve, reject };
+}

@@ -1,0 +1,48 @@
+/** Writes outcomes again and again until it is known what became of each. */
+import { createBackoff } from "../database/backoff.ts";
+import { isAboutTheValues } from "../database/transient.ts";
+import type { Outcome } from "../sql/outcomes.ts";
+import { toErrorRecord } from "../task/error-record.ts";
+import type { Verdict } from "./rounds.ts";
+
+export interface Writing {
+  readonly write: (outcomes: readonly Outcome[]) => Promise<readonly Verdict[]>;
+  readonly onTrouble: (error: unknown) => void;
+  /** Fires when it is to stop trying. */
+  readonly signal: AbortSignal;
+}
+
+/** A repeated outcome is recognised by its claim. */
+export async function writeUntilKnown(outcomes: readonly Outcome[], writing: Writing): Promise<readonly Verdict[]> {
+  const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
+  while (!writing.signal.aborted) {
+    try {
+      return await writing.write(outcomes);
+    } catch (error) {
+      const middle = Math.ceil(outcomes.length / 2);
+      // Trouble of any other kind (a full disk, a right that was taken away) says nothing about the outcome: it is held.
+      if (!isAboutTheValues(error)) writing.onTrouble(error);
+      // One that the database will not take must not hold up the others, nor its own task.
+      else if (middle < outcomes.length)
+        return [
+          ...(await writeUntilKnown(outcomes.slice(0, middle), writing)),
+          ...(await writeUntilKnown(outcomes.slice(middle), writing)),
+        ];
+      else outcomes = outcomes.map((outcome) => notStorable(outcome, error));
+      await backoff.pause(writing.signal);
+    }
+  }
+  return outcomes.map(() => "given-up");
+}
+
+function notStorable({ claim, task, replica }: Outcome, error: unknown): Outcome {
+  const why = toErrorRecord(error).message;
+  return {
+    claim,
+    task,
+    replica,
+    to: "failed",
+    outcome: "failed",
+    error: { code: "OUTCOME_NOT_STORABLE", message: `The database refused the outcome: ${why}` },
+  };
+}

@@ -1,0 +1,156 @@
+/** Orders about tasks: cancel and retry, by id and by filter. */
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { runUpkeep } from "../../src/sql/upkeep.ts";
+import { defineTask } from "../../src/task/define-task.ts";
+import { completed, handClaimer } from "../support/claims.ts";
+import { openTestEverbeat } from "../support/database.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+const noop = defineTask({ name: "noop", run: (_input: unknown) => null });
+const claimer = handClaimer(everbeat.database, ["noop"]);
+const running = async (options = {}) => {
+  const queue = `q-${randomUUID()}`;
+  await everbeat.enqueue(noop, 1, { queue, ...options });
+  const [task] = await claimer.claim({ queues: [queue], room: [null] });
+  if (!task) throw new Error("nothing was claimed");
+  return task;
+};
+const upkeep = (retention = {}) =>
+  runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined, ...retention }, 100);
+
+describe("cancel", () => {
+  test("ends what is pending, parked or claimed at once, and tells what runs", async () => {
+    const queue = `q-${randomUUID()}`;
+    const ids = await everbeat.enqueueMany(noop, [1, 2, 3, 4], {
+      options: (n) => ({ queue, ...((n as number) < 3 ? { exclusiveKey: queue } : {}) }),
+    });
+    await claimer.claim({ queues: [queue], room: [null], run: 1, prefetch: 1 });
+    const answers = await everbeat.tasks.cancel(ids, { reason: "no longer wanted" });
+    const outcome = Object.fromEntries(answers.map((answer) => [ids.indexOf(answer.id as never), answer.outcome]));
+    expect(outcome).toEqual({ 0: "cancelling", 1: "cancelled", 2: "cancelled", 3: "cancelled" });
+    expect(await everbeat.tasks.show(ids[1] as string)).toMatchObject({
+      state: "cancelled",
+      error: { code: "TASK_CANCELLED", message: "no longer wanted" },
+    });
+    expect(await everbeat.tasks.show(ids[0] as string)).toMatchObject({ state: "running", isCancelling: true });
+  });
+
+  test("of what has ended, or never was, changes nothing and says so", async () => {
+    const task = await running();
+    await claimer.complete(task);
+    const nobody = randomUUID();
+    const answers = await everbeat.tasks.cancel([task.taskId, nobody]);
+    expect(new Map(answers.map((answer) => [answer.id as string, answer.outcome as string]))).toEqual(
+      new Map<string, string>([
+        [task.taskId, "ended"],
+        [nobody, "unknown"],
+      ]),
+    );
+  });
+
+  test("is forced by upkeep where the worker does not answer", async () => {
+    const task = await running();
+    await everbeat.tasks.cancel(task.taskId, { grace: 0 });
+    await upkeep();
+    expect((await everbeat.tasks.show(task.taskId)).state).toBe("running");
+    await database.query("update everbeat.running set cancel_force_at = now() - interval '10 s' where claim_id = $1", [
+      task.claimId,
+    ]);
+    await upkeep();
+    expect((await everbeat.tasks.show(task.taskId)).state).toBe("cancelled");
+    expect((await claimer.complete(task)).late).toEqual([task.claimId]);
+  });
+
+  test.each([[{}], [{ name: undefined }]])(
+    "refuses a filter that says nothing (%#): it would mean everything",
+    async (filter) => {
+      await expect(everbeat.tasks.cancel(filter)).rejects.toThrow(/it is not said which tasks/);
+      await expect(everbeat.tasks.retry(filter)).rejects.toThrow(/it is not said which tasks/);
+      await expect(everbeat.tasks.retry(["x", "y"])).rejects.toThrow(/"x".*"y"/s);
+    },
+  );
+
+  test("by filter takes those that fit and no others", async () => {
+    const queue = `q-${randomUUID()}`;
+    await everbeat.enqueueMany(
+      noop,
+      Array.from({ length: 1_200 }, () => 1),
+      { options: { queue } },
+    );
+    expect(await everbeat.tasks.cancel({ queue })).toHaveLength(1_200);
+    expect((await everbeat.tasks.list({ queue, state: "pending" })).tasks).toEqual([]);
+  });
+
+  test("against claims and retries going on at once leaves every task in exactly one place", async () => {
+    const queue = `q-${randomUUID()}`;
+    const ids = await everbeat.enqueueMany(
+      noop,
+      Array.from({ length: 300 }, () => 1),
+      { options: (_, n) => ({ queue, ...(n % 3 ? {} : { exclusiveKey: `${queue}-${n % 2}` }) }) },
+    );
+    const churn = async () => {
+      for (let round = 0; round < 8; round++) {
+        const claimed = await claimer.claim({ queues: [queue], room: [null], run: 20, prefetch: 20 });
+        await claimer.end(
+          claimed.map((task, index) => ({
+            ...completed(task, claimer.replicaId),
+            ...(index % 2 ? { to: "pending" as const, outcome: "failed" as const } : {}),
+          })),
+        );
+      }
+    };
+    const cancel = async () => {
+      for (let from = 0; from < 300; from += 30) await everbeat.tasks.cancel(ids.slice(from, from + 30), { grace: 0 });
+    };
+    const retry = async () => {
+      for (let from = 300; from > 0; from -= 30)
+        await everbeat.tasks.retry(ids.slice(from - 30, from), { force: true });
+    };
+    await Promise.all([churn(), churn(), cancel(), retry(), upkeep()]);
+    const places = await database.query<{ places: number }>(
+      `select (select count(*) from everbeat.ready where task_id = t.id) + (select count(*) from everbeat.parked where task_id = t.id)
+            + (select count(*) from everbeat.running where task_id = t.id) + (select count(*) from everbeat.ended where task_id = t.id) as places
+       from everbeat.task t where queue = $1`,
+      [queue],
+    );
+    expect(places).toHaveLength(300);
+    expect(places.every((row) => Number(row.places) === 1)).toBe(true);
+  });
+});
+
+describe("retry", () => {
+  test("gives a failed task a new start, and keeps what happened before", async () => {
+    const task = await running();
+    await claimer.end([
+      {
+        ...completed(task, claimer.replicaId),
+        to: "failed",
+        outcome: "failed",
+        failures: 3,
+        error: { code: "E_BAD", message: "bad" },
+      },
+    ]);
+    expect(await everbeat.tasks.retry({ name: "noop", state: "failed", errorCode: "E_BAD" })).toEqual([
+      { id: task.taskId, outcome: "pending" },
+    ]);
+    expect(await everbeat.tasks.show(task.taskId)).toMatchObject({
+      state: "pending",
+      failures: 0,
+      attempts: [{ outcome: "failed", error: { code: "E_BAD" } }],
+    });
+    const [again] = await claimer.claim({ queues: [task.queue], room: [null] });
+    expect(again).toMatchObject({ attempt: 2, failures: 0 });
+  });
+
+  test("makes a pending task due, leaves a running one unless forced, and what has ended otherwise", async () => {
+    const queue = `q-${randomUUID()}`;
+    const delayed = await everbeat.enqueue(noop, 1, { queue, delay: "1h" });
+    const task = await running();
+    const done = await running();
+    await claimer.complete(done);
+    const answers = await everbeat.tasks.retry([delayed, task.taskId, done.taskId, randomUUID()]);
+    expect(answers.map((answer) => answer.outcome).sort()).toEqual(["due", "ended", "held", "unknown"]);
+    expect(await claimer.claim({ queues: [queue], room: [null] })).toHaveLength(1);
+  });
+});

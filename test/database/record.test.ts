@@ -1,0 +1,90 @@
+/** The record of tasks: looked up in pages, and removed when it is old. */
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { runUpkeep } from "../../src/sql/upkeep.ts";
+import { defineTask } from "../../src/task/define-task.ts";
+import { handClaimer } from "../support/claims.ts";
+import { openTestEverbeat } from "../support/database.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+const noop = defineTask({ name: "noop", run: (_input: unknown) => null });
+const claimer = handClaimer(everbeat.database, ["noop"]);
+const running = async (options = {}) => {
+  const queue = `q-${randomUUID()}`;
+  await everbeat.enqueue(noop, 1, { queue, ...options });
+  const [task] = await claimer.claim({ queues: [queue], room: [null] });
+  if (!task) throw new Error("nothing was claimed");
+  return task;
+};
+const upkeep = (retention = {}) =>
+  runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined, ...retention }, 100);
+
+describe("looking tasks up", () => {
+  test("pages through all that fit, newest first, without a gap while more come in", async () => {
+    const queue = `q-${randomUUID()}`;
+    const ids = await everbeat.enqueueMany(
+      noop,
+      Array.from({ length: 25 }, (_, n) => n),
+      { options: { queue } },
+    );
+    const seen: string[] = [];
+    let before: string | undefined;
+    do {
+      const page = await everbeat.tasks.list({ queue, limit: 10, ...(before ? { before } : {}) });
+      seen.push(...page.tasks.map((task) => task.id));
+      before = page.next;
+      await everbeat.enqueue(noop, "new", { queue });
+    } while (before);
+    expect(seen).toEqual([...ids].reverse());
+  });
+
+  test.each([
+    [{ state: "lost" }],
+    [{ limit: 0 }],
+    [{ befor: "x" }],
+    [{ before: "not an id" }],
+    [{ createdAfter: "yesterday-ish" }],
+  ])("refuses %j", async (query) => {
+    await expect(everbeat.tasks.list(query as never)).rejects.toThrow(/cannot be used as given/);
+  });
+
+  test("by an id that is none says so", async () => {
+    await expect(everbeat.tasks.show("7")).rejects.toThrow(/is a UUID/);
+    await expect(everbeat.tasks.show(randomUUID())).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
+  });
+});
+
+describe("retention", () => {
+  test("removes ended tasks by age, with everything that belongs to them, and nothing else", async () => {
+    const [old, young, alive] = [await running({ uniqueKey: "gone" }), await running(), await running()];
+    await claimer.complete(old);
+    await claimer.complete(old, '"late"');
+    await claimer.complete(young);
+    await database.query("update everbeat.ended set ended_at = now() - interval '2 hours' where task_id = $1", [
+      old.taskId,
+    ]);
+    expect((await upkeep({ maxAgeMs: 3_600_000 }))?.purged).toBe(1);
+    await expect(everbeat.tasks.show(old.taskId)).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
+    for (const table of ["late", "attempt", "unique_hold"])
+      expect(await database.query(`select from everbeat.${table} where task_id = $1`, [old.taskId])).toEqual([]);
+    expect((await everbeat.tasks.show(young.taskId)).state).toBe("completed");
+    expect((await everbeat.tasks.show(alive.taskId)).state).toBe("running");
+  });
+
+  test("keeps no more than so many, the newest, and works in small batches", async () => {
+    const ended: string[] = [];
+    for (let task = 0; task < 8; task++) {
+      const claimed = await running();
+      await claimer.complete(claimed);
+      ended.push(claimed.taskId);
+    }
+    const removed: number[] = [];
+    do removed.push((await runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: 3 }, 2))?.purged ?? 0);
+    while (removed.at(-1) !== 0);
+    expect(Math.max(...removed)).toBe(2);
+    const left = await database.query<{ id: string }>(
+      "select task_id::text as id from everbeat.ended order by ended_at",
+    );
+    expect(left.map(({ id }) => id)).toEqual(ended.slice(-3));
+  });
+});
