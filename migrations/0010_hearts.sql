@@ -4,7 +4,8 @@
 create table machine (
   id            text primary key,
   hostname      text not null,
-  first_seen_at timestamptz not null default now()
+  first_seen_at timestamptz not null default now(),
+  joined_at     timestamptz not null default now()   -- when a replica of it last joined
 );
 
 alter table replica
@@ -144,61 +145,91 @@ as $$
     case when p_heart.epoch = p_listening.epoch then p_heart.beat_at end, p_started_at, p_listening.hearing_since)) * 1000
 $$;
 
--- One reaper at a time listens; whoever finds another at it, or that it was done just now, gets nothing. Notes since when
--- hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no heart at all was heard.
-create function listen_to_hearts(p_replica uuid, p_min_interval_ms bigint, p_gap_ms bigint)
-returns table (replica_id uuid, machine_id text, hostname text, status text, silent_for_ms double precision,
-               session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, vitals json)
-language plpgsql set search_path from current
+-- One reaper at a time sweeps. Returns whether that is this one (no: another is at it, or was just now), and who did it
+-- before and how long ago that was. Notes since when hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no
+-- heart at all was heard. Whoever stands still in the middle of this, or waits for somebody who does, must not keep the
+-- others from sweeping: it waits for no heart's row, not long for its own, and has nothing to send that could fill a
+-- connection that nobody reads.
+create function begin_sweep(p_replica uuid, p_min_interval_ms bigint, p_gap_ms bigint)
+returns table (is_ours boolean, swept_by uuid, swept_ago_ms double precision)
+language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
 declare
-  v_epoch     text := current_epoch();
-  v_listening listening;
-  v_newest    timestamptz;
-  v_gap       interval := make_interval(secs => p_gap_ms / 1000.0);
-  v_held      bigint[];
+  v_epoch  text := current_epoch();
+  v_before listening;
+  v_newest timestamptz;
+  v_gap    interval := make_interval(secs => p_gap_ms / 1000.0);
+  v_held   bigint[];
 begin
-  if not pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper')) then
+  select max(beat_at) into v_newest from heart where epoch = v_epoch;
+  is_ours := pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper'));
+  select * into v_before from listening;
+  swept_by := v_before.swept_by;
+  swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
+  is_ours := is_ours and not coalesce(
+    v_before.epoch = v_epoch and swept_ago_ms < p_min_interval_ms and swept_by is distinct from p_replica, false);
+  return next;
+  if not is_ours then
     return;
   end if;
-  select max(beat_at) into v_newest from heart where epoch = v_epoch;
-  select * into v_listening from listening;
-  if not found then
-    insert into listening (epoch, hearing_since, swept_at, swept_by) values (v_epoch, clock_timestamp(), clock_timestamp(), p_replica)
-    returning * into v_listening;
-  elsif v_listening.epoch = v_epoch and clock_timestamp() - v_listening.swept_at < make_interval(secs => p_min_interval_ms / 1000.0)
-        and v_listening.swept_by is distinct from p_replica then
-    return;
+  if v_before.swept_at is null then
+    insert into listening (epoch, hearing_since, swept_at, swept_by) values (v_epoch, clock_timestamp(), clock_timestamp(), p_replica);
   else
     update listening
     set epoch = v_epoch, swept_at = clock_timestamp(), swept_by = p_replica,
         hearing_since = case
           when epoch <> v_epoch or clock_timestamp() - swept_at > v_gap or v_newest is null or clock_timestamp() - v_newest > v_gap
-          then clock_timestamp() else hearing_since end
-    returning * into v_listening;
+          then clock_timestamp() else hearing_since end;
   end if;
 
-  -- A free lock is evidence only where it was taken in this epoch, and only from when it was first seen free.
+  -- A free lock is evidence only where it was taken in this epoch, and only from when it was first seen free. A row that is
+  -- locked is being beaten or judged, and is seen the next time.
   v_held := held_sessions();
   update heart h
   set session_free_since = case when h.session_free_since is null then clock_timestamp() end
-  from replica r
-  where r.id = h.replica_id and r.status in ('online', 'draining')
-    and (h.session_free_since is not null) <> (h.session_epoch is not distinct from v_epoch and h.session_key <> all (v_held));
-
-  return query
-    select h.replica_id, r.machine_id, r.hostname, r.status, silent_ms(h, r.started_at, v_listening),
-           extract(epoch from clock_timestamp() - h.session_free_since)::double precision * 1000,
-           h.promise_ms, h.session_promise_ms, h.vitals
-    from heart h join replica r on r.id = h.replica_id
-    where r.status in ('online', 'draining');
+  where h.replica_id in (
+    select x.replica_id from heart x join replica r on r.id = x.replica_id
+    where r.status in ('online', 'draining')
+      and (x.session_free_since is not null) <> (x.session_epoch is not distinct from v_epoch and x.session_key <> all (v_held))
+    for update of x skip locked);
 end $$;
+
+-- How long it took. Not waited for long either, and so below: the row is everybody's.
+create function note_sweep(p_ms double precision) returns void
+language sql set search_path from current set lock_timeout = '500ms'
+as $$ update listening set sweep_ms = p_ms $$;
+
+-- A hold on recovery, remembered for whoever is the reaper then.
+create function begin_hold() returns table (held_for_ms double precision, is_confirmed boolean)
+language sql set search_path from current set lock_timeout = '500ms'
+as $$
+  update listening set held_since = coalesce(held_since, clock_timestamp())
+  returning (extract(epoch from clock_timestamp() - held_since) * 1000)::double precision, hold_confirmed_at is not null
+$$;
+
+create function end_hold() returns setof boolean
+language sql set search_path from current set lock_timeout = '500ms'
+as $$ update listening set held_since = null, hold_confirmed_at = null where held_since is not null returning true $$;
+
+-- Everyone who should be alive, as heard now.
+create function heard_hearts()
+returns table (replica_id uuid, machine_id text, hostname text, status text, silent_for_ms double precision,
+               session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, vitals json)
+language sql stable set search_path from current
+as $$
+  select h.replica_id, r.machine_id, r.hostname, r.status, silent_ms(h, r.started_at, l),
+         extract(epoch from clock_timestamp() - h.session_free_since)::double precision * 1000,
+         h.promise_ms, h.session_promise_ms, h.vitals
+  from listening l cross join heart h join replica r on r.id = h.replica_id
+  where r.status in ('online', 'draining')
+$$;
 
 -- The verdict: one conditional write that looks at the evidence again. The heart's row is locked and marked, so a beat that
 -- comes at the same time either comes first, and the replica lives, or is refused. Everybody locks a replica before its heart.
+-- Not waited for long: somebody who stands still with one replica's row must not hold up the verdicts on the others.
 create function declare_dead(p_replica uuid, p_because text, p_min_ms double precision, p_death json) returns boolean
-language plpgsql set search_path from current
+language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 declare
   v_heart     heart;

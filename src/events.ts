@@ -56,6 +56,10 @@ export interface EverbeatEvents {
     action: "released" | "cancelled" | "failed" | "retried";
     because: string;
   };
+  /** The replica that swept before did not sweep when it was time. */
+  "reaper.took-over": { replicaId: ReplicaId; before: ReplicaId; sweptAgoMs: number };
+  /** Nobody has swept for too long, though somebody who could is alive. */
+  "sweeps.stopped": { sweptAgoMs: number };
   /** So many machines fell silent at once that it is held back for a while. */
   "recovery.held": { machines: number; dying: number };
   /** A thread or process in which tasks run is ready. */
@@ -94,6 +98,7 @@ export interface EverbeatEvents {
   "roll.done": { children: readonly number[] };
   /** The first new child that did not become ready ended it. What was not replaced yet goes on as it is. */
   "roll.stopped": { child: number };
+  "recovery.resumed": { replicaId: ReplicaId };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 

@@ -140,12 +140,13 @@ export class Everbeat implements AsyncDisposable {
   async work(tasks: readonly Task<never, unknown>[], options?: WorkOptions): Promise<Worker> {
     if (isInsideRunner()) throw new WorkInsideRunnerError();
     const settings = checkWork(tasks, options);
-    const { recovery } = this.#settings;
-    const replica = new Replica({ database: this.database, settings: recovery, tasks, queues: settings.queues });
+    const { recovery, replyTimeoutMs } = this.#settings;
+    const database = this.database.withReplyWithin(replyTimeoutMs);
+    const replica = new Replica({ database, settings: recovery, tasks, queues: settings.queues });
     await replica.join();
     await this.#notices.start();
     const worker = new Worker({
-      database: this.database,
+      database,
       notices: this.#notices,
       events: this.#events,
       log: this.#log,

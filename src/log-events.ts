@@ -48,6 +48,15 @@ const LINES: { [N in EventName]: Line<N> } = {
   },
   "replica.dead": { level: "warn", message: (e) => `replica ${e.replicaId} is dead (${e.because})` },
   "task.recovered": { level: "warn", message: (e) => `${e.name} ${e.action} after its worker died` },
+  "reaper.took-over": {
+    level: "info",
+    message: (e) => `sweeping in place of ${e.before}, which last did so ${Math.round(e.sweptAgoMs)} ms ago`,
+  },
+  "sweeps.stopped": {
+    level: "error",
+    message: (e) => `nobody has listened for silence for ${Math.round(e.sweptAgoMs)} ms; something holds up the sweeps`,
+  },
+  "recovery.resumed": { level: "info", message: () => "recovery is no longer held" },
   "recovery.held": {
     level: "error",
     message: (e) => `${e.dying} of ${e.machines} machines fell silent at once; recovery is held`,

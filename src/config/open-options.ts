@@ -33,6 +33,8 @@ export interface OpenOptions {
   maxJsonBytes?: number | undefined;
   /** How long a cancelled task may take to stop before it is ended for it (default 10 s). */
   cancelGrace?: Duration | undefined;
+  /** How long a worker waits for the reply to a statement of its own before that counts as lost (default 30 s). */
+  replyTimeout?: Duration | undefined;
   /** How silence is judged and what follows. */
   recovery?: RecoveryOptions | undefined;
   /** Where logs go: a logger such as pino, or a level for JSON lines on standard error (default "info"). */
@@ -49,6 +51,7 @@ export interface OpenSettings {
   readonly folder: string | undefined;
   readonly maxJsonBytes: number;
   readonly cancelGraceMs: number;
+  readonly replyTimeoutMs: number;
   readonly recovery: RecoverySettings;
   readonly log: Logger | LogLevel;
   readonly onProgress: ((message: string) => void) | undefined;
@@ -90,6 +93,7 @@ const SHAPE = {
   folder: isText({ max: 4_000 }),
   maxJsonBytes: isInteger({ min: 1_024, max: 256 * 1_048_576 }),
   cancelGrace: isDuration({ minMs: 0, maxMs: 86_400_000 }),
+  replyTimeout: isDuration({ minMs: 1_000, maxMs: 3_600_000 }),
   recovery: anything,
   log: isLog,
   onProgress: isCallback,
@@ -108,6 +112,7 @@ export function checkOpen(options: OpenOptions | undefined): OpenSettings {
     folder: given.folder,
     maxJsonBytes: given.maxJsonBytes ?? 1_048_576,
     cancelGraceMs: given.cancelGrace ?? 10_000,
+    replyTimeoutMs: given.replyTimeout ?? 30_000,
     recovery,
     log: given.log ?? "info",
     onProgress: given.onProgress,

@@ -18,6 +18,10 @@ export type ConnectionSource =
   | { readonly kind: "config"; readonly config: pg.ClientConfig };
 
 const CONNECT_TIMEOUT_MS = 10_000;
+/** What is asked on a dedicated connection, and of a new one, is answered at once, or never. */
+const SHORT_REPLY_MS = 30_000;
+/** A connection on which nothing is heard is asked by the kernel for a sign after this long, ten times. */
+const KEEP_ALIVE_AFTER_MS = 10_000;
 
 export function ownConnections(
   targets: Targets,
@@ -28,6 +32,7 @@ export function ownConnections(
     max: options.max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
     ...(url.includes("application_name=") ? {} : { application_name: "everbeat" }),
     ...options.client,
   });
@@ -45,8 +50,9 @@ export function ownConnections(
     for (let step = 0; step < pools.length; step++) {
       const index = (current + step) % pools.length;
       const name = withoutPassword(targets.urls[index] ?? "");
+      let client: C | undefined;
       try {
-        const client = await connect(index);
+        client = await connect(index);
         if (targets.role === "any" || verified.has(client) || (await isPrimary(client))) {
           verified.add(client);
           current = index;
@@ -55,6 +61,7 @@ export function ownConnections(
         failures.push(`${name}: it follows another server and is not the primary`);
         drop(client);
       } catch (error) {
+        if (client) drop(client);
         cause = error;
         failures.push(`${name}: ${reasonOf(error)}`);
       }
@@ -121,7 +128,11 @@ function acquireFrom(pool: pg.Pool): Promise<pg.PoolClient> {
 }
 
 export async function connectDedicated(config: pg.ClientConfig): Promise<pg.Client> {
-  const client = new pg.Client(config);
+  const client = new pg.Client({
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    ...config,
+    query_timeout: SHORT_REPLY_MS,
+  });
   // Without a listener, an error between two queries would end the process.
   client.on("error", () => {});
   await client.connect();
@@ -129,7 +140,8 @@ export async function connectDedicated(config: pg.ClientConfig): Promise<pg.Clie
 }
 
 async function isPrimary(client: pg.ClientBase): Promise<boolean> {
-  const { rows } = await client.query<{ follows: boolean }>("select pg_is_in_recovery() as follows");
+  const question = { text: "select pg_is_in_recovery() as follows", query_timeout: SHORT_REPLY_MS };
+  const { rows } = await client.query<{ follows: boolean }>(question);
   return rows[0]?.follows === false;
 }
 

@@ -1,7 +1,7 @@
 /** The database as the rest of Everbeat sees it: statements in, rows out, and a schema that qualifies every name. */
 import pg from "pg";
 import type { ConnectionSource, Connections } from "./connections.ts";
-import { ClosedError } from "./errors.ts";
+import { ClosedError, NoReplyError } from "./errors.ts";
 import { quoteIdentifier } from "./identifiers.ts";
 import { isTransient } from "./transient.ts";
 
@@ -16,6 +16,11 @@ export interface Database extends Store {
   readonly schemaName: string;
   transaction<T>(work: (tx: Store) => Promise<T>): Promise<T>;
   dedicated(): Promise<pg.Client>;
+  /**
+   * The same database, for statements of our own whose reply must not be waited for for ever: packets may be swallowed
+   * without anybody being told. Without a reply in that time the connection is closed and the statement counts as lost.
+   */
+  withReplyWithin(ms: number): Database;
   readonly source: ConnectionSource;
   close(): Promise<void>;
 }
@@ -26,24 +31,26 @@ export function createDatabase(connections: Connections, schemaName: string): Da
   const refuseIfClosed = () => {
     if (isClosed) throw new ClosedError();
   };
-  return {
+  const withLimit = (replyWithinMs: number | undefined): Database => ({
     schema,
     schemaName,
     async query(text, values) {
       refuseIfClosed();
-      return withClient(connections, (client) => runOn(client, text, values));
+      return withClient(connections, (client) => runOn(client, text, values, replyWithinMs));
     },
     async transaction(work) {
       refuseIfClosed();
-      return withClient(connections, (client) => runTransaction(client, schema, work));
+      return withClient(connections, (client) => runTransaction(client, { schema, replyWithinMs }, work));
     },
     dedicated: () => connections.dedicated(),
+    withReplyWithin: withLimit,
     source: connections.source,
     close() {
       isClosed = true;
       return connections.close();
     },
-  };
+  });
+  return withLimit(undefined);
 }
 
 async function withClient<T>(connections: Connections, use: (client: pg.PoolClient) => Promise<T>): Promise<T> {
@@ -65,23 +72,50 @@ async function withClient<T>(connections: Connections, use: (client: pg.PoolClie
   }
 }
 
-async function runTransaction<T>(client: pg.PoolClient, schema: string, work: (tx: Store) => Promise<T>): Promise<T> {
-  await client.query("begin");
+async function runTransaction<T>(
+  client: pg.PoolClient,
+  { schema, replyWithinMs }: { schema: string; replyWithinMs: number | undefined },
+  work: (tx: Store) => Promise<T>,
+): Promise<T> {
+  const query: Store["query"] = (text, values) => runOn(client, text, values, replyWithinMs);
+  await query("begin");
   try {
-    const result = await work({ schema, query: (text, values) => runOn(client, text, values) });
-    await client.query("commit");
+    const result = await work({ schema, query });
+    await query("commit");
     return result;
   } catch (error) {
-    await client.query("rollback").catch(() => {});
+    // The connection is closed for it, and the transaction with it: no reply would come to a rollback.
+    if (!isTransient(error)) await query("rollback").catch(() => {});
     throw error;
   }
 }
 
 /** Also for connections outside the pool. */
-export async function runOn<Row>(client: pg.ClientBase, text: string, values?: readonly unknown[]): Promise<Row[]> {
+export async function runOn<Row>(
+  client: pg.ClientBase,
+  text: string,
+  values?: readonly unknown[],
+  replyWithinMs?: number,
+): Promise<Row[]> {
   // No values, no prepared statement: only so may one text hold several statements, as migrations do.
-  const result = await client.query({ text, ...(values ? { values: values as unknown[] } : {}), types: TYPES });
+  const reply = client.query({ text, ...(values ? { values: values as unknown[] } : {}), types: TYPES });
+  const result = await (replyWithinMs === undefined ? reply : inTime(reply, replyWithinMs));
   return result.rows as Row[];
+}
+
+/** By a timer of our own: the caller's pool may be of a driver that knows no time limit for one statement. */
+async function inTime<T>(reply: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new NoReplyError(ms)), ms);
+  });
+  try {
+    return await Promise.race([reply, tooLate]);
+  } finally {
+    clearTimeout(timer);
+    // Whatever becomes of it: nobody listens any more.
+    reply.catch(() => {});
+  }
 }
 
 /** The driver's own types, whatever parsers the application has set globally for its own needs. */

@@ -30,6 +30,16 @@ export class DatabaseFullError extends EverbeatError {
   }
 }
 
+export class NoReplyError extends EverbeatError {
+  readonly code = "NO_REPLY";
+  constructor(readonly waitedMs: number) {
+    super(
+      `The database has not answered a statement within ${waitedMs} ms, and its connection was closed. ` +
+        "Something between here and the database may swallow packets, or a lock holds the statement up; if it is only slow, raise `replyTimeout`.",
+    );
+  }
+}
+
 export class SchemaTooOldError extends EverbeatError {
   readonly code = "SCHEMA_TOO_OLD";
   constructor(

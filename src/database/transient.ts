@@ -21,6 +21,7 @@ const TRANSIENT_SYSTEM_CODES = new Set([
   "ENOTFOUND",
   "EAI_AGAIN",
   "DATABASE_UNAVAILABLE",
+  "NO_REPLY",
 ]);
 
 export function isTransient(error: unknown): boolean {
@@ -42,6 +43,12 @@ export function isServerDown(error: unknown): boolean {
   const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown };
   if (code === "ECONNREFUSED" || code === "57P03" || code === "57P02") return true;
   return cause !== undefined && isServerDown(cause);
+}
+
+/** Something holds up this very statement, and others may go through all the same. */
+export function isHeldUp(error: unknown): boolean {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return code === "55P03" || code === "40P01" || code === "NO_REPLY";
 }
 
 /** Whether the same statement with other values would have been taken: they do not fit their types, or are too large. */

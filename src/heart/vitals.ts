@@ -1,6 +1,5 @@
 /** How a process is doing: what a beat carries besides being there. */
-import { readFileSync } from "node:fs";
-import { totalmem } from "node:os";
+import { readMemoryLimit } from "./memory-limit.ts";
 import type { SharedState } from "./shared-state.ts";
 
 export interface Vitals {
@@ -40,19 +39,6 @@ export function createVitals(shared: SharedState, steadyNow: () => number): () =
       inHand: shared.get("inHand"),
     };
   };
-}
-
-/** The container's limit (cgroup v2, then v1), or all of the machine's memory. */
-function readMemoryLimit(): number {
-  for (const file of ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]) {
-    try {
-      const limit = Number(readFileSync(file, "utf8").trim());
-      if (Number.isFinite(limit) && limit > 0 && limit < totalmem()) return limit;
-    } catch {
-      // Not this kind of cgroup, or none.
-    }
-  }
-  return totalmem();
 }
 
 function round(value: number): number {

@@ -8,9 +8,10 @@
  */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
+import { isHeldUp } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
-import { declareDead, type HeardHeart, listenToHearts } from "../sql/hearts.ts";
+import { beginSweep, declareDead, type HeardHeart, readHeardHearts, type SweepTurn } from "../sql/hearts.ts";
 import {
   beginHold,
   endHold,
@@ -25,7 +26,12 @@ import type { ReplicaId } from "../task/ids.ts";
 import { holdOn } from "./mass-death.ts";
 import { recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
+import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
+import { isSweeping } from "./sweeping.ts";
 import { type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
+
+/** Sweeps are jittered by a quarter of their interval: one that comes later than this was not only late. */
+const TAKEOVER_AFTER = 1.5;
 
 export interface ReaperParts {
   readonly database: Database;
@@ -55,16 +61,34 @@ class Reaper {
     this.#parts = parts;
   }
 
+  /** The listener is listened to: whoever lives and cannot sweep says so, once nobody has for too long. */
   async sweep(): Promise<void> {
-    const { database, settings, replica } = this.#parts;
+    const { database, events, settings } = this.#parts;
+    try {
+      await this.#sweepInTurn();
+    } catch (error) {
+      await alertIfStopped({ database, events, checkMs: settings.checkMs }).catch(() => {});
+      throw error;
+    }
+  }
+
+  async #sweepInTurn(): Promise<void> {
+    const { database, events, settings, replica } = this.#parts;
     const startedMs = performance.now();
-    const hearts = await listenToHearts(database, {
+    const turn = await beginSweep(database, {
       replicaId: replica.id,
       minIntervalMs: settings.checkMs * 0.6,
       gapMs: 2.5 * Math.max(settings.checkMs, settings.runnerIntervalMs, settings.claimerIntervalMs),
     });
+    const hadStopped = turn.sweptAgoMs !== null && !isSweeping({ sweptAgoMs: turn.sweptAgoMs }, settings.checkMs);
     // Somebody else is at it, or was just now: it has seen all that we would see.
-    if (hearts.length === 0) return;
+    if (!turn.isOurs) {
+      if (hadStopped) await alertIfStopped({ database, events, checkMs: settings.checkMs });
+      return;
+    }
+    if (hadStopped) await endStoppedAlert(database);
+    this.#tellOfTakeover(turn);
+    const hearts = await readHeardHearts(database);
     const judged = hearts.map((heart) => judge(heart, settings));
     this.#warn(judged);
     if (await this.#mayAct(judged)) await this.#act(judged);
@@ -75,7 +99,7 @@ class Reaper {
 
   async #act(judged: readonly Judged[]): Promise<void> {
     const { database, events, settings } = this.#parts;
-    for (const { heart, running, claimed } of judged) {
+    await this.#each(judged, async ({ heart, running, claimed }) => {
       if (running.kind === "dead") {
         const death = deathOf(heart, running.because);
         const policy = policyOf(settings, "running");
@@ -88,11 +112,11 @@ class Reaper {
       } else if (claimed.kind === "dead" && settings.requeuesClaimed) {
         await recoverTasksOf({ ...this.#parts, random: Math.random }, deathOf(heart, claimed.because), "claimed");
       }
-    }
+    });
   }
 
   async #recoverAbsent(): Promise<void> {
-    for (const owner of await findAbsentOwners(this.#parts.database)) {
+    await this.#each(await findAbsentOwners(this.#parts.database), async (owner) => {
       const death: Death = {
         replicaId: owner.replicaId,
         machineId: owner.machineId ?? undefined,
@@ -104,12 +128,30 @@ class Reaper {
         signal: owner.death?.["signal"] as string | null | undefined,
       };
       await recoverTasksOf({ ...this.#parts, random: Math.random }, death);
+    });
+  }
+
+  /** One that cannot be judged or recovered now, because somebody holds its row, must not hold up the others. */
+  async #each<T>(all: readonly T[], act: (one: T) => Promise<void>): Promise<void> {
+    for (const one of all) {
+      await act(one).catch((error: unknown) => {
+        if (!isHeldUp(error)) throw error;
+        this.#parts.onError(error);
+      });
     }
+  }
+
+  /** Sweeps go round among those who live; what is told is that another has stopped doing its part. */
+  #tellOfTakeover({ sweptBy, sweptAgoMs }: SweepTurn): void {
+    const { events, replica, settings } = this.#parts;
+    if (sweptBy === null || sweptAgoMs === null || sweptBy === replica.id) return;
+    if (sweptAgoMs > TAKEOVER_AFTER * settings.checkMs)
+      events.emit("reaper.took-over", { replicaId: replica.id, before: sweptBy, sweptAgoMs });
   }
 
   /** Whether so many may be declared dead at once; remembered in the database, so that a takeover does not start it anew. */
   async #mayAct(judged: readonly Judged[]): Promise<boolean> {
-    const { database, events, settings } = this.#parts;
+    const { database, events, settings, replica } = this.#parts;
     const machineOf = (one: Judged) => one.heart.machineId ?? one.heart.replicaId;
     const machines = new Set(judged.map(machineOf));
     // Those that die together are not silent to the same millisecond: once one is dead, those on the way count with it.
@@ -121,7 +163,10 @@ class Reaper {
       isConfirmed: false,
     };
     if (holdOn(fleet, settings.massDeath) === "act") {
-      if (await endHold(database)) await resolveAlerts(database, "mass-death", "fleet");
+      if (await endHold(database)) {
+        await resolveAlerts(database, "mass-death", "fleet");
+        events.emit("recovery.resumed", { replicaId: replica.id });
+      }
       return true;
     }
     if (judged.every((one) => one.running.kind !== "dead")) return false;
@@ -150,6 +195,7 @@ class Reaper {
     this.#purgedAt = performance.now();
     await purgeReplicas(database, settings);
     await purgeRunners(database, settings.historyAgeMs);
+    await endStoppedAlert(database);
   }
 }
 

@@ -45,9 +45,7 @@ export interface Death {
   readonly replicaId: string;
   readonly machineId: string | undefined;
   readonly hostname: string | undefined;
-  readonly because:
-    | ("silent" | "session-lost" | "offline" | "missing" | "by-hand" | "exited")
-    | ("runner-ended" | "runner-silent");
+  readonly because: "silent" | "session-lost" | "offline" | "missing" | "exited" | "runner-ended" | "runner-silent";
   readonly silentForMs: number | undefined;
   readonly vitals: unknown;
   /** Where whoever started its process saw it end. */
@@ -70,7 +68,6 @@ const CAUSES: Record<Death["because"], string> = {
   "session-lost": "its database session ended and did not come back",
   offline: "its replica had left",
   missing: "its replica is not on record",
-  "by-hand": "it was recovered by hand",
   "runner-ended": "its runner ended",
   "runner-silent": "its runner fell silent and was ended",
   exited: "its process ended",
@@ -91,13 +88,36 @@ export function causeOf({
 
 /** What is on record of a crash, for whoever has to review it. */
 export function crashError(death: Death, action: RecoveryAction): ErrorRecord & Death {
-  const where = death.hostname ? ` on ${death.hostname}` : "";
-  const silence =
-    death.silentForMs === undefined || death.runner ? "" : ` (silent for ${Math.round(death.silentForMs)} ms)`;
+  const { where, silence } = wordsOn({ ...death, silentForMs: death.runner ? undefined : death.silentForMs });
   const budget = action.kind === "fail" && action.because === "crash-budget" ? " Its crash budget is spent." : "";
   return {
     code: "WORKER_CRASHED",
     message: `The worker that ran this task${where} is dead: ${causeOf(death)}${silence}. The task may have had part of its effects.${budget}`,
     ...death,
+  };
+}
+
+export interface FailedByHand extends Pick<Death, "replicaId" | "hostname" | "silentForMs"> {
+  readonly isOwnerDead: boolean;
+}
+
+/** The same where somebody ordered it: what is known of the owner, and no more than that. */
+export function byHandError({ isOwnerDead, ...owner }: FailedByHand): ErrorRecord & { because: "by-hand" } {
+  const { where, silence } = wordsOn(owner);
+  return {
+    code: "WORKER_CRASHED",
+    message: `This task was failed by hand; its worker${where} was ${isOwnerDead ? "dead" : "alive"}${silence}. The task may have had part of its effects.`,
+    ...owner,
+    because: "by-hand",
+  };
+}
+
+function wordsOn({ hostname, silentForMs }: Pick<Death, "hostname" | "silentForMs">): {
+  where: string;
+  silence: string;
+} {
+  return {
+    where: hostname ? ` on ${hostname}` : "",
+    silence: silentForMs === undefined ? "" : ` (silent for ${Math.round(silentForMs)} ms)`,
   };
 }

@@ -8,7 +8,7 @@ import type { Events } from "../events.ts";
 import { releaseClaims } from "../sql/claims.ts";
 import { readTaskFacts } from "../sql/explain-task.ts";
 import { type ReplicaSettings, readFleetSettings } from "../sql/fleet-settings.ts";
-import { endClaims } from "../sql/outcomes.ts";
+import { endClaims, type Outcome } from "../sql/outcomes.ts";
 import { confirmHold } from "../sql/recovery.ts";
 import {
   type AlertRow,
@@ -25,7 +25,7 @@ import { TaskNotFoundError } from "../task/errors.ts";
 import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { type Explanation, explain } from "./explain.ts";
-import { crashError } from "./recovery-action.ts";
+import { byHandError } from "./recovery-action.ts";
 import { type ExitReport, reportExit } from "./report-exit.ts";
 import { ReviewOrders } from "./review.ts";
 
@@ -104,16 +104,7 @@ export class RecoveryOrders {
     if (dryRun || stale.length === 0) return counted(stale);
     const report = await endClaims(
       this.#database,
-      stale.map((task) => ({
-        ...{ claim: task.claimId, task: task.id, replica: task.owner, to: "failed", outcome: "failed" },
-        error: crashError(
-          {
-            ...{ replicaId: task.owner, machineId: undefined, hostname: task.hostname ?? undefined },
-            ...{ because: "by-hand", silentForMs: task.silentForMs ?? undefined, vitals: undefined },
-          },
-          { kind: "leave" },
-        ),
-      })),
+      stale.map((task) => failedByHand(task, this.#settings.runningDeadAfterMs)),
     );
     return this.#told(stale, new Set(report.late), "failed");
   }
@@ -197,6 +188,27 @@ export class RecoveryOrders {
     }
     return counted(done);
   }
+}
+
+/** A crash is a matter of evidence, and somebody's order is none: one that takes a task from a worker that is alive counts none. */
+function failedByHand(task: StaleTask, deadAfterMs: number): Outcome {
+  const isOwnerDead = isDead(task, deadAfterMs);
+  const { owner, hostname, silentForMs } = task;
+  return {
+    ...{ claim: task.claimId, task: task.id, replica: owner, to: "failed", outcome: "failed" },
+    ...(isOwnerDead ? { crashes: task.crashes + 1 } : {}),
+    error: byHandError({
+      replicaId: owner,
+      hostname: hostname ?? undefined,
+      silentForMs: silentForMs ?? undefined,
+      isOwnerDead,
+    }),
+  };
+}
+
+function isDead({ ownerStatus, silentForMs }: StaleTask, deadAfterMs: number): boolean {
+  const isAround = ownerStatus === "online" || ownerStatus === "draining";
+  return !isAround || silentForMs === null || silentForMs > deadAfterMs;
 }
 
 function counted(tasks: readonly StaleTask[]): RecoveryCount {

@@ -55,16 +55,32 @@ export interface HeardHeart {
   readonly vitals: unknown;
 }
 
-/** Everyone who should be alive, as heard now. Nothing where another reaper is at it, or was just now. */
-export async function listenToHearts(
+export interface SweepTurn {
+  /** False: another reaper is at it, or was just now. */
+  readonly isOurs: boolean;
+  /** Who swept before, and how long ago. Null: nobody has. */
+  readonly sweptBy: ReplicaId | null;
+  readonly sweptAgoMs: number | null;
+}
+
+/** Notes that this reaper sweeps now, if it is its turn. Holds nothing when it is over. */
+export async function beginSweep(
   store: Store,
   reaper: { replicaId: ReplicaId; minIntervalMs: number; gapMs: number },
-): Promise<HeardHeart[]> {
+): Promise<SweepTurn> {
+  const [turn] = await store.query<SweepTurn>(
+    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs" from ${store.schema}.begin_sweep($1, $2, $3)`,
+    [reaper.replicaId, Math.round(reaper.minIntervalMs), Math.round(reaper.gapMs)],
+  );
+  return turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null };
+}
+
+/** Everyone who should be alive, as heard now. */
+export async function readHeardHearts(store: Store): Promise<HeardHeart[]> {
   return store.query<HeardHeart>(
     `select replica_id::text as "replicaId", machine_id as "machineId", hostname, status, silent_for_ms as "silentForMs",
             session_free_for_ms as "sessionFreeForMs", promise_ms as "promiseMs", session_promise_ms as "sessionPromiseMs", vitals
-     from ${store.schema}.listen_to_hearts($1, $2, $3)`,
-    [reaper.replicaId, Math.round(reaper.minIntervalMs), Math.round(reaper.gapMs)],
+     from ${store.schema}.heard_hearts()`,
   );
 }
 

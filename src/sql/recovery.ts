@@ -53,16 +53,13 @@ export async function readClaimsOf(
 /** A hold on recovery, remembered for whoever is the reaper then. Returns how long it has been held. */
 export async function beginHold(store: Store): Promise<{ heldForMs: number; isConfirmed: boolean }> {
   const [row] = await store.query<{ heldForMs: number; isConfirmed: boolean }>(
-    `update ${store.schema}.listening set held_since = coalesce(held_since, clock_timestamp())
-     returning (extract(epoch from clock_timestamp() - held_since) * 1000)::float8 as "heldForMs", hold_confirmed_at is not null as "isConfirmed"`,
+    `select held_for_ms as "heldForMs", is_confirmed as "isConfirmed" from ${store.schema}.begin_hold()`,
   );
   return row ?? { heldForMs: 0, isConfirmed: false };
 }
 
 export async function endHold(store: Store): Promise<boolean> {
-  const rows = await store.query(
-    `update ${store.schema}.listening set held_since = null, hold_confirmed_at = null where held_since is not null returning 1 as one`,
-  );
+  const rows = await store.query(`select ${store.schema}.end_hold()`);
   return rows.length > 0;
 }
 
@@ -75,7 +72,7 @@ export async function confirmHold(store: Store): Promise<boolean> {
 }
 
 export async function noteSweep(store: Store, tookMs: number): Promise<void> {
-  await store.query(`update ${store.schema}.listening set sweep_ms = $1`, [tookMs]);
+  await store.query(`select ${store.schema}.note_sweep($1)`, [tookMs]);
 }
 
 /** Durable, and once while it stays open. False: it is open already. */
@@ -98,13 +95,16 @@ export async function resolveAlerts(store: Store, kind: string, subject: string)
   );
 }
 
-/** Replicas that are gone, own nothing, and are older than that; and the history of beats. */
-export async function purgeReplicas(store: Store, ages: { purgeAgeMs: number; historyAgeMs: number }): Promise<number> {
+/**
+ * Replicas that are gone, own nothing, and are older than that; machines that have no replica left; the history of beats.
+ * A machine with an owner of unfinished tasks has that replica left.
+ */
+export async function purgeReplicas(store: Store, ages: { purgeAgeMs: number; historyAgeMs: number }): Promise<void> {
   await store.query(
     `delete from ${store.schema}.beat_history where beat_at < now() - make_interval(secs => $1::float8 / 1000)`,
     [ages.historyAgeMs],
   );
-  const rows = await store.query(
+  await store.query(
     `with gone as (
        delete from ${store.schema}.replica r
        where r.status in ('offline', 'dead')
@@ -112,8 +112,14 @@ export async function purgeReplicas(store: Store, ages: { purgeAgeMs: number; hi
          and not exists (select from ${store.schema}.running u where u.replica_id = r.id)
        returning r.id
      )
-     delete from ${store.schema}.heart h using gone where h.replica_id = gone.id returning 1 as one`,
+     delete from ${store.schema}.heart h using gone where h.replica_id = gone.id`,
     [ages.purgeAgeMs],
   );
-  return rows.length;
+  // One that a replica joins at this moment has another \`joined_at\` by then, and is looked at again because of that.
+  await store.query(
+    `delete from ${store.schema}.machine m
+     where m.joined_at < now() - make_interval(secs => $1::float8 / 1000)
+       and not exists (select from ${store.schema}.replica r where r.machine_id = m.id)`,
+    [ages.purgeAgeMs],
+  );
 }

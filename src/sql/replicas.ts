@@ -53,7 +53,8 @@ export async function registerReplica(
 ): Promise<void> {
   await store.query(
     `with machine as (
-       insert into ${store.schema}.machine (id, hostname) values ($7, $2) on conflict (id) do nothing
+       insert into ${store.schema}.machine (id, hostname) values ($7, $2)
+       on conflict (id) do update set hostname = excluded.hostname, joined_at = excluded.joined_at
      ), heart as (
        insert into ${store.schema}.heart (replica_id, beat_at, epoch, interval_ms, promise_ms, session_promise_ms, session_key)
        values ($1, now(), ${store.schema}.current_epoch(), $9, $10, $11, ${store.schema}.session_key($1))

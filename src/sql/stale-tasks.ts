@@ -9,6 +9,7 @@ export interface StaleTask {
   readonly queue: string;
   readonly state: "claimed" | "running";
   readonly attempt: number;
+  readonly crashes: number;
   readonly owner: ReplicaId;
   readonly hostname: string | null;
   /** "missing" where the owner is not on record at all. */
@@ -33,7 +34,7 @@ export async function findStaleTasks(
 ): Promise<StaleTask[]> {
   return store.query<StaleTask>(
     `select * from (
-       select u.task_id::text as id, u.claim_id as "claimId", u.name, u.queue, u.state, u.attempt, u.replica_id::text as owner, r.hostname,
+       select u.task_id::text as id, u.claim_id as "claimId", u.name, u.queue, u.state, u.attempt, u.crashes, u.replica_id::text as owner, r.hostname,
               coalesce(r.status, 'missing') as "ownerStatus", ${store.schema}.silent_ms(h, r.started_at, l) as "silentForMs"
        from ${store.schema}.running u
        left join ${store.schema}.replica r on r.id = u.replica_id

@@ -50,8 +50,8 @@ export class Replica {
     return this.#id;
   }
 
-  /** Known to the database, and beating. */
-  async join(): Promise<void> {
+  /** Known to the database, and beating. `onKnown` comes in between, while the heart does not beat yet. */
+  async join(onKnown: () => Promise<void> = async () => {}): Promise<void> {
     const { database, tasks, queues, settings } = this.#parts;
     const plan = heartPlanOf(settings);
     await saveDefinitions(
@@ -71,6 +71,7 @@ export class Replica {
       promise: plan.promise,
     });
     this.#hasJoined = true;
+    await onKnown();
     const firstBeat = new AbortController();
     this.#heart = startHeart({
       ...{ database, replicaId: this.#id, plan, heardAtMs, vanishedAfterMs: settings.runningDeadAfterMs },
@@ -97,12 +98,12 @@ export class Replica {
   }
 
   /** Under a new id. Nothing beats under the old one again. */
-  async rejoin(): Promise<void> {
+  async rejoin(onKnown: () => Promise<void>): Promise<void> {
     await this.#heart?.stop();
     // An id that the database has not answered for may be tried again: nothing was ever claimed under it.
     if (this.#hasJoined) this.#id = newReplicaId();
     this.#hasJoined = false;
-    await this.join();
+    await this.join(onKnown);
   }
 
   confirmStopped(): void {

@@ -106,7 +106,7 @@ export class StandDown {
   }
 
   async #comeBack(kind: "refused" | "fenced"): Promise<void> {
-    const { database, events, hand, replica } = this.#parts;
+    const { events, replica } = this.#parts;
     const backoff = createBackoff({ firstMs: 50, maxMs: 500 });
     const before = replica.id;
     /** Every id under which something may still be held. */
@@ -115,19 +115,24 @@ export class StandDown {
       try {
         left.add(replica.id);
         this.#mustRejoin = false;
-        await replica.rejoin();
-        left.delete(replica.id);
-        await this.#takeAlong(left);
-        for (const id of left) {
-          // What has not begun is given back; whatever is left then is nobody's, and recovered at the next sweep.
-          if (kind === "fenced") await giveBackUnknown(database, id, hand.begun());
-          await replica.setStatus("offline", id);
-        }
+        // As soon as there is an id to take it to: its session has ended, and that counts against the old one after a short grace.
+        await replica.rejoin(() => this.#moveFrom(left, kind));
         if (!this.#mustRejoin) return events.emit("replica.rejoined", { replicaId: replica.id, before });
       } catch {
         // The outage is reported by the heart; here it is only tried again.
         await backoff.pause(this.#stopping.signal);
       }
+    }
+  }
+
+  /** What goes on comes along, what has not begun is given back; whatever is left then is nobody's, and recovered at the next sweep. */
+  async #moveFrom(ids: Set<ReplicaId>, kind: "refused" | "fenced"): Promise<void> {
+    const { database, hand, replica } = this.#parts;
+    ids.delete(replica.id);
+    await this.#takeAlong(ids);
+    for (const id of ids) {
+      if (kind === "fenced") await giveBackUnknown(database, id, hand.begun());
+      await replica.setStatus("offline", id);
     }
   }
 

@@ -1,7 +1,6 @@
 /** What only shows among several: mass death, the change of reapers, clocks and settings that differ. */
 import { fileURLToPath } from "node:url";
-import pg from "pg";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
@@ -107,28 +106,6 @@ describe("the reaper", () => {
     // The interval is 100 ms; the rest is for a machine that has other work.
     expect(performance.now() - killedAt).toBeLessThan(1_000);
     await database.untilStatus(acting.replicaId, "dead");
-  });
-
-  test("that is stopped in the middle of a sweep holds up nobody once its statement is done", async () => {
-    const { database, acting, other } = await reapers();
-    const blocker = new pg.Client(database.url);
-    await blocker.connect();
-    onTestFinished(() => blocker.end());
-    // Sweeps mark a lock that is free: this one has to wait to do so, in the middle of its transaction.
-    const victim = await startWorker({ url: database.url, tasks: QUICK, open: { recovery: SCALED } });
-    await blocker.query("begin");
-    await blocker.query("select from everbeat.heart where replica_id = $1 for update", [victim.replicaId]);
-    await victim.kill();
-    const waiting = () =>
-      database.query<{ pid: number }>(
-        "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like '%listen_to_hearts%' and datname = current_database()",
-      );
-    await eventually(async () => (await waiting()).length === 1);
-    for (const worker of [acting, other]) worker.signal("SIGSTOP");
-    const third = await startWorker({ url: database.url, tasks: QUICK, open: { recovery: SCALED } });
-    await blocker.query("commit");
-    await eventually(async () => (await sweptBy(database)) === third.replicaId);
-    for (const { replicaId } of [victim, acting, other]) await database.untilStatus(replicaId, "dead");
   });
 
   test("may have a wall clock that is an hour ahead: nobody is dead for that, and the dead are found all the same", async () => {

@@ -160,26 +160,3 @@ test("where sessions do not count, a killed worker is dead by its silence, and n
   second.release();
   await second.heard({ handler: "begun", taskId: begun.taskId as string, attempt: 2 });
 });
-
-describe("the only worker, killed and started again", () => {
-  test.each([
-    ["after 0.1 s", 100],
-    ["after longer than it takes to be dead by silence", 5_000],
-  ])("%s recovers its predecessor's tasks within the grace and a few sweeps", async (_, pauseMs) => {
-    const database = await openCrashDatabase();
-    const options = { url: database.url, tasks: TASKS, open: { recovery: SCALED } };
-    const first = await startWorker(options);
-    const id = await database.everbeat.enqueue(task("requeued"), {});
-    await first.heard({ handler: "begun", taskId: id });
-    await eventually(async () => (await database.replica(first.replicaId)).vitals);
-    await first.kill();
-    const backAt = performance.now() + pauseMs;
-    await eventually(() => performance.now() >= backAt, { within: pauseMs + 5_000 });
-    const second = await startWorker(options);
-    const startedAt = performance.now();
-    await second.heard({ handler: "begun", taskId: id, attempt: 2 });
-    // The grace is 1 s; by silence it would have been 3.
-    expect(performance.now() - startedAt).toBeLessThan(2_500);
-    expect((await database.replica(first.replicaId)).death).toMatchObject({ because: "session-lost" });
-  });
-});

@@ -65,18 +65,19 @@ test("a heart goes on beating while the worker's own handlers have all of its co
 });
 
 describe("old replicas", () => {
-  test("are removed when they own nothing, and their beats with their own age", async () => {
+  test("are removed when they own nothing, their beats with their own age, and machines that have none left", async () => {
     const database = await openCrashDatabase();
     const held = { ...SCALED, autoFailStaleRunning: false };
-    const idle = await startWorker({ url: database.url, tasks: [{ handler: "quick" }], open: { recovery: held } });
-    const owner = await startWorker({ url: database.url, tasks: HOLD, open: { recovery: held } });
+    const here = { url: database.url, open: { recovery: held } };
+    const idle = await startWorker({ ...here, tasks: [{ handler: "quick" }], machineId: "idle" });
+    const owner = await startWorker({ ...here, tasks: HOLD, machineId: "owner" });
     const id = await database.everbeat.enqueue(task("hold"), {});
     await owner.heard({ handler: "begun", taskId: id });
     idle.signal("SIGTERM");
     await database.untilStatus(idle.replicaId, "offline");
     const purging = { ...held, purgeAge: "2s", purgeInterval: "1s", historyAge: "1s" } as const;
     const reaper = await startWorker({
-      ...{ url: database.url, tasks: [{ handler: "quick" }], open: { recovery: purging } },
+      ...{ url: database.url, tasks: [{ handler: "quick" }], open: { recovery: purging }, machineId: "reaper" },
     });
     await owner.kill();
     await database.untilStatus(owner.replicaId, "dead");
@@ -84,6 +85,8 @@ describe("old replicas", () => {
     await eventually(async () => (await known()).join() === [owner.replicaId, reaper.replicaId].sort().join(), {
       within: 20_000,
     });
+    const machines = async () => (await database.everbeat.recovery.machines()).map(({ id: machine }) => machine).sort();
+    await eventually(async () => (await machines()).join() === "owner,reaper", { within: 20_000 });
     // Dead for longer than the age as well, and kept: it owns a task.
     await eventually(
       async () =>
@@ -91,11 +94,13 @@ describe("old replicas", () => {
           .length,
     );
     expect(await known()).toContain(owner.replicaId);
+    expect(await machines()).toEqual(["owner", "reaper"]);
     expect(await database.query("select from everbeat.beat_history where replica_id = $1", [idle.replicaId])).toEqual(
       [],
     );
     await database.everbeat.recovery.failStaleRunning();
     await eventually(async () => (await known()).join() === reaper.replicaId, { within: 20_000 });
+    await eventually(async () => (await machines()).join() === "reaper", { within: 20_000 });
   });
 });
 
@@ -150,9 +155,36 @@ describe("where recovery is switched off", () => {
     expect(await recovery.failStaleRunning()).toEqual(running);
     expect(await states()).toEqual(["failed", "pending"]);
     expect(await tasks.show(running.ids[0] as string)).toMatchObject({
-      error: { code: "WORKER_CRASHED", because: "by-hand" },
+      error: { code: "WORKER_CRASHED", because: "by-hand", message: expect.stringContaining("was dead") },
     });
+    // It has cost its worker, whoever said so; what was only claimed has not.
+    expect(await database.crashesOf(running.ids[0] as string)).toBe(1);
+    expect(await database.crashesOf(claimed.ids[0] as string)).toBe(0);
     expect(await tasks.show(claimed.ids[0] as string)).toMatchObject({ attempt: 0, failures: 0 });
     expect(await recovery.findStale()).toEqual([]);
   });
+});
+
+test("a task failed by hand under a worker that is alive is no crash: the worker is told, and its outcome refused", async () => {
+  const database = await openCrashDatabase();
+  const { everbeat } = database;
+  const worker = await startWorker({ url: database.url, tasks: [{ handler: "deaf" }], open: { recovery: SCALED } });
+  const id = await everbeat.enqueue(task("deaf"), {});
+  await worker.heard({ handler: "begun", taskId: id });
+  // Silent for longer than no time at all: every owner is, from the moment after its beat.
+  expect(
+    await eventually(() => everbeat.recovery.failStaleRunning({ after: 0 }), { until: ({ count }) => count > 0 }),
+  ).toEqual({
+    count: 1,
+    ids: [id],
+  });
+  expect(await everbeat.tasks.show(id)).toMatchObject({
+    ...{ state: "failed", attempt: 1, failures: 0 },
+    error: { code: "WORKER_CRASHED", because: "by-hand", message: expect.stringContaining("was alive") },
+  });
+  expect(await database.crashesOf(id)).toBe(0);
+  await worker.heard({ handler: "aborted", taskId: id, code: "CLAIM_LOST" });
+  worker.release();
+  await eventually(async () => (await everbeat.tasks.show(id)).late.length === 1);
+  expect((await database.replica(worker.replicaId)).status).toBe("online");
 });

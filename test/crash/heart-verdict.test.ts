@@ -2,7 +2,7 @@
 import pg from "pg";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { claimTasks } from "../../src/sql/claims.ts";
-import { beat, beginHeart, listenToHearts } from "../../src/sql/hearts.ts";
+import { beat, beginHeart, beginSweep } from "../../src/sql/hearts.ts";
 import { registerReplica } from "../../src/sql/replicas.ts";
 import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
@@ -37,7 +37,7 @@ describe("a beat that comes in the moment of the verdict", () => {
   ])("is refused (%s)", async (_, send) => {
     const database = await openCrashDatabase();
     const id = await registered(database);
-    await listenToHearts(database.everbeat.database, { replicaId: newReplicaId(), minIntervalMs: 0, gapMs: 60_000 });
+    await beginSweep(database.everbeat.database, { replicaId: newReplicaId(), minIntervalMs: 0, gapMs: 60_000 });
     expect(await send(database, id)).toBe(true);
     const reaper = new pg.Client(database.url);
     await reaper.connect();

@@ -1,14 +1,14 @@
 /** SIGHUP to a supervisor: every child is replaced, one at a time, and the work does not notice. */
 import { expect, test, vi } from "vitest";
+import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { openHeartDatabase } from "../support/heart-database.ts";
 import { startSupervisor, task, untilReady } from "../support/supervisor.ts";
 
 vi.setConfig({ testTimeout: 300_000 });
 
 test("a roll under load charges no attempt, loses no task, and never leaves fewer than N at work", async () => {
   const processes = 3;
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const { everbeat } = database;
   const supervisor = await startSupervisor({ url: database.url, processes, arguments: ["--concurrency", "4"] });
   const before = await untilReady(supervisor, processes);
@@ -64,7 +64,7 @@ test("a roll under load charges no attempt, loses no task, and never leaves fewe
 });
 
 test("a roll that meets SIGTERM ends there: the new child leaves with the others, and nobody is left behind", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const supervisor = await startSupervisor({ url: database.url, processes: 2 });
   await untilReady(supervisor, 2);
   supervisor.signal("SIGHUP");
@@ -77,7 +77,7 @@ test("a roll that meets SIGTERM ends there: the new child leaves with the others
 });
 
 test("a new version that does not start stops the roll: the old children go on, and an alert says so", async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const supervisor = await startSupervisor({ url: database.url, processes: 2 });
   const before = await untilReady(supervisor, 2);
   await supervisor.breakTasks();

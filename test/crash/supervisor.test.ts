@@ -1,11 +1,11 @@
 /** `everbeat start --processes N`: children that die are known to be dead at once and followed by others; signals; orphans. */
 import { describe, expect, test, vi } from "vitest";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
+import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HeartDatabase, openHeartDatabase } from "../support/heart-database.ts";
-import { startHeartProxy } from "../support/heart-proxy.ts";
-import { startHeartServer } from "../support/heart-server.ts";
-import { SCALED, startHeartWorker } from "../support/heart-worker.ts";
+import { startOwnServer } from "../support/own-server.ts";
 import { type Line, type RunningSupervisor, startSupervisor, task, untilReady } from "../support/supervisor.ts";
+import { SCALED, startWorker } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 240_000 });
 
@@ -13,13 +13,13 @@ vi.setConfig({ testTimeout: 240_000 });
 const BY_EXIT_ALONE = ["--recovery", "sessionGrace=1m,runningStaleThreshold=2m,claimedStaleThreshold=2m"];
 
 interface Scene {
-  readonly database: HeartDatabase;
+  readonly database: CrashDatabase;
   readonly supervisor: RunningSupervisor;
   readonly children: readonly Line[];
 }
 
 async function supervised(processes: number, ...more: string[]): Promise<Scene> {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   const supervisor = await startSupervisor({ url: database.url, processes, arguments: [...BY_EXIT_ALONE, ...more] });
   return { database, supervisor, children: await untilReady(supervisor, processes) };
 }
@@ -79,8 +79,8 @@ describe("a child that is killed", () => {
   });
 
   test("while the database is away is reported when it is back", async () => {
-    const server = await startHeartServer();
-    const database = await openHeartDatabase({}, server.url);
+    const server = await startOwnServer();
+    const database = await openCrashDatabase({}, server.url);
     const supervisor = await startSupervisor({ url: database.url, processes: 1, arguments: BY_EXIT_ALONE });
     const [first] = await untilReady(supervisor, 1);
     await server.stop();
@@ -96,8 +96,8 @@ describe("a child that is killed", () => {
 });
 
 test("a report to which no reply comes is made again on another connection, and only then is a child started", async () => {
-  const database = await openHeartDatabase();
-  const proxy = await startHeartProxy(database.url);
+  const database = await openCrashDatabase();
+  const proxy = await startCuttingProxy(database.url);
   const supervisor = await startSupervisor({ url: proxy.url, processes: 1, arguments: BY_EXIT_ALONE });
   const [first] = await untilReady(supervisor, 1);
   proxy.cut("to worker");
@@ -112,8 +112,8 @@ test("a report to which no reply comes is made again on another connection, and 
 });
 
 test("a child that had to stop its own work while the database was away stays, and its task is not charged", async () => {
-  const server = await startHeartServer();
-  const database = await openHeartDatabase({}, server.url);
+  const server = await startOwnServer();
+  const database = await openCrashDatabase({}, server.url);
   const recovery = Object.entries(SCALED).map(([name, ms]) => `${name}=${ms}`);
   const scaled = ["--recovery", recovery.join(",")];
   const supervisor = await startSupervisor({ url: database.url, processes: 1, arguments: scaled });
@@ -206,8 +206,8 @@ describe("a signal", () => {
 });
 
 test("a supervisor whose database is away can still be stopped", async () => {
-  const server = await startHeartServer();
-  const database = await openHeartDatabase({}, server.url);
+  const server = await startOwnServer();
+  const database = await openCrashDatabase({}, server.url);
   const supervisor = await startSupervisor({ url: database.url, processes: 2 });
   await untilReady(supervisor, 2);
   await server.stop();
@@ -235,17 +235,17 @@ test("children whose supervisor is killed end what they run, take nothing new, a
 
 describe("an exit that is reported", () => {
   test("of a worker whose heart goes on (a second copy of it) kills nobody", async () => {
-    const database = await openHeartDatabase();
-    const worker = await startHeartWorker({ url: database.url, tasks: [{ handler: "hold" }] });
+    const database = await openCrashDatabase();
+    const worker = await startWorker({ url: database.url, tasks: [{ handler: "hold" }] });
     const report = await database.everbeat.recovery.reportExit(worker.replicaId, { signal: "SIGKILL" });
     expect(report).toEqual({ verdict: "session-held", recovered: [] });
     expect((await database.replica(worker.replicaId)).status).toBe("online");
   });
 
   test("of a worker that had left, was dead before or is not on record changes nothing", async () => {
-    const database = await openHeartDatabase();
+    const database = await openCrashDatabase();
     const { everbeat } = database;
-    const worker = await startHeartWorker({ url: database.url, tasks: [{ handler: "hold" }] });
+    const worker = await startWorker({ url: database.url, tasks: [{ handler: "hold" }] });
     await worker.kill();
     const report = () => everbeat.recovery.reportExit(worker.replicaId, { exitCode: null, signal: "SIGKILL" });
     expect((await report()).verdict).toBe("dead");

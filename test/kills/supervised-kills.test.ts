@@ -1,15 +1,15 @@
 /** How long it takes from SIGKILL of a supervised worker to the verdict, at default settings; raw times in results/supervised-kills.json. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { openHeartDatabase } from "../support/heart-database.ts";
 import { startSupervisor, task, untilReady } from "../support/supervisor.ts";
 
 const KILLS = Number(process.env["EVERBEAT_KILLS"] ?? 100);
 const PROCESSES = 2;
 
 test(`${KILLS} killed workers of a supervisor are known to be dead within 300 ms at the 99th percentile`, async () => {
-  const database = await openHeartDatabase();
+  const database = await openCrashDatabase();
   // Every child that became ready counts as well, so that only the first pause comes before each restart.
   const restarts = ["--healthy-after", "0", "--recovery", "crashBudget=1000"];
   const supervisor = await startSupervisor({ url: database.url, processes: PROCESSES, arguments: restarts });

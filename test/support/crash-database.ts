@@ -51,7 +51,7 @@ export async function openCrashDatabase(options: OpenOptions = {}, serverUrl?: s
     count: (from) => number(`select count(*) from ${from}`),
     expectSound: () => expectSound(database),
     replica,
-    untilStatus: (id, status, within = 15_000) =>
+    untilStatus: (id, status, within = 30_000) =>
       eventually(() => replica(id), { until: (row) => row.status === status, within, what: `${id} to be ${status}` }),
     deaths: () => number("select count(*) from everbeat.replica where died_at is not null"),
     crashesOf: (taskId) => number("select crashes from everbeat.tasks where id = $1", [taskId]),

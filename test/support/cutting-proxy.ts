@@ -1,6 +1,6 @@
 /**
- * A proxy before PostgreSQL that breaks a connection exactly between what the server has done and the reply to it, or
- * swallows every packet in one direction or both, as a broken network does: nobody is told, nothing is closed.
+ * A proxy before PostgreSQL that breaks a connection, or lets it hang, exactly between what the server has done and the
+ * reply to it, or swallows every packet in one direction or both, as a broken network does: nobody is told, nothing is closed.
  * It understands just enough of the protocol for that: where messages begin, the text of a statement, and the end of a reply.
  */
 import { connect, createServer, type Socket } from "node:net";
@@ -17,28 +17,41 @@ export interface CuttingProxy {
   cutWhileServed(text: string): Promise<void>;
   /** The connection of the next statement whose text holds this breaks before the statement reaches the server. */
   cutBefore(text: string): Promise<void>;
+  /** The next statement whose text holds this does not reach the server: it and all that follows on its connection is swallowed. */
+  holdBefore(text: string): Promise<Held>;
+  /** The next statement whose text holds this is carried out, and its reply and all that follows on its connection is swallowed. */
+  holdReplyTo(text: string): Promise<Held>;
+  /** Whether everything that hearts send and get is swallowed. */
+  swallowHearts(isOn: boolean): void;
   /** The next so many connections are ended in the moment in which they are ready, as pg_terminate_backend can do it. */
   endWhenReady(connections: number): void;
   /** How many of those are still to come. */
   readonly toBeEnded: number;
   /** From now on nothing gets through in this direction. */
   cut(direction: CutDirection): void;
+  /** From now on everything gets through again; what was swallowed stays so. */
+  mend(): void;
   /** How many statements whose text holds this have come by. */
   asked(text: string): number;
 }
 
-type Swallowed = Record<Exclude<CutDirection, "both">, boolean>;
+type Swallowed = Record<Exclude<CutDirection, "both"> | "hearts", boolean>;
+
+/** What is held can be let go after all. */
+export interface Held {
+  deliver(): void;
+}
 
 interface Cut {
   readonly text: string;
-  readonly when: "asked" | "served" | "replied";
-  readonly done: () => void;
+  readonly when: "asked" | "served" | "replied" | "held before" | "held reply";
+  readonly done: (held: Held) => void;
 }
 
 export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
   const target = new URL(url);
   const cuts: Cut[] = [];
-  const swallowed: Swallowed = { "to server": false, "to worker": false };
+  const swallowed: Swallowed = { "to server": false, "to worker": false, hearts: false };
   const asked = new Map<string, number>();
   const sockets = new Set<Socket>();
   let toBeEnded = 0;
@@ -63,12 +76,17 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
   address.hostname = "127.0.0.1";
   address.port = String((server.address() as { port: number }).port);
   const cutAt = (text: string, when: Cut["when"]) =>
-    new Promise<void>((resolve) => cuts.push({ text, when, done: resolve }));
+    new Promise<Held>((resolve) => cuts.push({ text, when, done: resolve }));
   return {
     url: address.href,
-    cutReplyTo: (text) => cutAt(text, "replied"),
-    cutWhileServed: (text) => cutAt(text, "served"),
-    cutBefore: (text) => cutAt(text, "asked"),
+    cutReplyTo: (text) => cutAt(text, "replied").then(() => {}),
+    cutWhileServed: (text) => cutAt(text, "served").then(() => {}),
+    cutBefore: (text) => cutAt(text, "asked").then(() => {}),
+    holdBefore: (text) => cutAt(text, "held before"),
+    holdReplyTo: (text) => cutAt(text, "held reply"),
+    swallowHearts(isOn) {
+      swallowed.hearts = isOn;
+    },
     endWhenReady(connections) {
       toBeEnded = connections;
     },
@@ -78,6 +96,10 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
     cut(direction) {
       if (direction !== "to worker") swallowed["to server"] = true;
       if (direction !== "to server") swallowed["to worker"] = true;
+    },
+    mend() {
+      swallowed["to server"] = false;
+      swallowed["to worker"] = false;
     },
     asked(text) {
       const counts = [...asked].filter(([statement]) => statement.includes(text)).map(([, count]) => count);
@@ -118,17 +140,32 @@ interface Between {
   readonly asked: Map<string, number>;
 }
 
+const NOTHING: Held = { deliver() {} };
+
 function carry({ client, upstream, cuts, swallowed, asked: counts }: Between): void {
   const prepared = new Map<string, string>();
   const count = (statement: string) => counts.set(statement, (counts.get(statement) ?? 0) + 1);
   let cutting: Cut | undefined;
   let isAsked = false;
   let isStartupOver = false;
+  let isHeart = false;
   let asked: Buffer = Buffer.alloc(0);
   let replied: Buffer = Buffer.alloc(0);
+  let held: Buffer[] = [];
+  const isSwallowed = (direction: Exclude<CutDirection, "both">) =>
+    swallowed[direction] || (isHeart && swallowed.hearts);
+  const isHolding = () => cutting?.when === "held before" || cutting?.when === "held reply";
+  const letGo = (to: Socket): Held => ({
+    deliver() {
+      cutting = undefined;
+      for (const chunk of held.splice(0)) to.write(chunk);
+    },
+  });
 
   client.on("data", (chunk) => {
-    if (swallowed["to server"]) return;
+    if (!isStartupOver) isHeart ||= chunk.includes("everbeat heart");
+    if (isSwallowed("to server")) return;
+    if (isHolding()) return void held.push(chunk);
     asked = Buffer.concat([asked, chunk]);
     // The first message has no type.
     if (!isStartupOver) {
@@ -148,20 +185,27 @@ function carry({ client, upstream, cuts, swallowed, asked: counts }: Between): v
       const found = cuts.findIndex(({ text }) => body.includes(text));
       if (found >= 0) [cutting] = cuts.splice(found, 1);
     });
+    if (cutting?.when === "held before") {
+      held = [chunk];
+      return cutting.done(letGo(upstream));
+    }
     if (cutting?.when !== "asked") upstream.write(chunk);
-    if (!cutting || cutting.when === "replied" || (cutting.when === "served" && !isAsked)) return;
+    if (cutting?.when !== "asked" && !(cutting?.when === "served" && isAsked)) return;
     client.destroy();
-    cutting.done();
+    cutting.done(NOTHING);
   });
   upstream.on("data", (chunk) => {
-    if (swallowed["to worker"]) return;
+    if (isSwallowed("to worker")) return;
     if (!cutting) return void client.write(chunk);
+    if (cutting.when === "held reply") held.push(chunk);
     replied = eachMessage(Buffer.concat([replied, chunk]), (type) => {
       // ReadyForQuery: the statement is done, and so is its transaction.
-      if (type !== "Z" || cutting?.when !== "replied") return;
+      if (type !== "Z") return;
+      if (cutting?.when === "held reply") cutting.done(letGo(client));
+      if (cutting?.when !== "replied") return;
       client.destroy();
       upstream.destroy();
-      cutting.done();
+      cutting.done(NOTHING);
     });
   });
   // The end of a connection is a packet too.

@@ -1,0 +1,24 @@
+/** Sweeps that have stopped, as an alert: raised by those who are alive and cannot sweep, over with the next sweep. */
+import { formatDuration } from "../config/duration.ts";
+import type { Database } from "../database/database.ts";
+import type { Events } from "../events.ts";
+import { raiseAlert, resolveAlerts } from "../sql/recovery.ts";
+import { readListening } from "../sql/stale-tasks.ts";
+import { isSweeping } from "./sweeping.ts";
+
+const KIND = "sweeps-stopped";
+const SUBJECT = "fleet";
+
+export async function alertIfStopped(parts: { database: Database; events: Events; checkMs: number }): Promise<void> {
+  const { database, events, checkMs } = parts;
+  const listening = await readListening(database);
+  if (!listening || isSweeping(listening, checkMs)) return;
+  const { sweptAgoMs, sweptBy } = listening;
+  const message = `Nobody has listened for silence for ${formatDuration(Math.round(sweptAgoMs))}; it should be done every ${formatDuration(checkMs)}. Something holds up the sweeps: everbeat doctor.`;
+  if (await raiseAlert(database, { kind: KIND, subject: SUBJECT, message, details: { sweptAgoMs, sweptBy } }))
+    events.emit("sweeps.stopped", { sweptAgoMs });
+}
+
+export function endStoppedAlert(database: Database): Promise<void> {
+  return resolveAlerts(database, KIND, SUBJECT);
+}

@@ -1,0 +1,68 @@
+/** The only worker is killed and started again: the new one recovers what its predecessor left. */
+import { describe, expect, test, vi } from "vitest";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
+import { eventually } from "../support/eventually.ts";
+import { startWorker, task } from "../support/worker-process.ts";
+
+vi.setConfig({ testTimeout: 90_000 });
+
+const GRACE_MS = 1_000;
+const CHECK_MS = 250;
+/** What a machine that has other work may take longer. By silence it would be ten times that. */
+const SLACK_MS = 5_000;
+const recovery = {
+  ...{ claimerHeartbeatInterval: 2_000, claimedStaleThreshold: 60_000 },
+  ...{ runnerHeartbeatInterval: 2_000, runningStaleThreshold: 60_000 },
+  ...{ checkInterval: CHECK_MS, sessionGrace: GRACE_MS },
+};
+
+async function untilLater(ms: number): Promise<void> {
+  const at = performance.now() + ms;
+  await eventually(() => performance.now() >= at);
+}
+
+/** As if so much time had passed since anything was heard of anybody. */
+async function letPass(database: CrashDatabase, interval: string): Promise<void> {
+  await database.query(`
+    update everbeat.replica set started_at = started_at - interval '${interval}', seen_at = seen_at - interval '${interval}';
+    update everbeat.heart set beat_at = beat_at - interval '${interval}', session_free_since = session_free_since - interval '${interval}';
+    update everbeat.listening set swept_at = swept_at - interval '${interval}', hearing_since = hearing_since - interval '${interval}';
+    update everbeat.running set claimed_at = claimed_at - interval '${interval}', started_at = started_at - interval '${interval}'`);
+}
+
+describe("the only worker, killed and started again", () => {
+  test.each([
+    ["after 0.1 s", (_: CrashDatabase) => untilLater(100)],
+    ["after ten minutes", (database: CrashDatabase) => letPass(database, "10 minutes")],
+  ])("%s recovers its predecessor's tasks within the grace and a sweep", async (_, pass) => {
+    const database = await openCrashDatabase();
+    const tasks = [
+      { handler: "hold", name: "requeued", onCrash: "requeue" },
+      { handler: "hold", name: "failing", onCrash: "fail" },
+    ] as const;
+    const options = { url: database.url, tasks, open: { recovery } };
+    const first = await startWorker(options);
+    const requeued = await database.everbeat.enqueue(task("requeued"), {});
+    const failing = await database.everbeat.enqueue(task("failing"), {});
+    for (const taskId of [requeued, failing]) await first.heard({ handler: "begun", taskId });
+    await eventually(async () => (await database.replica(first.replicaId)).vitals);
+    await first.kill();
+    await pass(database);
+    const second = await startWorker(options);
+    await second.heard({ handler: "begun", taskId: requeued, attempt: 2 }, 30_000);
+    const { death, died_at: diedAt } = await database.replica(first.replicaId);
+    expect(death).toMatchObject({ because: "session-lost" });
+    const [{ ms } = { ms: 0 }] = await database.query<{ ms: number }>(
+      "select (extract(epoch from $1::timestamptz - started_at) * 1000)::float8 as ms from everbeat.replica where id = $2",
+      [diedAt, second.replicaId],
+    );
+    // Its first sweep is the first to see the lock free; a later one, jittered by a quarter, is past the grace.
+    expect(ms).toBeGreaterThan(GRACE_MS);
+    expect(ms).toBeLessThan(GRACE_MS + 2 * 1.25 * CHECK_MS + SLACK_MS);
+    expect(await database.everbeat.tasks.show(failing)).toMatchObject({
+      state: "failed",
+      error: { code: "WORKER_CRASHED" },
+    });
+    for (const id of [requeued, failing]) expect(await database.crashesOf(id)).toBe(1);
+  });
+});

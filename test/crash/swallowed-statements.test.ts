@@ -1,0 +1,87 @@
+/** One connection of a worker's pool on which packets are swallowed, without anybody being told, while the others live. */
+import { describe, expect, test, vi } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
+import { type CrashDatabase, holding, openCrashDatabase } from "../support/crash-database.ts";
+import { type CuttingProxy, startCuttingProxy } from "../support/cutting-proxy.ts";
+import { eventually } from "../support/eventually.ts";
+import { startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
+
+vi.setConfig({ testTimeout: 90_000 });
+
+const note = defineTask({ name: "note", run: async (_input: { ms?: number }) => {} });
+const REPLY_TIMEOUT_MS = 1_500;
+
+async function working(): Promise<{ database: CrashDatabase; proxy: CuttingProxy; worker: WorkerProcess }> {
+  const database = await openCrashDatabase();
+  const proxy = await startCuttingProxy(database.url);
+  const worker = await startWorker({
+    ...{ url: proxy.url, open: { replyTimeout: REPLY_TIMEOUT_MS }, tasks: [{ handler: "note" }, { handler: "hold" }] },
+    work: { pollInterval: 200, concurrency: 2, prefetch: 4 },
+    forward: ["database.lost", "claim.lost", "replica.fenced", "beat.refused"],
+  });
+  return { database, proxy, worker };
+}
+
+/** Every task ends, having run once, and the worker has complained of the wait and nothing else. */
+async function expectDone(
+  { database, worker }: Awaited<ReturnType<typeof working>>,
+  ids: readonly string[],
+): Promise<void> {
+  for (const id of ids) await database.everbeat.result(id, { timeout: 30_000 });
+  expect(await database.count("effect")).toBe(ids.length);
+  expect(await worker.heard({ event: "database.lost" })).toMatchObject({
+    error: expect.stringContaining(`within ${REPLY_TIMEOUT_MS} ms`),
+  });
+  expect(worker.messages.filter(({ event }) => event && event !== "database.lost")).toEqual([]);
+  expect(await database.query("select from everbeat.replica where status <> 'online'")).toEqual([]);
+  await database.expectSound();
+}
+
+describe.each([
+  ["does not reach the database", "holdBefore"],
+  ["is carried out, and its reply is swallowed", "holdReplyTo"],
+] as const)("a statement that %s", (_, hold) => {
+  test.each(["claim_tasks(", "start_claims(", "end_claims("])("counts as lost after a while: %s", async (statement) => {
+    const scene = await working();
+    const swallowed = scene.proxy[hold](statement);
+    const ids = await scene.database.everbeat.enqueueMany(
+      note,
+      Array.from({ length: 8 }, () => ({ ms: 20 })),
+    );
+    await swallowed;
+    await expectDone(scene, ids);
+  });
+
+  test("counts as lost after a while: the look at its own claims", async () => {
+    const { database, proxy, worker } = await working();
+    const id = await database.everbeat.enqueue(task("hold"), {});
+    await worker.heard({ handler: "begun", taskId: id });
+    await proxy[hold]("cancel_requested_at is not null");
+    // Only another look can tell it.
+    await database.everbeat.tasks.cancel(id, { grace: "5m" });
+    await expect(database.everbeat.result(id, { timeout: 30_000 })).rejects.toMatchObject({ state: "cancelled" });
+    await worker.heard({ event: "database.lost" });
+    await database.expectSound();
+  });
+
+  test("counts as lost after a while: a sweep", async () => {
+    const { database, proxy, worker } = await working();
+    await proxy[hold]("begin_sweep(");
+    const sweptAt = async () => (await database.everbeat.recovery.listening())?.sweptAt.getTime() ?? 0;
+    const before = await sweptAt();
+    await eventually(async () => (await sweptAt()) > before, { within: 30_000 });
+    await worker.heard({ event: "database.lost" });
+  });
+});
+
+test("a statement that waits for as long as the reply may take is not carried out twice", async () => {
+  const scene = await working();
+  const { database } = scene;
+  const id = await database.everbeat.enqueue(note, { ms: 300 });
+  await eventually(async () => (await database.everbeat.tasks.show(id)).state === "running");
+  const { release } = await holding(database.url, "select from everbeat.running for update");
+  await scene.worker.heard({ event: "database.lost" }, 30_000);
+  await release();
+  await expectDone(scene, [id]);
+  expect(await database.everbeat.tasks.show(id)).toMatchObject({ attempt: 1, late: [] });
+});

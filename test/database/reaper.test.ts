@@ -1,0 +1,76 @@
+/** Who sweeps, and what is told about it: reapers on one database, by the database's clock. */
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { Problems } from "../../src/config/problems.ts";
+import { checkRecovery } from "../../src/config/recovery-options.ts";
+import { Events } from "../../src/events.ts";
+import type { Everbeat } from "../../src/everbeat.ts";
+import { createReaper } from "../../src/recovery/reaper.ts";
+import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
+import { openTestEverbeat, type TestDatabase } from "../support/database.ts";
+
+let everbeat: Everbeat;
+let database: TestDatabase;
+beforeAll(async () => {
+  ({ everbeat, database } = await openTestEverbeat());
+});
+beforeEach(() => database.query("truncate everbeat.listening, everbeat.alert"));
+
+const settings = checkRecovery({ checkInterval: "1m" }, new Problems());
+
+/** One that tells what it emits. */
+function reaper(id: ReplicaId = newReplicaId()) {
+  const told: unknown[] = [];
+  const fail = (error: unknown) => {
+    throw error;
+  };
+  const events = new Events(fail);
+  events.onAny((name, event) => told.push([name, event]));
+  const { runOnce } = createReaper({ database: everbeat.database, events, settings, replica: { id }, onError: fail });
+  return { id, runOnce, told };
+}
+
+/** As if the last sweep had been that long ago. */
+const sweptAgo = (interval: string) =>
+  database.query(`update everbeat.listening set swept_at = clock_timestamp() - interval '${interval}'`);
+const sweptBy = async () => (await everbeat.recovery.listening())?.sweptBy;
+
+describe("a reaper", () => {
+  test("leaves out a sweep that another has just done, and says nothing when it is its turn", async () => {
+    const [one, other] = [reaper(), reaper()];
+    await one.runOnce();
+    await other.runOnce();
+    expect(await sweptBy()).toBe(one.id);
+    await sweptAgo("50 seconds");
+    await other.runOnce();
+    expect(await sweptBy()).toBe(other.id);
+    expect([...one.told, ...other.told]).toEqual([]);
+  });
+
+  test("tells of a takeover where the one before did not sweep when it was time, and not where that was itself", async () => {
+    const [one, other] = [reaper(), reaper()];
+    await one.runOnce();
+    await sweptAgo("100 seconds");
+    await other.runOnce();
+    expect(other.told).toMatchObject([["reaper.took-over", { replicaId: other.id, before: one.id }]]);
+    await sweptAgo("100 seconds");
+    await other.runOnce();
+    expect(other.told).toHaveLength(1);
+  });
+
+  test("that finds the sweep's lock taken raises an alert once nobody has swept for too long, and the next sweep ends it", async () => {
+    const one = reaper();
+    await one.runOnce();
+    await sweptAgo("10 minutes");
+    await everbeat.database.transaction(async (tx) => {
+      await tx.query("select pg_advisory_xact_lock(everbeat.gate_lock_id('service', 'reaper'))");
+      await one.runOnce();
+      await one.runOnce();
+    });
+    expect(one.told).toMatchObject([["sweeps.stopped", { sweptAgoMs: expect.any(Number) }]]);
+    expect(await everbeat.recovery.alerts()).toMatchObject([
+      { kind: "sweeps-stopped", message: expect.stringMatching(/^Nobody has listened for silence for 10m/) },
+    ]);
+    await one.runOnce();
+    expect(await everbeat.recovery.alerts()).toEqual([]);
+  });
+});
