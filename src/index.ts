@@ -1,5 +1,7 @@
 /** The public names, and nothing else. */
+
 export type { Duration } from "./config/duration.ts";
+export type { MemorySize } from "./config/memory-size.ts";
 export type { DatabaseOption, OpenOptions } from "./config/open-options.ts";
 export { InvalidOptionsError } from "./config/problems.ts";
 export { PROFILES, type ProfileName, type RecoveryOptions, type RecoverySettings } from "./config/recovery-options.ts";
@@ -23,10 +25,12 @@ export type { Because, Explanation } from "./recovery/explain.ts";
 export type { RecoveryCount, StaleQuery } from "./recovery/recovery-orders.ts";
 export type { ExitReport } from "./recovery/report-exit.ts";
 export type { ReviewQuery } from "./recovery/review.ts";
+export type { RunnerOptions } from "./runner/runner-options.ts";
 export type { ReplicaSettings } from "./sql/fleet-settings.ts";
 export type { QueueRow } from "./sql/queues.ts";
 export type { ReplicaRow } from "./sql/replicas.ts";
 export type { ReviewTask } from "./sql/review.ts";
+export type { RunnerRow } from "./sql/runners.ts";
 export type { AlertRow, Listening, MachineRow, StaleTask } from "./sql/stale-tasks.ts";
 export type { AttemptRow, LateRow, TaskDetails, TaskSummary } from "./sql/tasks.ts";
 export type { Claim, Middleware, TaskContext, TaskInfo, Transaction } from "./task/context.ts";
@@ -47,6 +51,7 @@ export {
   CutOffError,
   DuplicateTaskError,
   InvalidInputError,
+  ReplicaGoneError,
   ResultNotStorableError,
   ResultTimeoutError,
   TaskCancelledError,

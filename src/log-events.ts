@@ -61,6 +61,17 @@ const LINES: { [N in EventName]: Line<N> } = {
     level: "error",
     message: (e) => `${e.dying} of ${e.machines} machines fell silent at once; recovery is held`,
   },
+  "runner.started": { level: "debug", message: (e) => `runner ${e.runnerId} started (${e.kind}, process ${e.pid})` },
+  "runner.ended": {
+    level: "info",
+    message: (e) =>
+      `runner ${e.runnerId} (${e.kind}, process ${e.pid}) ended: ${e.because}, ${e.signal ?? `exit code ${e.exitCode}`}`,
+  },
+  "runners.suspended": {
+    level: "error",
+    message: (e) => `no ${e.kind} could be started ${e.failures} times; their tasks are left to others: ${e.message}`,
+  },
+  "runners.resumed": { level: "info", message: (e) => `runners can be started again (${e.kind})` },
   "child.started": { level: "info", message: (e) => `child ${e.child} started as process ${e.pid}` },
   "child.ready": { level: "info", message: (e) => `child ${e.child} is ready: process ${e.pid} is this replica` },
   "child.leaving": {

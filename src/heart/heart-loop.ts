@@ -8,6 +8,8 @@
  */
 import { delay } from "../database/backoff.ts";
 import type { HeartPromise } from "../sql/hearts.ts";
+import type { RunnerRecord } from "../sql/runners.ts";
+import { type RunnerSign, recordsOf } from "./runner-signs.ts";
 import { type FenceAfter, type FenceReason, fenceOn } from "./self-fencing.ts";
 import type { Vitals } from "./vitals.ts";
 
@@ -17,7 +19,12 @@ export interface HeartConnection {
   readonly hasSession: boolean;
   takeSession(): Promise<void>;
   begin(promise: HeartPromise): Promise<boolean>;
-  beat(sign: { vitals: Vitals; hasSession: boolean; isRemembered: boolean }): Promise<boolean>;
+  beat(sign: {
+    vitals: Vitals;
+    hasSession: boolean;
+    isRemembered: boolean;
+    runners: readonly RunnerRecord[];
+  }): Promise<boolean>;
   /** Resolves when the connection is gone. */
   readonly ended: Promise<void>;
   close(): void;
@@ -39,8 +46,12 @@ export interface HeartLoopParts {
   /** When the replica's registration was sent: that was its first sign of life. */
   readonly heardAtMs: number;
   readonly vitals: () => Vitals;
+  /** The runners in this replica's charge, as they were last heard. */
+  readonly runners: () => readonly RunnerSign[];
   readonly steadyNow: () => number;
   readonly tell: (news: HeartNews) => void;
+  /** The database has acknowledged a beat that was sent then. */
+  readonly onHeard: (sentAtMs: number) => void;
   readonly rememberEveryMs: number;
 }
 
@@ -118,15 +129,21 @@ export class HeartLoop {
   }
 
   async #beatOn(connection: HeartConnection): Promise<boolean> {
-    const { vitals, steadyNow, rememberEveryMs } = this.#parts;
+    const { vitals, runners, steadyNow, rememberEveryMs } = this.#parts;
     // Counted from when it was sent: when the database stamped it cannot be known, only that it was not before.
     const sentAt = steadyNow();
     const isRemembered = sentAt - this.#rememberedAt >= rememberEveryMs;
     const isHeard = await this.#within(
-      connection.beat({ vitals: vitals(), hasSession: connection.hasSession, isRemembered }),
+      connection.beat({
+        vitals: vitals(),
+        hasSession: connection.hasSession,
+        isRemembered,
+        runners: recordsOf(runners(), sentAt),
+      }),
     );
     if (!isHeard) return false;
     this.#heardAt = sentAt;
+    this.#parts.onHeard(sentAt);
     if (isRemembered) this.#rememberedAt = sentAt;
     return true;
   }

@@ -6,6 +6,8 @@ import { steadyNowMs } from "./clock.ts";
 import { connectHeart } from "./heart-connection.ts";
 import { HeartLoop, type HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
+import { renewLease } from "./lease.ts";
+import type { RunnerSign } from "./runner-signs.ts";
 import { SharedState } from "./shared-state.ts";
 import { createVitals } from "./vitals.ts";
 
@@ -19,9 +21,15 @@ export interface HeartData {
   readonly vanishedAfterMs: number;
   readonly rememberEveryMs: number;
   readonly buffer: SharedArrayBuffer;
+  /** Where this replica's runners read when it was last heard. */
+  readonly leaseFd: number | undefined;
 }
 
-export function liveAsHeart(data: HeartData, tell: (news: HeartNews) => void): HeartLoop {
+export function liveAsHeart(
+  data: HeartData,
+  tell: (news: HeartNews) => void,
+  runners: () => readonly RunnerSign[],
+): HeartLoop {
   const shared = new SharedState(data.buffer);
   return new HeartLoop({
     connect: () => connectHeart(data),
@@ -30,8 +38,10 @@ export function liveAsHeart(data: HeartData, tell: (news: HeartNews) => void): H
     fenceAfter: data.plan.fenceAfter,
     heardAtMs: data.heardAtMs,
     vitals: createVitals(shared, steadyNowMs),
+    runners,
     steadyNow: steadyNowMs,
     rememberEveryMs: data.rememberEveryMs,
+    onHeard: (sentAtMs) => data.leaseFd !== undefined && renewLease(data.leaseFd, sentAtMs),
     tell(news) {
       tell(news);
       if (news.kind === "fenced") endUnlessStopped(shared, data.plan.stopWithinMs[news.because]);

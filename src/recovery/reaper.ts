@@ -28,6 +28,7 @@ import {
   raiseAlert,
   resolveAlerts,
 } from "../sql/recovery.ts";
+import { purgeRunners } from "../sql/runners.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { holdOn } from "./mass-death.ts";
 import { recoverTasksOf } from "./recover.ts";
@@ -210,6 +211,7 @@ class Reaper {
     if (performance.now() - this.#purgedAt < settings.purgeEveryMs) return;
     this.#purgedAt = performance.now();
     await purgeReplicas(database, settings);
+    await purgeRunners(database, settings.historyAgeMs);
     await endStoppedAlert(database);
   }
 }

@@ -45,12 +45,22 @@ export interface Death {
   readonly replicaId: string;
   readonly machineId: string | undefined;
   readonly hostname: string | undefined;
-  readonly because: "silent" | "session-lost" | "offline" | "missing" | "exited";
+  readonly because: "silent" | "session-lost" | "offline" | "missing" | "exited" | "runner-ended" | "runner-silent";
   readonly silentForMs: number | undefined;
   readonly vitals: unknown;
   /** Where whoever started its process saw it end. */
   readonly exitCode?: number | null | undefined;
   readonly signal?: string | null | undefined;
+  /** Where it was a runner that died, and not its replica. */
+  readonly runner?: {
+    readonly id: string;
+    readonly kind: "thread" | "process";
+    readonly pid: number;
+    readonly exitCode: number | null;
+    readonly signal: string | null;
+    /** In words. */
+    readonly what: string;
+  };
 }
 
 const CAUSES: Record<Death["because"], string> = {
@@ -58,11 +68,19 @@ const CAUSES: Record<Death["because"], string> = {
   "session-lost": "its database session ended and did not come back",
   offline: "its replica had left",
   missing: "its replica is not on record",
+  "runner-ended": "its runner ended",
+  "runner-silent": "its runner fell silent and was ended",
   exited: "its process ended",
 };
 
 /** How it died, as far as that is known. */
-export function causeOf({ because, exitCode, signal }: Pick<Death, "because" | "exitCode" | "signal">): string {
+export function causeOf({
+  because,
+  exitCode,
+  signal,
+  runner,
+}: Pick<Death, "because" | "exitCode" | "signal" | "runner">): string {
+  if (runner) return runner.what;
   if (because !== "exited") return CAUSES[because];
   if (signal) return `its process was ended by ${signal}`;
   return typeof exitCode === "number" ? `its process exited with code ${exitCode}` : CAUSES.exited;
@@ -70,7 +88,7 @@ export function causeOf({ because, exitCode, signal }: Pick<Death, "because" | "
 
 /** What is on record of a crash, for whoever has to review it. */
 export function crashError(death: Death, action: RecoveryAction): ErrorRecord & Death {
-  const { where, silence } = wordsOn(death);
+  const { where, silence } = wordsOn({ ...death, silentForMs: death.runner ? undefined : death.silentForMs });
   const budget = action.kind === "fail" && action.because === "crash-budget" ? " Its crash budget is spent." : "";
   return {
     code: "WORKER_CRASHED",

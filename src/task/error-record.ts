@@ -25,6 +25,16 @@ export function toErrorRecord(thrown: unknown, fallbackCode = "TASK_FAILED", dep
   };
 }
 
+/** What was thrown, unless the mere question what it is throws in turn, as a proxy can: that must not reach the worker. */
+export function examinable(thrown: unknown): unknown {
+  try {
+    void (thrown instanceof Error);
+    return thrown;
+  } catch {
+    return new Error("The handler threw something that cannot be examined.");
+  }
+}
+
 function isErrorLike(thrown: unknown): thrown is object {
   return (
     thrown instanceof Error ||

@@ -1,4 +1,6 @@
 /** A task's settings, checked once: what workers run by, and what the database keeps of the definition. */
+import { isAbsolute } from "node:path";
+import { pathToFileURL } from "node:url";
 import {
   anything,
   type Check,
@@ -24,7 +26,14 @@ export interface TaskSettings {
   readonly timeoutMs: number | undefined;
   readonly onCrash: "fail" | "retry" | "requeue";
   readonly whenCutOff: "abort" | "continue";
+  /** In the worker's own thread, or in a runner. */
+  readonly runIn: RunIn;
+  /** Where a runner finds the code: the address of the file that exports the task. */
+  readonly module: string | undefined;
 }
+
+export const RUN_IN = ["inline", "thread", "process"] as const;
+export type RunIn = (typeof RUN_IN)[number];
 
 const YEAR_MS = 365 * 86_400_000;
 export const PRIORITY_RANGE = { min: -100, max: 100 } as const;
@@ -49,6 +58,15 @@ const isBackoff: Check<RetryPolicy["backoff"]> = (value, path, problems) => {
   return undefined;
 };
 
+/** A file's address, as `import.meta.url` is one, or its absolute path. Comes out as an address. */
+const isModule: Check<string> = (value, path, problems) => {
+  const text = value instanceof URL ? value.href : value;
+  if (typeof text === "string" && text.startsWith("file:")) return text;
+  if (typeof text === "string" && isAbsolute(text)) return pathToFileURL(text).href;
+  problems.add(path, `must be import.meta.url, or the absolute path of the file, not ${describe(value)}`);
+  return undefined;
+};
+
 const SHAPE = {
   name: isName,
   queue: isName,
@@ -64,6 +82,8 @@ const SHAPE = {
   timeout: isDuration({ minMs: 1, maxMs: YEAR_MS }),
   onCrash: isOneOf(["fail", "retry", "requeue"]),
   whenCutOff: isOneOf(["abort", "continue"]),
+  runIn: isOneOf(RUN_IN),
+  module: isModule,
 };
 
 export function checkSettings(options: unknown, problems: Problems): TaskSettings {
@@ -86,6 +106,8 @@ export function checkSettings(options: unknown, problems: Problems): TaskSetting
     onCrash,
     // Work that someone else may repeat must not go on unseen; work that nobody will repeat may.
     whenCutOff: given.whenCutOff ?? (onCrash === "fail" ? "continue" : "abort"),
+    runIn: given.runIn ?? "inline",
+    module: given.module,
   });
 }
 
@@ -110,6 +132,6 @@ function saysNotRetryable(error: unknown): boolean {
 
 /** What the database keeps, for callers in SQL and for whoever recovers the task without having its code. */
 export function settingsRecord(settings: TaskSettings): Record<string, unknown> {
-  const { queue, priority, retry, timeoutMs, onCrash, whenCutOff } = settings;
-  return { queue, priority, retry, timeoutMs, onCrash, whenCutOff };
+  const { queue, priority, retry, timeoutMs, onCrash, whenCutOff, runIn } = settings;
+  return { queue, priority, retry, timeoutMs, onCrash, whenCutOff, runIn };
 }

@@ -1,4 +1,6 @@
 /** Runs a task's handler by itself, without a database: through its schema and a worker's own way of running it. */
+
+import { catchStrayRejections } from "../runner/stray-rejections.ts";
 import type { Transaction } from "../task/context.ts";
 import type { Task } from "../task/define-task.ts";
 import { newReplicaId } from "../task/ids.ts";
@@ -6,7 +8,6 @@ import { DEFAULT_JSON_LIMIT_BYTES } from "../task/json.ts";
 import type { Execution } from "../worker/execution.ts";
 import { type Ending, outcomeOf } from "../worker/outcome.ts";
 import { runGroup } from "../worker/run-group.ts";
-import { catchStrayRejections } from "../worker/stray-rejections.ts";
 import type { RecordedCompletion } from "./fake-claim.ts";
 import { createFakeExecution, type FakeExecution } from "./fake-execution.ts";
 import { checkHandler, type HandlerOptions } from "./handler-options.ts";
@@ -97,7 +98,7 @@ function toRun<Output>(
   }
 }
 
-function willRunAgain(execution: Execution, ending: Ending): boolean {
+function willRunAgain(execution: Execution, ending: Ending & { kind: "threw" }): boolean {
   const { claimed, task, abortReason, completedInTransaction } = execution;
   const attempt = {
     ref: { claim: claimed.claimId, task: claimed.taskId, replica: newReplicaId() },

@@ -1,11 +1,13 @@
 /** From claimed to written: starts what there is a slot for, runs it, and hands its outcome to be written. */
 import type { Database } from "../database/database.ts";
 import type { Events, TaskRef } from "../events.ts";
+import type { RecoveryPolicy } from "../recovery/recovery-action.ts";
 import { type ClaimedTask, startClaims } from "../sql/claims.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { ClaimLostError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import { crashOutcomeOf } from "./crash-outcome.ts";
 import { Execution } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import { giveBack } from "./give-back.ts";
@@ -27,6 +29,8 @@ export interface AttemptsParts {
   readonly outages: Outages;
   readonly changes: Changes;
   readonly execution: ExecutionParts;
+  /** What becomes of a task whose runner crashes. */
+  readonly recovery: RecoveryPolicy;
   readonly isStopping: () => boolean;
   /** Whether what was claimed under this id may still be begun: not once others may have been told that it stops. */
   readonly mayBegin: (under: ReplicaId) => boolean;
@@ -58,8 +62,9 @@ export class Attempts {
       performance.now(),
     );
     for (const task of started) {
-      this.#parts.slots.take(task.queue);
-      this.#run({ task: this.#parts.tasks.get(task.name) as AnyTask, members: [task] });
+      const definition = this.#parts.tasks.get(task.name) as AnyTask;
+      this.#parts.slots.take(task.queue, definition.settings.runIn);
+      this.#run({ task: definition, members: [task] });
     }
     void this.#startPrefetched();
   }
@@ -120,7 +125,7 @@ export class Attempts {
       this.#parts.hand.dropStarting(lost.map((member) => member.claimId));
       for (const member of lost) this.#parts.events.emit("claim.lost", { ...refOf(member), refusedOutcome: undefined });
       if (members.length > 0) this.#run({ task: group.task, members });
-      else this.#parts.slots.give(group.members[0]?.queue ?? "");
+      else this.#parts.slots.give(group.members[0]?.queue ?? "", group.task.settings.runIn);
     }
     this.#parts.changes.announce();
   }
@@ -135,7 +140,7 @@ export class Attempts {
     runGroup(executions, parts, {
       onEnding: (execution, ending) => this.#onEnding(execution, ending),
       onOver: () => {
-        slots.give(members[0]?.queue ?? "");
+        slots.give(members[0]?.queue ?? "", task.settings.runIn);
         changes.announce();
         if (hand.prefetched > 0) void this.#startPrefetched();
         onRoom();
@@ -151,9 +156,16 @@ export class Attempts {
       events.emit("handler.abandoned", { ...refOf(claimed), reason });
     }
     const ref = { claim: claimed.claimId, task: claimed.taskId, replica: parts.replica.id };
-    const { failures } = claimed;
-    const ended = { ref, failures, ending, abortReason, completedInTransaction };
-    const outcome = outcomeOf(ended, task.settings, Math.random());
+    const { failures, crashes } = claimed;
+    const outcome =
+      ending.kind === "crashed"
+        ? crashOutcomeOf(
+            { ref, crashes, death: ending.death, completedInTransaction },
+            task.settings,
+            this.#parts.recovery,
+            Math.random(),
+          )
+        : outcomeOf({ ref, failures, ending, abortReason, completedInTransaction }, task.settings, Math.random());
     hand.finishing(claimed.claimId);
     if (!outcome) {
       hand.finished(claimed.claimId);

@@ -7,7 +7,9 @@ import { steadyNowMs } from "../heart/clock.ts";
 import { type Heart, startHeart } from "../heart/heart.ts";
 import type { HeartNews } from "../heart/heart-loop.ts";
 import { heartPlanOf } from "../heart/heart-plan.ts";
+import { type Lease, openLease } from "../heart/lease.ts";
 import { machineId } from "../heart/machine-id.ts";
+import type { RunnerSign } from "../heart/runner-signs.ts";
 import { type ReplicaRow, registerReplica, saveDefinitions, setReplicaStatus } from "../sql/replicas.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { newReplicaId, type ReplicaId } from "../task/ids.ts";
@@ -28,12 +30,20 @@ export class Replica {
   #id: ReplicaId = newReplicaId();
   #hasJoined = false;
   #heart: Heart | undefined;
+  readonly #lease: Lease | undefined;
   #unheard: HeartNews[] = [];
   #onNews: (news: HeartNews) => void = (news) => this.#unheard.push(news);
   #inHand: () => number = () => 0;
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
+    // Only processes can go on while this one stands still.
+    if (parts.tasks.some((task) => task.settings.runIn === "process")) this.#lease = openLease();
+  }
+
+  /** Where its runners read when it was last heard. */
+  get leaseFd(): number | undefined {
+    return this.#lease?.fd;
   }
 
   get id(): ReplicaId {
@@ -65,6 +75,7 @@ export class Replica {
     const firstBeat = new AbortController();
     this.#heart = startHeart({
       ...{ database, replicaId: this.#id, plan, heardAtMs, vanishedAfterMs: settings.runningDeadAfterMs },
+      leaseFd: this.#lease?.fd,
       inHand: () => this.#inHand(),
       onNews: (news) => {
         if (news.kind === "beating") firstBeat.abort();
@@ -99,6 +110,11 @@ export class Replica {
     this.#heart?.confirmStopped();
   }
 
+  /** For its heart, which tells of them with its beats. */
+  carry(runners: readonly RunnerSign[]): void {
+    this.#heart?.carry(runners);
+  }
+
   setStatus(status: ReplicaRow["status"], id: ReplicaId = this.#id): Promise<void> {
     return setReplicaStatus(this.#parts.database, id, status);
   }
@@ -109,6 +125,7 @@ export class Replica {
       await this.setStatus("offline");
     } finally {
       await this.#heart?.stop();
+      this.#lease?.close();
     }
   }
 }

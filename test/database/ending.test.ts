@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
+import { createClaimHandle } from "../../src/runner/claim-handle.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { createClaimHandle } from "../../src/worker/claim-handle.ts";
 import { completed, handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 
