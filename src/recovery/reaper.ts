@@ -45,6 +45,8 @@ export interface ReaperParts {
   readonly events: Events;
   readonly settings: RecoverySettings;
   readonly replica: { readonly id: ReplicaId };
+  /** While this process moves its claims to another id, it must not judge the one that it leaves. */
+  readonly isMoving: () => boolean;
   readonly onError: (error: unknown) => void;
 }
 
@@ -70,7 +72,8 @@ class Reaper {
 
   /** The listener is listened to: whoever lives and cannot sweep says so, once nobody has for too long. */
   async sweep(): Promise<void> {
-    const { database, events, settings } = this.#parts;
+    const { database, events, settings, isMoving } = this.#parts;
+    if (isMoving()) return;
     try {
       await this.#sweepInTurn();
     } catch (error) {
@@ -107,6 +110,7 @@ class Reaper {
   async #act(judged: readonly Judged[]): Promise<void> {
     const { database, events, settings } = this.#parts;
     await this.#each(judged, async ({ heart, running, claimed }) => {
+      if (this.#parts.isMoving()) return;
       if (running.kind === "dead") {
         const death = deathOf(heart, running.because);
         const policy = policyOf(settings, "running");

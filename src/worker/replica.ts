@@ -32,7 +32,7 @@ export class Replica {
   #heart: Heart | undefined;
   readonly #lease: Lease | undefined;
   #unheard: HeartNews[] = [];
-  #onNews: (news: HeartNews) => void = (news) => this.#unheard.push(news);
+  #onNews: (news: HeartNews) => void = (news) => this.#keepNews(news);
   #inHand: () => number = () => 0;
 
   constructor(parts: ReplicaParts) {
@@ -90,6 +90,12 @@ export class Replica {
   onNews(listener: (news: HeartNews) => void): void {
     this.#onNews = listener;
     for (const news of this.#unheard.splice(0)) listener(news);
+  }
+
+  /** Nothing has been taken yet, so there is nothing to stop: a heart that is late at the start must not end the process for it. */
+  #keepNews(news: HeartNews): void {
+    this.#unheard.push(news);
+    if (news.kind === "fenced") this.confirmStopped();
   }
 
   /** How many tasks are in hand, for its beats. */

@@ -153,6 +153,7 @@ export class Worker {
       events,
       settings: parts.recovery,
       replica,
+      isMoving: () => this.#standDown.isUnderWay,
       onError: onError("listening for silence"),
     });
     replica.countInHand(() => this.#hand.size);
