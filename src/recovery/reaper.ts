@@ -33,6 +33,7 @@ import type { ReplicaId } from "../task/ids.ts";
 import { holdOn } from "./mass-death.ts";
 import { recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
+import { StallWatch } from "./stall-watch.ts";
 import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
 import { isSweeping } from "./sweeping.ts";
 import { type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
@@ -63,11 +64,13 @@ export function createReaper(parts: ReaperParts): Service {
 
 class Reaper {
   readonly #parts: ReaperParts;
+  readonly #stalls: StallWatch;
   #purgedAt = Number.NEGATIVE_INFINITY;
   #stale: ReadonlySet<ReplicaId> = new Set();
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
+    this.#stalls = new StallWatch(parts);
   }
 
   /** The listener is listened to: whoever lives and cannot sweep says so, once nobody has for too long. */
@@ -103,6 +106,7 @@ class Reaper {
     this.#warn(judged);
     if (await this.#mayAct(judged)) await this.#act(judged);
     await this.#recoverAbsent();
+    await this.#each([this.#stalls], (stalls) => stalls.look());
     await this.#purge();
     await noteSweep(database, performance.now() - startedMs);
   }
@@ -147,6 +151,7 @@ class Reaper {
         vitals: owner.death?.["vitals"],
         exitCode: owner.death?.["exitCode"] as number | null | undefined,
         signal: owner.death?.["signal"] as string | null | undefined,
+        isCharged: owner.death?.["isCharged"] !== false,
       };
       await recoverTasksOf({ ...this.#parts, random: Math.random }, death);
     });

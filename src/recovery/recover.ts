@@ -40,7 +40,12 @@ async function recoverBatch(
   const planned = claims.map((claim) => ({
     claim,
     action: recoveryOf(
-      { ...claim, onCrash: claim.onCrash ?? undefined, retry: claim.retry ?? undefined },
+      {
+        ...claim,
+        onCrash: claim.onCrash ?? undefined,
+        retry: claim.retry ?? undefined,
+        isCharged: death.isCharged,
+      },
       settings,
       random(),
     ),
@@ -86,5 +91,6 @@ export function crashOutcome(
   if (action.kind !== "fail" && action.kind !== "again") return undefined;
   const base = { ...ref, crashes: action.crashes, error: crashError(death, action) };
   if (action.kind === "fail") return { ...base, to: "failed", outcome: "failed" };
-  return { ...base, to: "pending", outcome: "crashed", delayMs: action.delayMs };
+  const outcome = death.isCharged === false ? "aborted" : "crashed";
+  return { ...base, to: "pending", outcome, delayMs: action.delayMs };
 }
