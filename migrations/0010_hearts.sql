@@ -14,19 +14,20 @@ alter table replica
   add column death json,
   add column recovery json;      -- the settings by which it judges, when it is the one that sweeps
 
--- beat_at and session_free_since are not indexed, so that a beat is a HOT update.
+-- beat_at and session_free_since are not indexed, so that a beat is a HOT update. What every beat changes comes last, so that
+-- only that goes into the WAL.
 create table heart (
   replica_id         uuid primary key,
-  beat_at            timestamptz not null,
-  epoch              text not null,
   interval_ms        integer not null,
   promise_ms         integer not null,   -- without an acknowledged beat for this long, it stops its own work
   session_promise_ms integer not null,   -- the same without its session lock
   session_key        bigint not null,
+  is_dead            boolean not null default false, -- declared dead: here too, so that a beat at the same time sees it
+  epoch              text not null,
   session_epoch      text,               -- the epoch in which it took its lock; null: it has none, or it would mean nothing
   session_free_since timestamptz,        -- since when a reaper has seen the lock free
-  is_dead            boolean not null default false, -- declared dead: here too, so that a beat at the same time sees it
-  vitals             json
+  vitals             json,
+  beat_at            timestamptz not null
 ) with (fillfactor = 50);
 
 create table beat_history (

@@ -1,5 +1,7 @@
 /** The public names, and nothing else. */
+
 export type { Duration } from "./config/duration.ts";
+export type { MemorySize } from "./config/memory-size.ts";
 export type { DatabaseOption, OpenOptions } from "./config/open-options.ts";
 export { InvalidOptionsError } from "./config/problems.ts";
 export { PROFILES, type ProfileName, type RecoveryOptions, type RecoverySettings } from "./config/recovery-options.ts";
@@ -27,11 +29,14 @@ export type { RecoveryCount, StaleQuery } from "./recovery/recovery-orders.ts";
 export type { Reliability } from "./recovery/reliability.ts";
 export type { ExitReport } from "./recovery/report-exit.ts";
 export type { ReviewQuery } from "./recovery/review.ts";
+export type { RunnerOptions } from "./runner/runner-options.ts";
 export type { ReplicaSettings } from "./sql/fleet-settings.ts";
 export type { PostMortemKind, PostMortemRow } from "./sql/post-mortems.ts";
+export type { LogLine, ProgressRow } from "./sql/progress.ts";
 export type { QueueRow } from "./sql/queues.ts";
 export type { ReplicaRow } from "./sql/replicas.ts";
 export type { ReviewTask } from "./sql/review.ts";
+export type { RunnerRow } from "./sql/runners.ts";
 export type { AlertRow, Listening, MachineRow, StaleTask } from "./sql/stale-tasks.ts";
 export type { QuarantinedTask } from "./sql/suspicion.ts";
 export type { AttemptRow, LateRow, TaskDetails, TaskSummary } from "./sql/tasks.ts";
@@ -53,6 +58,7 @@ export {
   CutOffError,
   DuplicateTaskError,
   InvalidInputError,
+  ReplicaGoneError,
   ResultNotStorableError,
   ResultTimeoutError,
   TaskCancelledError,
@@ -62,6 +68,7 @@ export {
   WorkerStoppingError,
 } from "./task/errors.ts";
 export type { ClaimId, ReplicaId, TaskId } from "./task/ids.ts";
+export type { ProgressValue } from "./task/progress.ts";
 export { ENDED_STATES, type EndedState, TASK_STATES, TASK_TRANSITIONS, type TaskState } from "./task/states.ts";
 export type { WorkOptions } from "./worker/options.ts";
 export type { Worker } from "./worker/worker.ts";

@@ -95,6 +95,8 @@ const ENDS: Record<Death["because"], string> = {
   "loop-blocked": "its heart ended the process, because the event loop was blocked",
   offline: "it had left",
   missing: "it is not on record",
+  "runner-ended": "its runner ended",
+  "runner-silent": "its runner fell silent and was ended",
 };
 
 function block(title: string, lines: readonly string[] | undefined): string[] {

@@ -36,7 +36,7 @@ function deathOf({ replicaId, status, death, cameBack, silentForMs }: OwnerFacts
     },
     because: status === "offline" || status === "missing" ? status : ((death?.because as Death["because"]) ?? "silent"),
     wasDraining: status === "draining" || death?.wasDraining === true,
-    cameBack,
+    ...{ cameBack, isCharged: death?.isCharged },
   };
 }
 

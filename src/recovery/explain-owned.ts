@@ -3,6 +3,7 @@ import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import type { Reason } from "./explain.ts";
+import { hungEvidence, hungFinding } from "./explain-hung.ts";
 import { actionOn, budgetWords, outcomeWords } from "./explain-outcome.ts";
 import { policyOf } from "./reaper.ts";
 import { causeOf, type Death } from "./recovery-action.ts";
@@ -11,8 +12,6 @@ import { type Verdict, verdictOn } from "./verdict.ts";
 
 /** What workers and upkeep are left beyond the grace of a cancellation. */
 const CANCEL_MARGIN_MS = 5_000;
-/** A loop that has not turned for this long is worth a word. */
-const BLOCKED_MS = 1_000;
 
 type State = "claimed" | "running";
 type Finding = Omit<Reason, "evidence">;
@@ -136,18 +135,10 @@ function stale(the: Case): Finding {
   };
 }
 
-function alive({ facts, owner }: Case): Finding {
-  const blockedForMs = owner.vitals?.["blockedForMs"] ?? 0;
+function alive({ facts, owner, settings }: Case): Finding {
+  const hung = hungFinding(facts, owner, settings);
+  if (hung) return hung;
   const held = formatDuration(facts.heldForMs ?? 0);
-  if (blockedForMs >= BLOCKED_MS) {
-    return {
-      because: "owner-blocked",
-      summary: `Its owner is alive, but its event loop has not turned for ${formatDuration(blockedForMs)}: some handler there blocks it.`,
-      next: "Nothing happens to its tasks on that account; none of them gets on until the loop turns again.",
-      isStuck: false,
-      advice: [`everbeat tasks list --state running --replica ${owner.replicaId}`],
-    };
-  }
   if (facts.state === "claimed") {
     return {
       because: "owner-alive",
@@ -182,6 +173,7 @@ function evidenceOf(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySetti
     lines.push(`its heart beat ${formatDuration(owner.heardAgoMs)} ago${silence}`);
     lines.push(sessionWords(owner, settings));
   }
+  lines.push(...hungEvidence(facts, owner));
   if (owner.diedAgoMs !== null) lines.push(`declared dead ${formatDuration(owner.diedAgoMs)} ago`);
   if (listening) lines.push(`the last sweep was ${formatDuration(listening.sweptAgoMs)} ago`);
   lines.push(budgetWords(facts, settings));

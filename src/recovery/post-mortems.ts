@@ -15,6 +15,7 @@ import {
 } from "../sql/post-mortems.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import { type DeathEvidence, evidenceLines } from "./death-evidence.ts";
+import { LAST_SIGNS } from "./last-signs.ts";
 import { memoryOutlook } from "./memory-outlook.ts";
 import { probableCause } from "./probable-cause.ts";
 import type { Death } from "./recovery-action.ts";
@@ -59,7 +60,7 @@ export class PostMortems {
   constructor(parts: { database: Database; events: Events; lastSigns?: LastSigns | undefined }) {
     this.#database = parts.database;
     this.#events = parts.events;
-    this.#signs = parts.lastSigns ?? {};
+    this.#signs = parts.lastSigns ?? LAST_SIGNS;
   }
 
   /**

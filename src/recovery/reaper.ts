@@ -30,11 +30,13 @@ import {
   resolveAlerts,
 } from "../sql/recovery.ts";
 import { noteSilence } from "../sql/reliability.ts";
+import { purgeRunners } from "../sql/runners.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { holdOn } from "./mass-death.ts";
 import { type LastSigns, PostMortems, type Told } from "./post-mortems.ts";
 import { recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
+import { StallWatch } from "./stall-watch.ts";
 import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
 import { isSweeping } from "./sweeping.ts";
 import { type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
@@ -47,6 +49,8 @@ export interface ReaperParts {
   readonly events: Events;
   readonly settings: RecoverySettings;
   readonly replica: { readonly id: ReplicaId };
+  /** While this process moves its claims to another id, it must not judge the one that it leaves. */
+  readonly isMoving: () => boolean;
   readonly onError: (error: unknown) => void;
   /** What tasks and hearts said last, for the post-mortems. */
   readonly lastSigns?: LastSigns;
@@ -69,6 +73,7 @@ export function createReaper(parts: ReaperParts): Service {
 class Reaper {
   readonly #parts: ReaperParts;
   readonly #postMortems: PostMortems;
+  readonly #stalls: StallWatch;
   #purgedAt = Number.NEGATIVE_INFINITY;
   #examinedAt = Number.NEGATIVE_INFINITY;
   #stale: ReadonlySet<ReplicaId> = new Set();
@@ -76,11 +81,13 @@ class Reaper {
   constructor(parts: ReaperParts) {
     this.#parts = parts;
     this.#postMortems = new PostMortems(parts);
+    this.#stalls = new StallWatch(parts);
   }
 
   /** The listener is listened to: whoever lives and cannot sweep says so, once nobody has for too long. */
   async sweep(): Promise<void> {
-    const { database, events, settings } = this.#parts;
+    const { database, events, settings, isMoving } = this.#parts;
+    if (isMoving()) return;
     try {
       await this.#sweepInTurn();
     } catch (error) {
@@ -110,6 +117,7 @@ class Reaper {
     await this.#warn(judged);
     const hasDeclared = (await this.#mayAct(judged)) && (await this.#act(judged));
     await this.#recoverAbsent(hasDeclared);
+    await this.#each([this.#stalls], (stalls) => stalls.look());
     await this.#purge();
     await noteSweep(database, performance.now() - startedMs);
   }
@@ -119,6 +127,7 @@ class Reaper {
     const { database, events, settings } = this.#parts;
     let hasDeclared = false;
     await this.#each(judged, async ({ heart, running, claimed }) => {
+      if (this.#parts.isMoving()) return;
       if (running.kind === "dead") {
         const death = deathOf(heart, running.because);
         const policy = policyOf(settings, "running");
@@ -226,6 +235,7 @@ class Reaper {
     this.#purgedAt = performance.now();
     await purgeReplicas(database, settings);
     await this.#postMortems.purge(settings.postMortemAgeMs);
+    await purgeRunners(database, settings.historyAgeMs);
     await endStoppedAlert(database);
   }
 }

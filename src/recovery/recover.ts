@@ -133,8 +133,19 @@ function outcomeOf(claim: OwnedClaim, action: RecoveryAction, death: Death): Out
     const error = { code: "TASK_CANCELLED", message: claim.cancelReason ?? "Cancelled by request." };
     return [{ ...ref, to: "cancelled", outcome: "cancelled", error }];
   }
-  if (action.kind !== "fail" && action.kind !== "again") return [];
+  const outcome = crashOutcome(ref, action, death);
+  return outcome ? [outcome] : [];
+}
+
+/** Undefined where nothing is to be written about a crash. */
+export function crashOutcome(
+  ref: Pick<Outcome, "claim" | "task" | "replica">,
+  action: RecoveryAction,
+  death: Death,
+): Outcome | undefined {
+  if (action.kind !== "fail" && action.kind !== "again") return undefined;
   const base = { ...ref, crashes: action.crashes, error: crashError(death, action) };
-  if (action.kind === "fail") return [{ ...base, to: "failed", outcome: "failed" }];
-  return [{ ...base, to: "pending", outcome: "crashed", delayMs: action.delayMs }];
+  if (action.kind === "fail") return { ...base, to: "failed", outcome: "failed" };
+  const outcome = death.isCharged === false ? "aborted" : "crashed";
+  return { ...base, to: "pending", outcome, delayMs: action.delayMs };
 }

@@ -46,9 +46,8 @@ export function recoveryOf(task: OwnedTask, blame: Blame, policy: RecoveryPolicy
   const crashes = task.crashes + (share === "charged" ? 1 : 0);
   if (onCrash === "fail") return { kind: "fail", crashes, because: "on-crash" };
   if (isConvicted(blame, budget)) return { kind: "fail", crashes: presences, because: "crash-budget" };
-  // What is nobody's fault need not wait.
-  const isAtOnce = onCrash === "requeue" || share === "cleared";
-  const delayMs = isAtOnce ? 0 : backoffMs(Math.max(1, presences), task.retry ?? DEFAULT_RETRY, random);
+  const step = Math.max(1, share === "cleared" ? crashes : presences);
+  const delayMs = onCrash === "requeue" ? 0 : backoffMs(step, task.retry ?? DEFAULT_RETRY, random);
   return { kind: "again", crashes, delayMs, isApart: share !== "cleared" && isAtItsLastChance(presences, budget) };
 }
 
@@ -56,7 +55,15 @@ export interface Death {
   readonly replicaId: string;
   readonly machineId: string | undefined;
   readonly hostname: string | undefined;
-  readonly because: "silent" | "session-lost" | "exited" | "loop-blocked" | "offline" | "missing";
+  readonly because:
+    | "silent"
+    | "session-lost"
+    | "offline"
+    | "missing"
+    | "exited"
+    | "runner-ended"
+    | "runner-silent"
+    | "loop-blocked";
   readonly silentForMs: number | undefined;
   readonly vitals: unknown;
   /** It was draining: told to go, and not gone in time. */
@@ -70,25 +77,42 @@ export interface Death {
   /** What its post-mortem says, where there is one. */
   readonly probableCause?: string | undefined;
   readonly sentence?: string | undefined;
+  /** Where it was a runner that died, and not its replica. */
+  readonly runner?: {
+    readonly id: string;
+    readonly kind: "thread" | "process";
+    readonly pid: number;
+    readonly exitCode: number | null;
+    readonly signal: string | null;
+    /** In words. */
+    readonly what: string;
+  };
 }
 
-/** A shutdown, a deploy, a notice of preemption, a fence or a blocked loop costs nobody a crash. */
+/** A shutdown, a deploy, a notice of preemption, a fence, or what another task is known to have done costs nobody a crash. */
 export function isBlameless({ because, wasDraining, cameBack, isCharged }: Death): boolean {
-  const isExcused = wasDraining === true || cameBack === true || isCharged === false;
-  return isExcused || because === "offline" || because === "loop-blocked";
+  return wasDraining === true || cameBack === true || isCharged === false || because === "offline";
 }
 
 const CAUSES: Record<Death["because"], string> = {
   silent: "its heart fell silent",
   "session-lost": "its database session ended and did not come back",
-  "loop-blocked": "its event loop was blocked for too long",
   offline: "its replica had left",
   missing: "its replica is not on record",
+  "runner-ended": "its runner ended",
+  "runner-silent": "its runner fell silent and was ended",
   exited: "its process ended",
+  "loop-blocked": "it was ended because its event loop was blocked",
 };
 
 /** How it died, as far as that is known. */
-export function causeOf({ because, exitCode, signal }: Pick<Death, "because" | "exitCode" | "signal">): string {
+export function causeOf({
+  because,
+  exitCode,
+  signal,
+  runner,
+}: Pick<Death, "because" | "exitCode" | "signal" | "runner">): string {
+  if (runner) return runner.what;
   if (because !== "exited") return CAUSES[because];
   if (signal) return `its process was ended by ${signal}`;
   return typeof exitCode === "number" ? `its process exited with code ${exitCode}` : CAUSES.exited;
@@ -96,7 +120,7 @@ export function causeOf({ because, exitCode, signal }: Pick<Death, "because" | "
 
 /** What is on record of a crash, for whoever has to review it. */
 export function crashError(death: Death, action: RecoveryAction): ErrorRecord & Death {
-  const { where, silence } = wordsOn(death);
+  const { where, silence } = wordsOn({ ...death, silentForMs: death.runner ? undefined : death.silentForMs });
   const why = death.sentence ? ` ${death.sentence}` : "";
   const isPoisoned = action.kind === "fail" && action.because === "crash-budget";
   const dead = `The worker that ran this task${where} is dead: ${causeOf(death)}${silence}.${why}`;

@@ -29,11 +29,11 @@ export interface TaskFacts {
   readonly late: number;
   /** Tasks that are due before it in its queue, counted up to a thousand. */
   readonly ahead: number;
-  readonly definition: {
-    readonly onCrash: OnCrash | null;
-    readonly retry: RetryPolicy | null;
-    readonly crashBudget?: number | null;
-  } | null;
+  readonly definition: DefinitionFacts | null;
+  /** What its last attempt said of itself; null where it said nothing. */
+  readonly progress: ProgressFacts | null;
+  /** How long a running attempt has not got on. */
+  readonly quietForMs: number | null;
   /** Crashes that it was at together with others; whether it runs apart from other suspects on that account. */
   readonly suspicion: number;
   readonly isApart: boolean;
@@ -48,6 +48,24 @@ export interface TaskFacts {
   readonly review: { readonly reviewedAgoMs: number; readonly note: string | null } | null;
   /** Of the replica that swept last. */
   readonly settings: RecoverySettings | null;
+}
+
+export interface DefinitionFacts {
+  readonly onCrash: OnCrash | null;
+  readonly retry: RetryPolicy | null;
+  readonly timeoutMs: number | null;
+  readonly stalledAfterMs: number | null;
+  readonly onStall: "alert" | "fail" | "retry" | null;
+  readonly crashBudget?: number | null;
+}
+
+export interface ProgressFacts {
+  readonly phase: string | null;
+  readonly details: unknown;
+  readonly share: number | null;
+  readonly note: string | null;
+  /** Null where it has only logged. */
+  readonly changedAgoMs: number | null;
 }
 
 export type OnCrash = "fail" | "retry" | "requeue";
@@ -110,10 +128,19 @@ export interface OwnerFacts extends SignsOfLife {
     readonly exitCode?: number | null;
     readonly signal?: string | null;
     readonly wasDraining?: boolean;
+    readonly isCharged?: boolean;
   } | null;
+  /** Its event loop as its heart sees it; null while it turns. */
+  readonly blocked: BlockedFacts | null;
   readonly cameBack: boolean;
   /** What it is running: see suspicion. */
   readonly crowd: { readonly running: number; readonly most: number; readonly withMost: number };
+}
+
+export interface BlockedFacts {
+  readonly forMs: number;
+  readonly stack: string | null;
+  readonly tasks: readonly { readonly taskId: TaskId; readonly name: string }[];
 }
 
 export interface ListeningFacts {
@@ -135,8 +162,13 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
             (select count(*)::int from (
                select from ${s}.ready x where t.state = 'pending' and x.queue = t.queue and x.run_at <= c.now
                  and (x.priority, x.run_at, x.task_id) < (t.priority, t.run_at, t.id) limit 1000) a) as ahead,
-            (select json_build_object('onCrash', d.settings ->> 'onCrash', 'retry', d.settings -> 'retry', 'crashBudget', d.settings -> 'crashBudget')
+            (select json_build_object('onCrash', d.settings ->> 'onCrash', 'retry', d.settings -> 'retry',
+               'timeoutMs', d.settings -> 'timeoutMs', 'stalledAfterMs', d.settings -> 'stalledAfterMs', 'onStall', d.settings ->> 'onStall', 'crashBudget', d.settings -> 'crashBudget')
              from ${s}.definition d where d.name = t.name) as definition,
+            (select json_build_object('phase', p.phase, 'details', p.details, 'share', p.share, 'note', p.note, 'changedAgoMs', ${ms("c.now - p.changed_at")})
+             from ${s}.progress p where p.claim_id = t.claim_id) as progress,
+            case when u.state = 'running' then ${s}.quiet_ms(
+              (select p.changed_at from ${s}.progress p where p.claim_id = u.claim_id), u.started_at, l.hearing_since, c.now) end as "quietForMs",
             (select count(*)::int from ${s}.suspicion x where x.task_id = t.id and not x.is_charged) as suspicion,
             coalesce((select bool_or(x.is_apart) from ${s}.suspicion x where x.task_id = t.id), false) as "isApart",
             (select json_build_object('id', x.id::text, 'sentence', x.sentence)
@@ -169,7 +201,11 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'hasSession', coalesce(h.session_epoch = l.epoch, false),
               'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${ms("c.now - h.session_free_since")},
               'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'vitals', h.vitals,
-              'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death, 'cameBack', r.came_back_at is not null,
+              'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death,
+              'blocked', (select json_build_object('forMs', ${ms("c.now - b.began_at")}, 'stack', b.stack, 'tasks', b.tasks)
+                from ${s}.blocked_loop b where b.replica_id = r.id and b.ended_at is null and r.status in ('online', 'draining')
+                order by b.id desc limit 1),
+              'cameBack', r.came_back_at is not null,
               'crowd', (select json_build_object('running', w.running, 'most', w.most, 'withMost', w.with_most)
                         from ${s}.crowd_of(u.replica_id) w)) end as owner,
             case when l.epoch is not null then json_build_object('sweptAgoMs', ${ms("c.now - l.swept_at")},

@@ -1,6 +1,7 @@
 /** Signs of life, and the conditional writes that follow a verdict. */
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import { type RunnerRecord, runnersJson } from "./runners.ts";
 
 export interface HeartPromise {
   readonly intervalMs: number;
@@ -19,18 +20,21 @@ export async function beginHeart(store: Store, replicaId: ReplicaId, promise: He
   return row?.begun === true;
 }
 
-/** False: refused. */
+/** False: refused. What is told of runners comes with it, in the same statement. */
 export async function beat(
   store: Store,
   replicaId: ReplicaId,
-  sign: { vitals: unknown; hasSession: boolean; isRemembered: boolean },
+  sign: { vitals: unknown; hasSession: boolean; isRemembered: boolean; runners?: readonly RunnerRecord[] },
 ): Promise<boolean> {
-  const [row] = await store.query<{ heard: boolean }>(`select ${store.schema}.beat($1, $2::json, $3, $4) as heard`, [
-    replicaId,
-    JSON.stringify(sign.vitals),
-    sign.hasSession,
-    sign.isRemembered,
-  ]);
+  const values = [replicaId, JSON.stringify(sign.vitals), sign.hasSession, sign.isRemembered];
+  const hasRunners = sign.runners !== undefined && sign.runners.length > 0;
+  const [row] = await store.query<{ heard: boolean }>(
+    hasRunners
+      ? `select b.heard, case when b.heard then ${store.schema}.note_runners($1, $5::json) end
+         from (select ${store.schema}.beat($1, $2::json, $3, $4) as heard offset 0) b`
+      : `select ${store.schema}.beat($1, $2::json, $3, $4) as heard`,
+    hasRunners ? [...values, runnersJson(sign.runners ?? [])] : values,
+  );
   return row?.heard === true;
 }
 

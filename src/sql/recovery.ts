@@ -105,12 +105,16 @@ export async function resolveAlerts(store: Store, kind: string, subject: string)
 }
 
 /**
- * Replicas that are gone, own nothing, and are older than that; machines that have no replica left; the history of beats.
+ * Replicas that are gone, own nothing, and are older than that; machines that have no replica left; the history of beats and of blocked loops.
  * A machine with an owner of unfinished tasks has that replica left.
  */
 export async function purgeReplicas(store: Store, ages: { purgeAgeMs: number; historyAgeMs: number }): Promise<void> {
   await store.query(
     `delete from ${store.schema}.beat_history where beat_at < now() - make_interval(secs => $1::float8 / 1000)`,
+    [ages.historyAgeMs],
+  );
+  await store.query(
+    `delete from ${store.schema}.blocked_loop where seen_at < now() - make_interval(secs => $1::float8 / 1000)`,
     [ages.historyAgeMs],
   );
   await store.query(

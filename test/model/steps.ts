@@ -85,7 +85,8 @@ const live = (seconds: number): Step => ({ do: "live", seconds });
 const zombie = fc
   .tuple(who, seconds, fc.constantFrom(0, 0, 0, 1_500), tries, step)
   .map(([who, seconds, asleep, tries, between]): Step[] => [
-    ...[claim(who), { do: "pause", who } as const, live(seconds), { do: "pass", seconds: asleep } as const, live(18)],
+    ...[{ do: "enqueue", kind: 2, count: 1 } as const, claim(who), { do: "pause", who } as const, live(seconds)],
+    ...[{ do: "pass", seconds: asleep } as const, live(18), { do: "claim", who: 0, run: 6, prefetch: 0 } as const],
     ...[between, { do: "wake", who, tries } as const, live(18)],
   ]);
 const death = fc.tuple(who, seconds).map(([who, seconds]): Step[] => [claim(who), { do: "kill", who }, live(seconds)]);

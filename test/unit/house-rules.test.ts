@@ -26,9 +26,15 @@ const MAY_USE: Record<string, readonly string[]> = {
   queue: [...FOUNDATION, "task", "events", "sql", "database"],
   heart: [...FOUNDATION, "task", "events", "sql", "database"],
   recovery: [...FOUNDATION, "task", "events", "sql", "database", "queue", "service"],
-  worker: [...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "recovery", "service"],
-  everbeat: [...FOUNDATION, "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery", "worker"],
-  testing: [...FOUNDATION, "task", "events", "sql", "database", "queue", "worker", "everbeat"],
+  runner: [...FOUNDATION, "task", "events", "sql", "database", "heart"],
+  // What a runner's process or thread starts from: at the top, as a command is.
+  "runner-entry": [...FOUNDATION, "task", "heart", "runner", "index"],
+  worker: [...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "recovery", "runner", "service"],
+  everbeat: [
+    ...[...FOUNDATION, "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery", "runner"],
+    "worker",
+  ],
+  testing: [...FOUNDATION, "task", "events", "sql", "database", "queue", "runner", "worker", "everbeat"],
   supervisor: [
     ...FOUNDATION,
     "task",
@@ -50,11 +56,12 @@ const MAY_USE: Record<string, readonly string[]> = {
     "database",
     "queue",
     "recovery",
+    "runner",
     "worker",
     "everbeat",
     "index",
   ],
-  index: [...FOUNDATION, "task", "events", "sql", "database", "queue", "recovery", "worker", "everbeat"],
+  index: [...FOUNDATION, "task", "events", "sql", "database", "queue", "recovery", "runner", "worker", "everbeat"],
 };
 
 describe("dependencies", () => {

@@ -45,18 +45,20 @@ describe("nobody is blamed", () => {
     ["for a notice of preemption, which is a shutdown", { wasDraining: true, because: "silent" }, true],
     ["for a replica that has left", { because: "offline" }, true],
     ["for one that fenced itself or stood still, and is back", { cameBack: true }, true],
-    ["for one whose loop another task blocked", { because: "loop-blocked" }, true],
+    ["for a loop that was blocked for too long: of course somebody is", { because: "loop-blocked" }, false],
+    ["for a loop that one of them is known to have blocked", { because: "loop-blocked", isCharged: false }, true],
   ])("%s", (_what, given, blameless) => expect(isBlameless({ ...death, ...given })).toBe(blameless));
 
-  test("and then a task is as it was, and pending at once", () => {
+  test("and then a task is as it was, and is pending again as its definition says", () => {
     const task: OwnedTask = {
       ...{ state: "running", crashes: 2, suspicion: 4, isCancelled: false },
       ...{ onCrash: "retry", retry: undefined, crashBudget: undefined },
     };
     const policy = { requeuesClaimed: true, recoversRunning: true, crashBudget: 3 };
     expect(recoveryOf(task, noBlameOn(task), policy, 0)).toEqual({
-      ...{ kind: "again", crashes: 2, delayMs: 0, isApart: false },
+      ...{ kind: "again", crashes: 2, delayMs: 2_000, isApart: false },
     });
+    expect(recoveryOf({ ...task, onCrash: "requeue" }, noBlameOn(task), policy, 0)).toMatchObject({ delayMs: 0 });
   });
 });
 
