@@ -226,7 +226,8 @@ class World {
     const { movedMs, now } = this.#chronicle;
     await this.#chronicle.during(
       async () => {
-        await createReaper({ database, events, settings, replica: { id: by }, onError }).runOnce();
+        const isMoving = () => false;
+        await createReaper({ database, events, settings, replica: { id: by }, isMoving, onError }).runOnce();
         return readHold(database);
       },
       ({ sweptAt, sweptBy, heldSince }): Happening => ({
