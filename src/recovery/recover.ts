@@ -64,8 +64,10 @@ async function recoverBatch(
   if (releases.length > 0) await releaseClaims(database, releases);
   const suspects = planned.flatMap(suspectOf);
   if (suspects.length > 0) await noteSuspects(database, replicaId, suspects);
-  const late = new Set(outcomes.length > 0 ? (await endClaims(database, outcomes)).late : []);
-  const done = planned.filter(({ claim, action }) => ACTIONS[action.kind] && !late.has(claim.claimId));
+  // What is late was ended in another way meanwhile; what is repeated, in this very way by another who recovers.
+  const report = outcomes.length > 0 ? await endClaims(database, outcomes) : { late: [], repeated: [] };
+  const byOthers = new Set([...report.late, ...report.repeated]);
+  const done = planned.filter(({ claim, action }) => ACTIONS[action.kind] && !byOthers.has(claim.claimId));
   const convicted = done.filter(({ action }) => isConviction(action)).map(({ claim }) => claim.taskId);
   if (convicted.length > 0) await clearBystanders(database, convicted);
   await parts.postMortems?.writeAttempts(

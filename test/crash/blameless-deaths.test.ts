@@ -53,17 +53,18 @@ describe("nobody is charged for", () => {
         ...{ url: database.url, open, tasks: TASKS },
         work: { concurrency: 4, shutdownGrace: 200, abortGrace: "30s", handleSignals: true },
       });
+    const old = [await start(), await start()];
     const ids = await database.everbeat.enqueueMany(
       task("wait"),
-      Array.from({ length: 40 }, () => ({ ms: 300 })),
+      Array.from({ length: 60 }, () => ({ ms: 300 })),
     );
-    let workers = [await start(), await start()];
-    for (const old of workers) {
-      await old.heard({ handler: "begun" });
-      const next = await start();
-      old.signal("SIGTERM");
-      await old.exited;
-      workers = [...workers, next];
+    await eventually(() => old.some(({ messages }) => messages.some(({ handler }) => handler === "begun")), {
+      within: 30_000,
+    });
+    for (const worker of old) {
+      await start();
+      worker.signal("SIGTERM");
+      await worker.exited;
     }
     await eventually(async () => (await database.everbeat.tasks.counts()).completed, {
       until: (completed) => completed === ids.length,

@@ -18,17 +18,17 @@ async function crashesOf({ query }: CrashDatabase, id: string): Promise<number |
 }
 
 const WAYS = [
-  ["process.exit(3)", "exit", { exitCode: 3, signal: null }],
-  ["SIGSEGV", "SIGSEGV", { exitCode: null, signal: "SIGSEGV" }],
-  ["process.abort()", "abort", { exitCode: null, signal: "SIGABRT" }],
-  ["SIGKILL", "SIGKILL", { exitCode: null, signal: "SIGKILL" }],
-  ["no memory left on its heap", "memory", { exitCode: null, signal: "SIGABRT" }],
+  ["process.exit(3)", "exit", { exitCode: 3, signal: null }, "exited"],
+  ["SIGSEGV", "SIGSEGV", { exitCode: null, signal: "SIGSEGV" }, "native-crash"],
+  ["process.abort()", "abort", { exitCode: null, signal: "SIGABRT" }, "aborted"],
+  ["SIGKILL", "SIGKILL", { exitCode: null, signal: "SIGKILL" }, "killed"],
+  ["no memory left on its heap", "memory", { exitCode: null, signal: "SIGABRT" }, "heap-out-of-memory"],
 ] as const;
 
 describe("a process that dies while it runs a task", () => {
   test.each(WAYS)(
     "by %s: the task fails at once with that on record, and its replica works on",
-    async (_, how, exit) => {
+    async (_, how, exit, cause) => {
       const database = await openCrashDatabase();
       const { everbeat, url, expectSound } = database;
       const work = { runners: { processes: 1, heapLimit: "48MB" } } as const;
@@ -47,6 +47,11 @@ describe("a process that dies while it runs a task", () => {
         ...exit,
       });
       expect(await crashesOf(database, id)).toBe(1);
+      const [postMortem] = await eventually(() => everbeat.recovery.postMortems({ of: id }), {
+        until: (found) => found.length > 0,
+      });
+      expect(postMortem).toMatchObject({ kind: "runner", cause, taskId: id, replicaId: worker.replicaId });
+      expect((error as Error).message).toContain(postMortem?.sentence);
       // Another takes its place, in the same replica.
       const next = (await everbeat.result(await everbeat.enqueue(task("look"), {}), { timeout: 30_000 })) as {
         pid: number;
