@@ -109,5 +109,7 @@ test("a machine that flaps is shown with its rate", async () => {
     "shaky flaps: 4 deaths in the last hour (everbeat post-mortems)",
   );
   const { answer } = await everbeatJson<{ machines: unknown[] }>(["machines"], at);
-  expect(answer.machines).toMatchObject([{ id: "m", reliability: { deaths: 4, isFlapping: true } }]);
+  expect(answer.machines).toContainEqual(
+    expect.objectContaining({ id: "m", reliability: expect.objectContaining({ deaths: 4, isFlapping: true }) }),
+  );
 });
