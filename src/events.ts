@@ -60,6 +60,15 @@ export interface EverbeatEvents {
   "reaper.took-over": { replicaId: ReplicaId; before: ReplicaId; sweptAgoMs: number };
   /** Nobody has swept for too long, though somebody who could is alive. */
   "sweeps.stopped": { sweptAgoMs: number };
+  /** No phase and no progress for longer than its definition allows. `action`: what was done about it. */
+  "task.stalled": TaskRef & {
+    replicaId: ReplicaId;
+    quietForMs: number;
+    phase: string | null;
+    action: "alerted" | "failed" | "retried";
+  };
+  /** This process's event loop turns again, after it had been blocked for long; where, as far as that could be seen. */
+  "loop.blocked": { replicaId: ReplicaId; blockedForMs: number; stack: string | undefined };
   /** So many machines fell silent at once that it is held back for a while. */
   "recovery.held": { machines: number; dying: number };
   /** A thread or process in which tasks run is ready. */

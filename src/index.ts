@@ -27,6 +27,7 @@ export type { ExitReport } from "./recovery/report-exit.ts";
 export type { ReviewQuery } from "./recovery/review.ts";
 export type { RunnerOptions } from "./runner/runner-options.ts";
 export type { ReplicaSettings } from "./sql/fleet-settings.ts";
+export type { LogLine, ProgressRow } from "./sql/progress.ts";
 export type { QueueRow } from "./sql/queues.ts";
 export type { ReplicaRow } from "./sql/replicas.ts";
 export type { ReviewTask } from "./sql/review.ts";
@@ -61,6 +62,7 @@ export {
   WorkerStoppingError,
 } from "./task/errors.ts";
 export type { ClaimId, ReplicaId, TaskId } from "./task/ids.ts";
+export type { ProgressValue } from "./task/progress.ts";
 export { ENDED_STATES, type EndedState, TASK_STATES, TASK_TRANSITIONS, type TaskState } from "./task/states.ts";
 export type { WorkOptions } from "./worker/options.ts";
 export type { Worker } from "./worker/worker.ts";

@@ -57,6 +57,15 @@ const LINES: { [N in EventName]: Line<N> } = {
     message: (e) => `nobody has listened for silence for ${Math.round(e.sweptAgoMs)} ms; something holds up the sweeps`,
   },
   "recovery.resumed": { level: "info", message: () => "recovery is no longer held" },
+  "task.stalled": {
+    level: "warn",
+    message: (e) =>
+      `${e.name} has made no progress for ${Math.round(e.quietForMs)} ms${e.phase === null ? "" : ` in phase "${e.phase}"`}: ${e.action}`,
+  },
+  "loop.blocked": {
+    level: "warn",
+    message: (e) => `the event loop was blocked for ${Math.round(e.blockedForMs)} ms`,
+  },
   "recovery.held": {
     level: "error",
     message: (e) => `${e.dying} of ${e.machines} machines fell silent at once; recovery is held`,

@@ -58,6 +58,7 @@ export function heartWords(replica: ReplicaRow, settings: RecoverySettings): str
 
 function deathWords(death: ReplicaRow["death"]): string {
   if (death?.["because"] === "exited") return causeOf(death as unknown as Death);
+  if (death?.["because"] === "loop-blocked") return "ended, its loop was blocked";
   return death?.["because"] === "session-lost" ? "its session ended" : "it fell silent";
 }
 

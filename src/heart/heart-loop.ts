@@ -7,6 +7,7 @@
  *      └────────────────── broken, or no reply in time ◀──────────┘
  */
 import { delay } from "../database/backoff.ts";
+import type { Store } from "../database/database.ts";
 import type { HeartPromise } from "../sql/hearts.ts";
 import type { RunnerRecord } from "../sql/runners.ts";
 import { type RunnerSign, recordsOf } from "./runner-signs.ts";
@@ -17,6 +18,7 @@ import type { Vitals } from "./vitals.ts";
 export interface HeartConnection {
   /** False behind a pooler that gives each transaction another session: a lock would prove nothing. */
   readonly hasSession: boolean;
+  readonly store: Store;
   takeSession(): Promise<void>;
   begin(promise: HeartPromise): Promise<boolean>;
   beat(sign: {
@@ -36,7 +38,9 @@ export type HeartNews =
   /** Declared dead: nothing this replica holds is its own any more. */
   | { readonly kind: "refused" }
   /** Others may act on its silence from soon on: it must stop first. */
-  | { readonly kind: "fenced"; readonly because: FenceReason };
+  | { readonly kind: "fenced"; readonly because: FenceReason }
+  /** The main thread's loop turns again after it had been blocked for long. */
+  | { readonly kind: "unblocked"; readonly blockedForMs: number; readonly stack: string | undefined };
 
 export interface HeartLoopParts {
   readonly connect: () => Promise<HeartConnection>;
@@ -65,6 +69,7 @@ export class HeartLoop {
   #sessionGoneAt: number | undefined;
   #isServerDown = false;
   #isBeating = false;
+  #connection: HeartConnection | undefined;
 
   constructor(parts: HeartLoopParts) {
     this.#parts = parts;
@@ -73,6 +78,11 @@ export class HeartLoop {
 
   stop(): void {
     this.#stopping.abort();
+  }
+
+  /** The database as this heart reaches it, while it does. */
+  get store(): Store | undefined {
+    return this.#connection?.store;
   }
 
   /** Ends when it is stopped, refused or fenced: nothing beats under this id again. */
@@ -110,6 +120,7 @@ export class HeartLoop {
     try {
       if (connection.hasSession) await this.#within(connection.takeSession());
       if (!(await this.#within(connection.begin(promise)))) return this.#end({ kind: "refused" });
+      this.#connection = connection;
       this.#sessionGoneAt = undefined;
       this.#isServerDown = false;
       const gone = new AbortController();
@@ -123,6 +134,7 @@ export class HeartLoop {
         if (gone.signal.aborted) throw new Error("the heart's connection ended");
       }
     } finally {
+      this.#connection = undefined;
       if (connection.hasSession && !this.#stopping.signal.aborted) this.#sessionGoneAt ??= this.#parts.steadyNow();
       connection.close();
     }

@@ -1,10 +1,13 @@
 /** A replica's heart, as its main thread sees it: started with the replica, told to stop with it, heard in between. */
+import { hostname } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { fileURLToPath } from "node:url";
 import { Worker as Thread } from "node:worker_threads";
 import type { Database } from "../database/database.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import type { BlockedLoopPolicy } from "./blockage.ts";
 import { steadyNowMs } from "./clock.ts";
+import type { SharedDeadlines } from "./deadlines.ts";
 import type { HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
 import { renewLease } from "./lease.ts";
@@ -36,6 +39,8 @@ export function startHeart(parts: {
   heardAtMs: number;
   vanishedAfterMs: number;
   leaseFd: number | undefined;
+  blockedLoop: BlockedLoopPolicy;
+  deadlines: SharedDeadlines;
   /** How many tasks are in hand. */
   inHand: () => number;
   onNews: (news: HeartNews) => void;
@@ -51,6 +56,9 @@ export function startHeart(parts: {
     rememberEveryMs: REMEMBER_EVERY_MS,
     buffer: shared.buffer,
     leaseFd: parts.leaseFd,
+    deadlines: parts.deadlines.buffer,
+    blockedLoop: parts.blockedLoop,
+    hostname: hostname(),
   };
   if (data.leaseFd !== undefined) renewLease(data.leaseFd, data.heardAtMs);
   const ticking = tick(shared, parts.inHand);
@@ -113,7 +121,7 @@ function onMainThread(data: HeartData, onNews: (news: HeartNews) => void): Beati
 
 function canBeSent(data: HeartData): boolean {
   try {
-    structuredClone({ ...data, buffer: undefined });
+    structuredClone({ ...data, buffer: undefined, deadlines: undefined });
     return true;
   } catch {
     return false;

@@ -2,11 +2,15 @@
 import type { ConnectionSource } from "../database/connections.ts";
 import { isServerDown } from "../database/transient.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import type { BlockedLoopPolicy } from "./blockage.ts";
 import { steadyNowMs } from "./clock.ts";
+import { SharedDeadlines } from "./deadlines.ts";
 import { connectHeart } from "./heart-connection.ts";
 import { HeartLoop, type HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
 import { renewLease } from "./lease.ts";
+import { LoopWatch } from "./loop-watch.ts";
+import { readMainStack } from "./main-stack.ts";
 import type { RunnerSign } from "./runner-signs.ts";
 import { SharedState } from "./shared-state.ts";
 import { createVitals } from "./vitals.ts";
@@ -23,6 +27,9 @@ export interface HeartData {
   readonly buffer: SharedArrayBuffer;
   /** Where this replica's runners read when it was last heard. */
   readonly leaseFd: number | undefined;
+  readonly deadlines: SharedArrayBuffer;
+  readonly blockedLoop: BlockedLoopPolicy;
+  readonly hostname: string;
 }
 
 export function liveAsHeart(
@@ -46,6 +53,23 @@ export function liveAsHeart(
       tell(news);
       if (news.kind === "fenced") endUnlessStopped(shared, data.plan.stopWithinMs[news.because]);
     },
+  });
+}
+
+/** From the heart's own thread: the main thread cannot see that it is blocked. */
+export function watchMainThread(data: HeartData, loop: HeartLoop, tell: (news: HeartNews) => void): LoopWatch {
+  const shared = new SharedState(data.buffer);
+  return new LoopWatch({
+    replicaId: data.replicaId,
+    hostname: data.hostname,
+    policy: data.blockedLoop,
+    tickedAtMs: () => shared.get("tickedAtMs"),
+    deadlines: new SharedDeadlines(data.deadlines),
+    steadyNow: steadyNowMs,
+    store: () => loop.store,
+    readStack: readMainStack,
+    tell,
+    endProcess: () => process.kill(process.pid, "SIGKILL"),
   });
 }
 

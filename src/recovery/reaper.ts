@@ -11,7 +11,14 @@ import type { Database } from "../database/database.ts";
 import { isHeldUp } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
-import { beginSweep, declareDead, type HeardHeart, readHeardHearts, type SweepTurn } from "../sql/hearts.ts";
+import {
+  beginSweep,
+  declareDead,
+  type HeardHeart,
+  readHeardHearts,
+  releaseWhileSilent,
+  type SweepTurn,
+} from "../sql/hearts.ts";
 import {
   beginHold,
   endHold,
@@ -26,6 +33,7 @@ import type { ReplicaId } from "../task/ids.ts";
 import { holdOn } from "./mass-death.ts";
 import { recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
+import { StallWatch } from "./stall-watch.ts";
 import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
 import { isSweeping } from "./sweeping.ts";
 import { type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
@@ -38,6 +46,8 @@ export interface ReaperParts {
   readonly events: Events;
   readonly settings: RecoverySettings;
   readonly replica: { readonly id: ReplicaId };
+  /** While this process moves its claims to another id, it must not judge the one that it leaves. */
+  readonly isMoving: () => boolean;
   readonly onError: (error: unknown) => void;
 }
 
@@ -54,16 +64,19 @@ export function createReaper(parts: ReaperParts): Service {
 
 class Reaper {
   readonly #parts: ReaperParts;
+  readonly #stalls: StallWatch;
   #purgedAt = Number.NEGATIVE_INFINITY;
   #stale: ReadonlySet<ReplicaId> = new Set();
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
+    this.#stalls = new StallWatch(parts);
   }
 
   /** The listener is listened to: whoever lives and cannot sweep says so, once nobody has for too long. */
   async sweep(): Promise<void> {
-    const { database, events, settings } = this.#parts;
+    const { database, events, settings, isMoving } = this.#parts;
+    if (isMoving()) return;
     try {
       await this.#sweepInTurn();
     } catch (error) {
@@ -93,6 +106,7 @@ class Reaper {
     this.#warn(judged);
     if (await this.#mayAct(judged)) await this.#act(judged);
     await this.#recoverAbsent();
+    await this.#each([this.#stalls], (stalls) => stalls.look());
     await this.#purge();
     await noteSweep(database, performance.now() - startedMs);
   }
@@ -100,6 +114,7 @@ class Reaper {
   async #act(judged: readonly Judged[]): Promise<void> {
     const { database, events, settings } = this.#parts;
     await this.#each(judged, async ({ heart, running, claimed }) => {
+      if (this.#parts.isMoving()) return;
       if (running.kind === "dead") {
         const death = deathOf(heart, running.because);
         const policy = policyOf(settings, "running");
@@ -110,9 +125,19 @@ class Reaper {
         });
         if (isDead) events.emit("replica.dead", { ...death, replicaId: heart.replicaId });
       } else if (claimed.kind === "dead" && settings.requeuesClaimed) {
-        await recoverTasksOf({ ...this.#parts, random: Math.random }, deathOf(heart, claimed.because), "claimed");
+        await this.#releaseClaimed(heart);
       }
     });
+  }
+
+  /** Silent for too long for what it has only claimed, and not for what it runs: on the evidence of that moment too. */
+  async #releaseClaimed(heart: HeardHeart): Promise<void> {
+    const { database, events, settings } = this.#parts;
+    const { replicaId } = heart;
+    const minMs = limitOf(heart, "silent", policyOf(settings, "claimed"));
+    for (const task of await releaseWhileSilent(database, replicaId, minMs)) {
+      events.emit("task.recovered", { ...task, replicaId, action: "released", because: "silent" });
+    }
   }
 
   async #recoverAbsent(): Promise<void> {
@@ -126,6 +151,7 @@ class Reaper {
         vitals: owner.death?.["vitals"],
         exitCode: owner.death?.["exitCode"] as number | null | undefined,
         signal: owner.death?.["signal"] as string | null | undefined,
+        isCharged: owner.death?.["isCharged"] !== false,
       };
       await recoverTasksOf({ ...this.#parts, random: Math.random }, death);
     });

@@ -10,6 +10,8 @@ export interface OwnedTask {
   /** What its definition says, where one is on record. */
   readonly onCrash: "fail" | "retry" | "requeue" | undefined;
   readonly retry: RetryPolicy | undefined;
+  /** False: its process was ended on account of another task, so that it costs none of its budget. */
+  readonly isCharged?: boolean | undefined;
 }
 
 export interface RecoveryPolicy {
@@ -33,19 +35,28 @@ export function recoveryOf(task: OwnedTask, policy: RecoveryPolicy, random: numb
   if (task.state === "claimed") return policy.requeuesClaimed ? { kind: "release" } : { kind: "leave" };
   if (!policy.recoversRunning) return { kind: "leave" };
   if (task.isCancelled) return { kind: "cancel" };
-  const crashes = task.crashes + 1;
+  const isCharged = task.isCharged !== false;
+  const crashes = task.crashes + (isCharged ? 1 : 0);
   const onCrash = task.onCrash ?? "fail";
   if (onCrash === "fail") return { kind: "fail", crashes, because: "on-crash" };
-  if (crashes >= policy.crashBudget) return { kind: "fail", crashes, because: "crash-budget" };
+  if (isCharged && crashes >= policy.crashBudget) return { kind: "fail", crashes, because: "crash-budget" };
   if (onCrash === "requeue") return { kind: "again", crashes, delayMs: 0 };
-  return { kind: "again", crashes, delayMs: backoffMs(crashes, task.retry ?? DEFAULT_RETRY, random) };
+  return { kind: "again", crashes, delayMs: backoffMs(Math.max(1, crashes), task.retry ?? DEFAULT_RETRY, random) };
 }
 
 export interface Death {
   readonly replicaId: string;
   readonly machineId: string | undefined;
   readonly hostname: string | undefined;
-  readonly because: "silent" | "session-lost" | "offline" | "missing" | "exited" | "runner-ended" | "runner-silent";
+  readonly because:
+    | "silent"
+    | "session-lost"
+    | "offline"
+    | "missing"
+    | "exited"
+    | "runner-ended"
+    | "runner-silent"
+    | "loop-blocked";
   readonly silentForMs: number | undefined;
   readonly vitals: unknown;
   /** Where whoever started its process saw it end. */
@@ -61,6 +72,8 @@ export interface Death {
     /** In words. */
     readonly what: string;
   };
+  /** False: another task is known to be at fault. */
+  readonly isCharged?: boolean | undefined;
 }
 
 const CAUSES: Record<Death["because"], string> = {
@@ -71,6 +84,7 @@ const CAUSES: Record<Death["because"], string> = {
   "runner-ended": "its runner ended",
   "runner-silent": "its runner fell silent and was ended",
   exited: "its process ended",
+  "loop-blocked": "it was ended because its event loop was blocked",
 };
 
 /** How it died, as far as that is known. */

@@ -22,6 +22,8 @@ export interface ClaimHandleParts {
   readonly resultLimitBytes: number;
   /** Called before the handler goes on, and so before it can commit. */
   readonly onCompletedInTransaction?: () => void;
+  /** Writes what the attempt has said of itself: once it has ended, that would be refused. */
+  readonly settle?: () => Promise<void>;
 }
 
 export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
@@ -47,6 +49,7 @@ export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
     async completeIn<Result>(tx: Transaction, result: Result) {
       const json = toJson(result, parts.resultLimitBytes);
       if (!json.ok) throw new ResultNotStorableError(parts.name, json.problem);
+      await parts.settle?.();
       await guardClaim(storeInTransaction(tx, parts.schema), parts.claimId, {
         claim: parts.claimId,
         task: parts.taskId,

@@ -2,6 +2,7 @@
 import type { LogFields, Logger } from "../log.ts";
 import type { TaskContext } from "../task/context.ts";
 import { toErrorRecord } from "../task/error-record.ts";
+import { checkPhase, checkProgress } from "../task/progress.ts";
 import { snooze } from "../task/snooze.ts";
 import { createClaimHandle } from "./claim-handle.ts";
 import type { LogBudget } from "./log-budget.ts";
@@ -39,6 +40,14 @@ export function createRunnerContext({
       onCompletedInTransaction: onCompleting,
     }),
     log: createLogger(budget, call),
+    async phase(name, details) {
+      const { phase, details: json } = checkPhase(name, details);
+      call("phase", [phase, json === null ? undefined : JSON.parse(json)]);
+    },
+    progress(value, note) {
+      const { share, done, total, note: text } = checkProgress(value, note);
+      call("progress", [done === null || total === null ? share : { done, total }, text ?? undefined]);
+    },
     snooze,
   };
 }

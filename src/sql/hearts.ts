@@ -1,6 +1,6 @@
 /** Signs of life, and the conditional writes that follow a verdict. */
 import type { Store } from "../database/database.ts";
-import type { ReplicaId } from "../task/ids.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import { type RunnerRecord, runnersJson } from "./runners.ts";
 
 export interface HeartPromise {
@@ -110,4 +110,19 @@ export async function declareExited(
     [replicaId, exit.exitCode, exit.signal],
   );
   return row ?? { verdict: "not-alive", death: null };
+}
+
+export interface ReleasedClaim {
+  readonly claimId: ClaimId;
+  readonly taskId: TaskId;
+  readonly name: string;
+  readonly attempt: number;
+}
+
+/** Gives back what it has claimed and not started, if it has not been heard for that long in this very moment. */
+export async function releaseWhileSilent(store: Store, replicaId: ReplicaId, minMs: number): Promise<ReleasedClaim[]> {
+  return store.query<ReleasedClaim>(
+    `select claim_id as "claimId", task_id::text as "taskId", name, attempt from ${store.schema}.release_while_silent($1, $2)`,
+    [replicaId, minMs],
+  );
 }

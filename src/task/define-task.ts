@@ -39,6 +39,10 @@ export interface TaskOptions {
   runIn?: RunIn | undefined;
   /** With "thread" and "process": `import.meta.url`, by which a runner finds this task among the module's exports. */
   module?: string | URL | undefined;
+  /** No `phase` and no `progress` for this long is a stall, whatever the heart says. */
+  stalledAfter?: Duration | undefined;
+  /** What becomes of a stalled attempt: "alert" (default) leaves it alone, "fail" and "retry" end it with the code STALLED. */
+  onStall?: "alert" | "fail" | "retry" | undefined;
 }
 
 export interface BatchItem<Input> {

@@ -68,10 +68,13 @@ function safely<T>(read: () => T): T | undefined {
   }
 }
 
-/** Bounded, and without what PostgreSQL cannot turn into text: the zero character and halves of surrogate pairs. */
 function clip(text: string): string {
-  const bounded = text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}… (${text.length} characters)` : text;
-  return bounded.replaceAll("\0", "\uFFFD").replace(LONE_SURROGATE, "\uFFFD");
+  return storableText(text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}… (${text.length} characters)` : text);
+}
+
+/** Without what PostgreSQL cannot turn into text: the zero character and halves of surrogate pairs. */
+export function storableText(text: string): string {
+  return text.replaceAll("\0", "\uFFFD").replace(LONE_SURROGATE, "\uFFFD");
 }
 
 const LONE_SURROGATE = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;

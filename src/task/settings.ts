@@ -4,6 +4,7 @@ import { pathToFileURL } from "node:url";
 import {
   anything,
   type Check,
+  type Checked,
   checkOptions,
   describe,
   isDuration,
@@ -30,6 +31,8 @@ export interface TaskSettings {
   readonly runIn: RunIn;
   /** Where a runner finds the code: the address of the file that exports the task. */
   readonly module: string | undefined;
+  readonly stalledAfterMs: number | undefined;
+  readonly onStall: "alert" | "fail" | "retry";
 }
 
 export const RUN_IN = ["inline", "thread", "process"] as const;
@@ -84,12 +87,15 @@ const SHAPE = {
   whenCutOff: isOneOf(["abort", "continue"]),
   runIn: isOneOf(RUN_IN),
   module: isModule,
+  stalledAfter: isDuration({ minMs: 100, maxMs: YEAR_MS }),
+  onStall: isOneOf(["alert", "fail", "retry"]),
 };
 
 export function checkSettings(options: unknown, problems: Problems): TaskSettings {
   const given = checkOptions(options, SHAPE, { path: "", problems });
   if (given.name === undefined && problems.isEmpty) problems.add("name", "is missing");
   const onCrash = given.onCrash ?? "fail";
+  checkStall(given, problems);
   return Object.freeze({
     name: given.name ?? "",
     queue: given.queue ?? "default",
@@ -108,7 +114,18 @@ export function checkSettings(options: unknown, problems: Problems): TaskSetting
     whenCutOff: given.whenCutOff ?? (onCrash === "fail" ? "continue" : "abort"),
     runIn: given.runIn ?? "inline",
     module: given.module,
+    stalledAfterMs: given.stalledAfter,
+    onStall: given.onStall ?? "alert",
   });
+}
+
+/** What would quietly never happen is refused. */
+function checkStall(given: Checked<typeof SHAPE>, problems: Problems): void {
+  if (given.onStall === undefined) return;
+  if (given.stalledAfter === undefined)
+    problems.add("onStall", 'means nothing without "stalledAfter": say after how long without progress it is a stall');
+  if (given.onStall === "retry" && (given.retry?.attempts ?? DEFAULT_RETRY.attempts) === 1)
+    problems.add("onStall", '"retry" needs retry.attempts of 2 or more: a stalled attempt counts as a failed one');
 }
 
 function worthRetrying(unless: RetryOptions["unless"], problems: Problems): (error: unknown) => boolean {
@@ -132,6 +149,6 @@ function saysNotRetryable(error: unknown): boolean {
 
 /** What the database keeps, for callers in SQL and for whoever recovers the task without having its code. */
 export function settingsRecord(settings: TaskSettings): Record<string, unknown> {
-  const { queue, priority, retry, timeoutMs, onCrash, whenCutOff, runIn } = settings;
-  return { queue, priority, retry, timeoutMs, onCrash, whenCutOff, runIn };
+  const { queue, priority, retry, timeoutMs, onCrash, whenCutOff, runIn, stalledAfterMs, onStall } = settings;
+  return { queue, priority, retry, timeoutMs, onCrash, whenCutOff, runIn, stalledAfterMs, onStall };
 }

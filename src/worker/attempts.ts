@@ -14,6 +14,7 @@ import { giveBack } from "./give-back.ts";
 import type { Group, Hand } from "./hand.ts";
 import type { Outages } from "./outages.ts";
 import { type Ending, outcomeOf } from "./outcome.ts";
+import type { Reports } from "./reports.ts";
 import type { Rounds, Verdict } from "./rounds.ts";
 import { runGroup } from "./run-group.ts";
 import type { Slots } from "./slots.ts";
@@ -26,6 +27,7 @@ export interface AttemptsParts {
   readonly slots: Slots;
   readonly hand: Hand;
   readonly rounds: Rounds;
+  readonly reports: Reports;
   readonly outages: Outages;
   readonly changes: Changes;
   readonly execution: ExecutionParts;
@@ -149,7 +151,7 @@ export class Attempts {
   }
 
   #onEnding(execution: Execution, ending: Ending): void {
-    const { events, hand, rounds, execution: parts } = this.#parts;
+    const { events, hand, rounds, reports, execution: parts } = this.#parts;
     const { claimed, task, abortReason, completedInTransaction } = execution;
     if (ending.kind === "abandoned") {
       const reason = abortReason instanceof Error ? abortReason.message : String(abortReason);
@@ -168,11 +170,16 @@ export class Attempts {
         : outcomeOf({ ref, failures, ending, abortReason, completedInTransaction }, task.settings, Math.random());
     hand.finishing(claimed.claimId);
     if (!outcome) {
+      reports.forget(claimed.claimId);
       hand.finished(claimed.claimId);
       return;
     }
     const durationMs = performance.now() - execution.startedAtMs;
-    rounds.finish(outcome, (verdict) => this.#onVerdict(execution, { outcome, verdict, durationMs }));
+    const finish = () =>
+      rounds.finish(outcome, (verdict) => this.#onVerdict(execution, { outcome, verdict, durationMs }));
+    const settled = reports.settle(claimed.claimId, outcome.outcome === "completed");
+    if (settled) void settled.then(finish);
+    else finish();
   }
 
   #onVerdict(

@@ -5,6 +5,7 @@
  * others need is made when it is asked for.
  */
 
+import type { Deadline } from "../heart/deadlines.ts";
 import { type ClaimHandle, createClaimHandle } from "../runner/claim-handle.ts";
 import type { ClaimedTask } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
@@ -12,6 +13,7 @@ import { examinable } from "../task/error-record.ts";
 import { CutOffError, TaskTimedOutError } from "../task/errors.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import type { Ending } from "./outcome.ts";
+import { atMost } from "./waiting.ts";
 
 export class Execution {
   readonly claimed: ClaimedTask;
@@ -25,6 +27,7 @@ export class Execution {
   #onEnding: ((ending: Ending) => void) | undefined;
   #timeout: NodeJS.Timeout | undefined;
   #grace: NodeJS.Timeout | undefined;
+  #deadline: Deadline | undefined;
   #isAbandoned = false;
 
   constructor(task: AnyTask, claimed: ClaimedTask, parts: ExecutionParts, claim?: ClaimHandle) {
@@ -36,8 +39,17 @@ export class Execution {
 
   get claim(): ClaimHandle {
     const { claimId, taskId, name } = this.claimed;
-    const { replica, schema, resultLimitBytes } = this.#parts;
-    this.#claim ??= createClaimHandle({ claimId, taskId, name, replicaId: replica.id, schema, resultLimitBytes });
+    const { replica, schema, resultLimitBytes, reporting } = this.#parts;
+    const settle = () => atMost(SETTLE_WITHIN_MS, reporting.flush(claimId));
+    this.#claim ??= createClaimHandle({
+      claimId,
+      taskId,
+      name,
+      replicaId: replica.id,
+      schema,
+      resultLimitBytes,
+      settle,
+    });
     return this.#claim;
   }
 
@@ -74,7 +86,16 @@ export class Execution {
   startTimeout(): void {
     const { timeoutMs } = this.task.settings;
     if (timeoutMs === undefined || !this.#onEnding) return;
-    const onTimeout = () => this.abort(new TaskTimedOutError(this.claimed.taskId, timeoutMs));
+    const { claimId, taskId } = this.claimed;
+    const { settings } = this.task;
+    // Should this thread's loop be blocked, its heart goes by the same time.
+    if (settings.runIn === "inline")
+      this.#deadline = this.#parts.deadlines.begin({ claimId, taskId, timeoutMs, settings });
+    const onTimeout = () => {
+      this.abort(new TaskTimedOutError(taskId, timeoutMs));
+      // It was told: from here on it has its grace.
+      this.#deadline?.putOff(this.#parts.abortGraceMs);
+    };
     this.#timeout = setTimeout(onTimeout, Math.min(timeoutMs, MAX_TIMER_MS));
   }
 
@@ -90,6 +111,7 @@ export class Execution {
     this.#onEnding = undefined;
     clearTimeout(this.#timeout);
     clearTimeout(this.#grace);
+    this.#deadline?.over();
     onEnding(ending);
   }
 
@@ -126,6 +148,8 @@ export class Execution {
   }
 }
 
+/** A transaction of the handler's own may hold the last free connection: then its end is not put off for long. */
+const SETTLE_WITHIN_MS = 1_000;
 const MAX_TIMER_MS = 2_147_483_647;
 
 /** Work that someone else may repeat, or that excludes others by its key, must not go on unseen. */

@@ -7,6 +7,7 @@ import type { ExecutionParts } from "./execution-parts.ts";
 
 export function createContext(execution: Execution, parts: ExecutionParts): TaskContext {
   const { claimed } = execution;
+  const reporter = () => parts.reporting.of(claimed.claimId);
   return {
     get signal() {
       return execution.signal;
@@ -15,7 +16,14 @@ export function createContext(execution: Execution, parts: ExecutionParts): Task
       return execution.claim;
     },
     get log() {
-      return withFields(parts.log, { task: claimed.name, taskId: claimed.taskId, attempt: claimed.attempt });
+      const fields = { task: claimed.name, taskId: claimed.taskId, attempt: claimed.attempt };
+      return reporter().keeping(withFields(parts.log, fields));
+    },
+    get phase() {
+      return reporter().phase;
+    },
+    get progress() {
+      return reporter().progress;
     },
     task: {
       id: claimed.taskId,

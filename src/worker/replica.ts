@@ -4,6 +4,7 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import { steadyNowMs } from "../heart/clock.ts";
+import { SharedDeadlines } from "../heart/deadlines.ts";
 import { type Heart, startHeart } from "../heart/heart.ts";
 import type { HeartNews } from "../heart/heart-loop.ts";
 import { heartPlanOf } from "../heart/heart-plan.ts";
@@ -32,8 +33,10 @@ export class Replica {
   #heart: Heart | undefined;
   #lease: Lease | undefined;
   #unheard: HeartNews[] = [];
-  #onNews: (news: HeartNews) => void = (news) => this.#unheard.push(news);
+  #onNews: (news: HeartNews) => void = (news) => this.#keepNews(news);
   #inHand: () => number = () => 0;
+  /** Of the process, whatever its id: what runs goes on when the replica comes back under another. */
+  readonly deadlines = new SharedDeadlines();
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
@@ -76,6 +79,7 @@ export class Replica {
     this.#heart = startHeart({
       ...{ database, replicaId: this.#id, plan, heardAtMs, vanishedAfterMs: settings.runningDeadAfterMs },
       leaseFd: this.#lease?.fd,
+      ...{ blockedLoop: settings.blockedLoop, deadlines: this.deadlines },
       inHand: () => this.#inHand(),
       onNews: (news) => {
         if (news.kind === "beating") firstBeat.abort();
@@ -90,6 +94,12 @@ export class Replica {
   onNews(listener: (news: HeartNews) => void): void {
     this.#onNews = listener;
     for (const news of this.#unheard.splice(0)) listener(news);
+  }
+
+  /** Nothing has been taken yet, so there is nothing to stop: a heart that is late at the start must not end the process for it. */
+  #keepNews(news: HeartNews): void {
+    this.#unheard.push(news);
+    if (news.kind === "fenced") this.confirmStopped();
   }
 
   /** How many tasks are in hand, for its beats. */

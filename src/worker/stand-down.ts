@@ -53,6 +53,7 @@ export class StandDown {
     const replicaId = replica.id;
     if (news.kind === "beating") events.emit("heart.beating", { replicaId, hasSession: news.hasSession });
     else if (news.kind === "lost") events.emit("heart.lost", { ...news, replicaId });
+    else if (news.kind === "unblocked") events.emit("loop.blocked", { ...news, replicaId });
     else this.#onLost(news);
   }
 

@@ -29,6 +29,7 @@ import { Hand } from "./hand.ts";
 import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
 import type { Replica } from "./replica.ts";
+import { Reports } from "./reports.ts";
 import { Rounds } from "./rounds.ts";
 import { Slots } from "./slots.ts";
 import { StandDown } from "./stand-down.ts";
@@ -61,6 +62,7 @@ export class Worker {
   readonly #slots: Slots;
   readonly #hand: Hand;
   readonly #rounds: Rounds;
+  readonly #reports: Reports;
   readonly #claimer: Claimer;
   readonly #runners: Runners;
   readonly #claimable: ClaimableNames;
@@ -93,6 +95,8 @@ export class Worker {
       look: () => this.#claimer.look(),
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
     });
+    const isRunning = (claim: ClaimId) => this.#hand.running.has(claim);
+    this.#reports = new Reports({ database, outages: this.#outages, isRunning });
     const execution: ExecutionParts = {
       schema: database.schema,
       replica,
@@ -102,6 +106,8 @@ export class Worker {
       abortGraceMs: settings.abortGraceMs,
       strays: this.#strays,
       runners: this.#runners,
+      reporting: this.#reports,
+      deadlines: replica.deadlines,
     };
     this.#claimer = new Claimer({
       database,
@@ -127,6 +133,7 @@ export class Worker {
         slots: this.#slots,
         hand: this.#hand,
         rounds: this.#rounds,
+        reports: this.#reports,
         outages: this.#outages,
         changes: this.#changes,
       },
@@ -153,6 +160,7 @@ export class Worker {
       events,
       settings: parts.recovery,
       replica,
+      isMoving: () => this.#standDown.isUnderWay,
       onError: onError("listening for silence"),
     });
     replica.countInHand(() => this.#hand.size);
@@ -206,7 +214,8 @@ export class Worker {
     this.#abortRunning();
     await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);
     await this.#patiently(this.#runners.stop());
-    await this.#patiently(this.#rounds.idle());
+    await this.#patiently(this.#reports.idle().then(() => this.#rounds.idle()));
+    this.#reports.giveUp();
     this.#rounds.giveUp();
     this.#unsubscribe();
     await this.#patiently(Promise.all([this.#watch.stop(), this.#upkeep.stop(), this.#reaper.stop()]));

@@ -1,8 +1,9 @@
 /** The only worker is killed and started again: the new one recovers what its predecessor left. */
 import { describe, expect, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
+import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWorker, task } from "../support/worker-process.ts";
+import { SCALED, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -29,6 +30,19 @@ async function letPass(database: CrashDatabase, interval: string): Promise<void>
     update everbeat.listening set swept_at = swept_at - interval '${interval}', hearing_since = hearing_since - interval '${interval}';
     update everbeat.running set claimed_at = claimed_at - interval '${interval}', started_at = started_at - interval '${interval}'`);
 }
+
+test("a worker whose heart is not heard from its very start lives on, since it has nothing to stop, and works once it is heard", async () => {
+  const database = await openCrashDatabase();
+  const proxy = await startCuttingProxy(database.url);
+  proxy.swallowHearts(true);
+  const starting = startWorker({ url: proxy.url, tasks: [{ handler: "quick" }], open: { recovery: SCALED } });
+  // It has fenced itself, before it was ready, and has come back under another id.
+  await eventually(async () => (await database.count("everbeat.replica")) > 1, { within: 60_000 });
+  proxy.swallowHearts(false);
+  const worker = await starting;
+  await database.everbeat.result(await database.everbeat.enqueue(task("quick"), {}), { timeout: 30_000 });
+  expect(worker.endedBy).toBeUndefined();
+});
 
 describe("the only worker, killed and started again", () => {
   test.each([

@@ -109,6 +109,7 @@ describe("the claim in the handler's own transaction", () => {
       replicaId: claimer.replicaId,
       schema: everbeat.database.schema,
       resultLimitBytes: 1_000,
+      settle: async () => {},
     });
   const effects = (claimId: string) => database.query("select from effects where claim_id = $1", [claimId]);
   const transaction = async (work: (tx: pg.Client) => Promise<void>) => {

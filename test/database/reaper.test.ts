@@ -25,7 +25,14 @@ function reaper(id: ReplicaId = newReplicaId()) {
   };
   const events = new Events(fail);
   events.onAny((name, event) => told.push([name, event]));
-  const { runOnce } = createReaper({ database: everbeat.database, events, settings, replica: { id }, onError: fail });
+  const { runOnce } = createReaper({
+    database: everbeat.database,
+    events,
+    settings,
+    replica: { id },
+    onError: fail,
+    isMoving: () => false,
+  });
   return { id, runOnce, told };
 }
 

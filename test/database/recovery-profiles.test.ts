@@ -85,7 +85,14 @@ async function scene(settings: RecoverySettings) {
   const onError = (error: unknown) => {
     throw error;
   };
-  const reaper = createReaper({ database: everbeat.database, events, settings, replica: { id: reaperId }, onError });
+  const reaper = createReaper({
+    database: everbeat.database,
+    events,
+    settings,
+    replica: { id: reaperId },
+    onError,
+    isMoving: () => false,
+  });
   await reaper.runOnce();
   const sweep = async () => {
     await reaper.runOnce();

@@ -1,5 +1,6 @@
 // A real process that works on a database. Its configuration is its argument (JSON); what happens in it goes to its
 // parent as messages, and `{ release: true }` from the parent lets waiting handlers go on.
+import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import pg from "pg";
@@ -147,6 +148,12 @@ const HANDLERS = {
       await pause(10);
     }
   },
+  /** One step after the other, as its input says. Only the first attempt misbehaves. */
+  async script({ steps }, context) {
+    begun(context);
+    for (const [step, ...given] of context.task.attempt === 1 ? steps : []) await STEPS[step](context, ...given);
+    return "done";
+  },
   /** Keeps a connection of the pool that the worker itself lives on. */
   async hog(_, context) {
     const client = await shared.connect();
@@ -163,6 +170,19 @@ const HANDLERS = {
     void Promise.reject(new Error("rejected and nobody awaits it"));
     await pause(60_000);
   },
+};
+
+const STEPS = {
+  phase: (context, name, details) => context.phase(name, details),
+  progress: (context, value, note) => context.progress(value, note),
+  log: (context, text, times = 1) => {
+    for (let line = 1; line <= times; line++) context.log.info({ line }, text);
+  },
+  pause: (_, ms) => pause(ms),
+  hold: ({ signal }) => Promise.race([released, aborted(signal)]),
+  block: (_, ms) => block(ms),
+  wait: (_, ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms),
+  child: (_, ms) => void execFileSync("sleep", [String(ms / 1_000)]),
 };
 
 function partsOf(address) {
