@@ -40,8 +40,9 @@ begin
   if p_arm then
     perform arm_bells(coalesce(p_queues, '{*}'));
   end if;
-  -- A replica that was declared dead gets nothing more, whatever it believes of itself.
-  select bool_or(q.concurrency is not null or q.rate_limit is not null), (select r.status in ('dead', 'offline') from replica r where r.id = p_replica)
+  -- A replica that was declared dead gets nothing more, whatever it believes of itself, nor once it is forgotten.
+  select bool_or(q.concurrency is not null or q.rate_limit is not null),
+         not exists (select from replica r where r.id = p_replica and r.status in ('online', 'draining'))
   into v_limited, v_absent
   from queue q where not q.paused and (p_queues is null or q.name = any (p_queues));
   if v_absent then

@@ -39,6 +39,7 @@ begin
   v_gone := array(select task_id from ended where task_id = any (v_gone) for update skip locked);
   delete from unique_hold where ctid = any (array(select ctid from unique_hold where task_id = any (v_gone) for update skip locked));
   delete from late where task_id = any (v_gone);
+  delete from progress where task_id = any (v_gone);
   delete from attempt where task_id = any (v_gone);
   delete from ended where task_id = any (v_gone);
   delete from task where id = any (v_gone);

@@ -14,19 +14,20 @@ alter table replica
   add column death json,
   add column recovery json;      -- the settings by which it judges, when it is the one that sweeps
 
--- beat_at and session_free_since are not indexed, so that a beat is a HOT update.
+-- beat_at and session_free_since are not indexed, so that a beat is a HOT update. What every beat changes comes last, so that
+-- only that goes into the WAL.
 create table heart (
   replica_id         uuid primary key,
-  beat_at            timestamptz not null,
-  epoch              text not null,
   interval_ms        integer not null,
   promise_ms         integer not null,   -- without an acknowledged beat for this long, it stops its own work
   session_promise_ms integer not null,   -- the same without its session lock
   session_key        bigint not null,
+  is_dead            boolean not null default false, -- declared dead: here too, so that a beat at the same time sees it
+  epoch              text not null,
   session_epoch      text,               -- the epoch in which it took its lock; null: it has none, or it would mean nothing
   session_free_since timestamptz,        -- since when a reaper has seen the lock free
-  is_dead            boolean not null default false, -- declared dead: here too, so that a beat at the same time sees it
-  vitals             json
+  vitals             json,
+  beat_at            timestamptz not null
 ) with (fillfactor = 50);
 
 create table beat_history (
@@ -67,18 +68,22 @@ create unlogged table epoch_marker (
   marker  uuid not null default gen_random_uuid()
 );
 
+-- Null where a crash has emptied the table and nobody has said anything since.
+create function known_epoch() returns text
+language sql stable set search_path from current
+as $$ select marker || '/' || extract(epoch from pg_postmaster_start_time()) from epoch_marker $$;
+
 create function current_epoch() returns text
 language plpgsql set search_path from current
 as $$
 declare
-  v_marker uuid;
+  v_epoch text := known_epoch();
 begin
-  select marker into v_marker from epoch_marker;
-  if not found then
+  if v_epoch is null then
     insert into epoch_marker default values on conflict do nothing;
-    select marker into v_marker from epoch_marker;
+    v_epoch := known_epoch();
   end if;
-  return v_marker || '/' || extract(epoch from pg_postmaster_start_time());
+  return v_epoch;
 end $$;
 
 create function session_key(p_replica uuid) returns bigint
@@ -94,7 +99,8 @@ as $$
     and l.database = (select oid from pg_database where datname = current_database())
 $$;
 
--- The first beat. A replica that was declared dead never beats again under this id.
+-- The first beat. A replica that was declared dead never beats again under this id. The heart has just taken its lock and from
+-- now on counts anew for how long it is without: so must whoever has seen it free.
 create function begin_heart(p_replica uuid, p_interval_ms integer, p_promise_ms integer, p_session_promise_ms integer) returns boolean
 language plpgsql set search_path from current
 as $$
@@ -105,7 +111,7 @@ begin
   end if;
   insert into heart (replica_id, beat_at, epoch, interval_ms, promise_ms, session_promise_ms, session_key)
   values (p_replica, now(), current_epoch(), p_interval_ms, p_promise_ms, p_session_promise_ms, session_key(p_replica))
-  on conflict (replica_id) do update set beat_at = now(), epoch = excluded.epoch where not heart.is_dead;
+  on conflict (replica_id) do update set beat_at = now(), epoch = excluded.epoch, session_free_since = null where not heart.is_dead;
   return found;
 end $$;
 
@@ -127,7 +133,12 @@ begin
     return false;
   end if;
   if p_remember then
-    insert into beat_history (replica_id, beat_at, vitals) values (p_replica, now(), p_vitals);
+    begin
+      insert into beat_history (replica_id, beat_at, vitals) values (p_replica, now(), p_vitals);
+    exception when disk_full then
+      -- The beat itself is written in place and needs no room: nobody may be silent for want of a memory.
+      null;
+    end;
   end if;
   return true;
 end $$;
@@ -138,6 +149,15 @@ language sql stable
 as $$
   select extract(epoch from clock_timestamp() - greatest(
     case when p_heart.epoch = p_listening.epoch then p_heart.beat_at end, p_started_at, p_listening.hearing_since)) * 1000
+$$;
+
+-- For those who ask and do not listen themselves: what is known of another epoch is nothing, until somebody listens in this one.
+create function listening_now() returns setof listening
+language sql stable set search_path from current
+as $$
+  select l.is_only, coalesce(e.epoch, ''), case when l.epoch = e.epoch then l.hearing_since else clock_timestamp() end,
+         l.swept_at, l.swept_by, l.sweep_ms, l.held_since, l.hold_confirmed_at
+  from listening l cross join (select known_epoch() as epoch) e
 $$;
 
 -- One reaper at a time sweeps. Returns whether that is this one (no: another is at it, or was just now), and who did it
@@ -248,6 +268,57 @@ begin
   update heart set is_dead = true where replica_id = p_replica;
   update replica set status = 'dead', died_at = clock_timestamp(), death = p_death where id = p_replica;
   return true;
+end $$;
+
+-- The same on first-hand evidence: whoever started the process has seen it end. Not while its session is held: a moment
+-- later it has ended too, and where it has not, a second copy of the process may beat on under this id.
+create function declare_exited(p_replica uuid, p_exit_code integer, p_signal text) returns table (verdict text, death json)
+language plpgsql set search_path from current
+as $$
+declare
+  v_heart   heart;
+  v_replica replica;
+begin
+  select * into v_replica from replica where id = p_replica and status in ('online', 'draining') for update;
+  select * into v_heart from heart where replica_id = p_replica for update;
+  if v_replica.id is null then
+    return query select 'not-alive', null::json;
+    return;
+  end if;
+  if session_key(p_replica) = any (held_sessions()) then
+    return query select 'session-held', null::json;
+    return;
+  end if;
+  update heart set is_dead = true where replica_id = p_replica;
+  update replica set status = 'dead', died_at = clock_timestamp(), death = json_build_object(
+      'replicaId', id, 'machineId', machine_id, 'hostname', hostname, 'because', 'exited',
+      'exitCode', p_exit_code, 'signal', p_signal, 'wasDraining', status = 'draining', 'vitals', v_heart.vitals)
+  where id = p_replica;
+  return query select 'dead', replica.death from replica where id = p_replica;
+end $$;
+
+-- A verdict on what it has only claimed, which is not its death: on the evidence of this moment, and no beat comes in between.
+-- In one statement, so that whoever stands still in the middle of it keeps nobody's heart from beating.
+create function release_while_silent(p_replica uuid, p_min_ms double precision)
+returns table (claim_id bigint, task_id uuid, name text, attempt smallint)
+language plpgsql set search_path from current set lock_timeout = '500ms'
+as $$
+#variable_conflict use_column
+declare
+  v_heart     heart;
+  v_replica   replica;
+  v_listening listening;
+  v_claims    bigint[];
+begin
+  select * into v_heart from heart where replica_id = p_replica for update;
+  select * into v_replica from replica where id = p_replica;
+  select * into v_listening from listening;
+  if v_listening.epoch <> current_epoch() or silent_ms(v_heart, v_replica.started_at, v_listening) <= p_min_ms then
+    return;
+  end if;
+  v_claims := array(select u.claim_id from running u where u.replica_id = p_replica and u.state = 'claimed' order by u.claim_id for update);
+  return query select u.claim_id, u.task_id, u.name, u.attempt from running u where u.claim_id = any (v_claims);
+  perform release_claims(v_claims);
 end $$;
 
 -- The owners of unfinished tasks that are not alive: dead, gone, or not on record at all. By a loose index scan: one

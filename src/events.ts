@@ -12,6 +12,14 @@ export interface TaskRef {
   readonly attempt: number;
 }
 
+export interface ChildRef {
+  /** The number of its place, from 1. */
+  readonly child: number;
+  /** Shown, never tested. */
+  readonly pid: number | undefined;
+  readonly replicaId: ReplicaId | undefined;
+}
+
 export interface EverbeatEvents {
   "worker.started": { replicaId: ReplicaId; tasks: readonly string[]; concurrency: number };
   "worker.stopping": { replicaId: ReplicaId; running: number };
@@ -52,8 +60,53 @@ export interface EverbeatEvents {
   "reaper.took-over": { replicaId: ReplicaId; before: ReplicaId; sweptAgoMs: number };
   /** Nobody has swept for too long, though somebody who could is alive. */
   "sweeps.stopped": { sweptAgoMs: number };
+  /** No phase and no progress for longer than its definition allows. `action`: what was done about it. */
+  "task.stalled": TaskRef & {
+    replicaId: ReplicaId;
+    quietForMs: number;
+    phase: string | null;
+    action: "alerted" | "failed" | "retried";
+  };
+  /** This process's event loop turns again, after it had been blocked for long; where, as far as that could be seen. */
+  "loop.blocked": { replicaId: ReplicaId; blockedForMs: number; stack: string | undefined };
   /** So many machines fell silent at once that it is held back for a while. */
   "recovery.held": { machines: number; dying: number };
+  /** A thread or process in which tasks run is ready. */
+  "runner.started": { runnerId: string; replicaId: ReplicaId; kind: "thread" | "process"; pid: number };
+  /** One has ended: `because` says whether its replica ended it, and why; `claimId` what it was running. */
+  "runner.ended": {
+    runnerId: string;
+    replicaId: ReplicaId;
+    kind: "thread" | "process";
+    pid: number;
+    because: string;
+    exitCode: number | null;
+    signal: string | null;
+    message: string | undefined;
+    claimId: ClaimId | undefined;
+  };
+  /** Runners of this kind cannot be started: no work is taken for them until one can. */
+  "runners.suspended": {
+    replicaId: ReplicaId;
+    kind: "thread" | "process";
+    failures: number;
+    pauseMs: number;
+    message: string;
+  };
+  "runners.resumed": { replicaId: ReplicaId; kind: "thread" | "process" };
+  /** A supervisor's children: each a replica in a process of its own, numbered by the place that it fills. */
+  "child.started": ChildRef;
+  /** It has joined and its heart beats; or it has joined anew, and is another replica now. */
+  "child.ready": ChildRef & { replicaId: ReplicaId };
+  "child.leaving": ChildRef & { now: boolean };
+  "child.exited": ChildRef & { exitCode: number | null; signal: string | null; wasAsked: boolean };
+  "child.restarting": { child: number; pauseMs: number; exitsInARow: number };
+  "child.looping": { child: number; exitsInARow: number };
+  /** Every child is being replaced, one at a time. */
+  "roll.begun": { children: readonly number[] };
+  "roll.done": { children: readonly number[] };
+  /** The first new child that did not become ready ended it. What was not replaced yet goes on as it is. */
+  "roll.stopped": { child: number };
   "recovery.resumed": { replicaId: ReplicaId };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }

@@ -16,7 +16,9 @@ import { QueueOrders } from "./queue/queue-orders.ts";
 import { Results } from "./queue/results.ts";
 import { TaskOrders } from "./queue/task-orders.ts";
 import { RecoveryOrders } from "./recovery/recovery-orders.ts";
+import { isInsideRunner, WorkInsideRunnerError } from "./runner/inside-runner.ts";
 import { listReplicas, type ReplicaRow } from "./sql/replicas.ts";
+import { listRunners, type RunnerRow } from "./sql/runners.ts";
 import type { Task } from "./task/define-task.ts";
 import { toErrorRecord } from "./task/error-record.ts";
 import { isUuid, type TaskId } from "./task/ids.ts";
@@ -136,6 +138,7 @@ export class Everbeat implements AsyncDisposable {
 
   /** Starts a worker in this process and returns it, running. */
   async work(tasks: readonly Task<never, unknown>[], options?: WorkOptions): Promise<Worker> {
+    if (isInsideRunner()) throw new WorkInsideRunnerError();
     const settings = checkWork(tasks, options);
     const { recovery, replyTimeoutMs } = this.#settings;
     const database = this.database.withReplyWithin(replyTimeoutMs);
@@ -160,6 +163,11 @@ export class Everbeat implements AsyncDisposable {
       this.#events.on("worker.stopped", (event) => event.replicaId === worker.replicaId && signals.close());
     }
     return worker;
+  }
+
+  /** The threads and processes that replicas run tasks in, and those that have ended of late. */
+  runners(): Promise<readonly RunnerRow[]> {
+    return listRunners(this.database);
   }
 
   replicas(): Promise<readonly ReplicaRow[]> {

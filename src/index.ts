@@ -1,10 +1,13 @@
 /** The public names, and nothing else. */
+
 export type { Duration } from "./config/duration.ts";
+export type { MemorySize } from "./config/memory-size.ts";
 export type { DatabaseOption, OpenOptions } from "./config/open-options.ts";
 export { InvalidOptionsError } from "./config/problems.ts";
 export { PROFILES, type ProfileName, type RecoveryOptions, type RecoverySettings } from "./config/recovery-options.ts";
 export {
   ClosedError,
+  DatabaseFullError,
   DatabaseUnavailableError,
   MigrationChangedError,
   SchemaTooNewError,
@@ -12,7 +15,7 @@ export {
   UnsupportedServerError,
 } from "./database/errors.ts";
 export { EverbeatError } from "./errors.ts";
-export type { EventName, EverbeatEvents, TaskRef } from "./events.ts";
+export type { ChildRef, EventName, EverbeatEvents, TaskRef } from "./events.ts";
 export { type EnqueueArguments, Everbeat, type ManyOptions, type TaskHandle } from "./everbeat.ts";
 export type { Logger, LogLevel } from "./log.ts";
 export type { EnqueueOptions } from "./queue/enqueue-options.ts";
@@ -20,11 +23,15 @@ export type { QueueOptions } from "./queue/queue-orders.ts";
 export type { TaskPage, TaskQuery } from "./queue/task-orders.ts";
 export type { Because, Explanation } from "./recovery/explain.ts";
 export type { RecoveryCount, StaleQuery } from "./recovery/recovery-orders.ts";
+export type { ExitReport } from "./recovery/report-exit.ts";
 export type { ReviewQuery } from "./recovery/review.ts";
+export type { RunnerOptions } from "./runner/runner-options.ts";
 export type { ReplicaSettings } from "./sql/fleet-settings.ts";
+export type { LogLine, ProgressRow } from "./sql/progress.ts";
 export type { QueueRow } from "./sql/queues.ts";
 export type { ReplicaRow } from "./sql/replicas.ts";
 export type { ReviewTask } from "./sql/review.ts";
+export type { RunnerRow } from "./sql/runners.ts";
 export type { AlertRow, Listening, MachineRow, StaleTask } from "./sql/stale-tasks.ts";
 export type { AttemptRow, LateRow, TaskDetails, TaskSummary } from "./sql/tasks.ts";
 export type { Claim, Middleware, TaskContext, TaskInfo, Transaction } from "./task/context.ts";
@@ -45,6 +52,7 @@ export {
   CutOffError,
   DuplicateTaskError,
   InvalidInputError,
+  ReplicaGoneError,
   ResultNotStorableError,
   ResultTimeoutError,
   TaskCancelledError,
@@ -54,6 +62,7 @@ export {
   WorkerStoppingError,
 } from "./task/errors.ts";
 export type { ClaimId, ReplicaId, TaskId } from "./task/ids.ts";
+export type { ProgressValue } from "./task/progress.ts";
 export { ENDED_STATES, type EndedState, TASK_STATES, TASK_TRANSITIONS, type TaskState } from "./task/states.ts";
 export type { WorkOptions } from "./worker/options.ts";
 export type { Worker } from "./worker/worker.ts";

@@ -57,9 +57,52 @@ const LINES: { [N in EventName]: Line<N> } = {
     message: (e) => `nobody has listened for silence for ${Math.round(e.sweptAgoMs)} ms; something holds up the sweeps`,
   },
   "recovery.resumed": { level: "info", message: () => "recovery is no longer held" },
+  "task.stalled": {
+    level: "warn",
+    message: (e) =>
+      `${e.name} has made no progress for ${Math.round(e.quietForMs)} ms${e.phase === null ? "" : ` in phase "${e.phase}"`}: ${e.action}`,
+  },
+  "loop.blocked": {
+    level: "warn",
+    message: (e) => `the event loop was blocked for ${Math.round(e.blockedForMs)} ms`,
+  },
   "recovery.held": {
     level: "error",
     message: (e) => `${e.dying} of ${e.machines} machines fell silent at once; recovery is held`,
+  },
+  "runner.started": { level: "debug", message: (e) => `runner ${e.runnerId} started (${e.kind}, process ${e.pid})` },
+  "runner.ended": {
+    level: "info",
+    message: (e) =>
+      `runner ${e.runnerId} (${e.kind}, process ${e.pid}) ended: ${e.because}, ${e.signal ?? `exit code ${e.exitCode}`}`,
+  },
+  "runners.suspended": {
+    level: "error",
+    message: (e) => `no ${e.kind} could be started ${e.failures} times; their tasks are left to others: ${e.message}`,
+  },
+  "runners.resumed": { level: "info", message: (e) => `runners can be started again (${e.kind})` },
+  "child.started": { level: "info", message: (e) => `child ${e.child} started as process ${e.pid}` },
+  "child.ready": { level: "info", message: (e) => `child ${e.child} is ready: process ${e.pid} is this replica` },
+  "child.leaving": {
+    level: "info",
+    message: (e) => `child ${e.child}, process ${e.pid}, is asked to leave${e.now ? " at once" : ""}`,
+  },
+  "child.exited": {
+    level: "info",
+    message: (e) =>
+      `child ${e.child}, process ${e.pid}, ${e.signal ? `was ended by ${e.signal}` : `exited with code ${e.exitCode}`}${e.wasAsked ? "" : ", unasked"}`,
+  },
+  "child.restarting": { level: "warn", message: (e) => `child ${e.child} starts again in ${Math.round(e.pauseMs)} ms` },
+  "child.looping": {
+    level: "error",
+    message: (e) =>
+      `child ${e.child} is in a crash loop, having ended ${e.exitsInARow} times in a row, and is not started again; SIGHUP tries anew`,
+  },
+  "roll.begun": { level: "info", message: (e) => `replacing children one at a time: ${e.children.join(", ")}` },
+  "roll.done": { level: "info", message: (e) => `replaced all of ${e.children.length} children` },
+  "roll.stopped": {
+    level: "error",
+    message: (e) => `the new child ${e.child} did not become ready; the children that were not replaced yet go on`,
   },
   "upkeep.done": {
     level: "debug",

@@ -1,16 +1,16 @@
 /** Loads the tasks that files export, in JavaScript or TypeScript, on any Node that we support. */
 import { readdirSync, statSync } from "node:fs";
-import { basename, dirname, extname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { createJiti } from "jiti";
 import { nearestKey } from "../config/nearest-key.ts";
 import * as everbeat from "../index.ts";
-import type { AnyTask } from "../task/define-task.ts";
+import { createImporter, type Importer } from "../runner/import-module.ts";
+import { type AnyTask, fromModule, tasksIn } from "../task/define-task.ts";
 import { describeBreakage } from "./describe-breakage.ts";
 import { NoTasksError, SameNameError, TasksFileBrokenError, TasksFileMissingError } from "./errors.ts";
 
 export async function loadTasks(files: readonly string[], cwd: string = process.cwd()): Promise<readonly AnyTask[]> {
-  const importFile = createImporter(cwd);
+  const importFile = createImporter(cwd, async () => everbeat);
   const found = new Map<string, { task: AnyTask; file: string }>();
   const others: string[] = [];
   for (const file of files) {
@@ -22,24 +22,7 @@ export async function loadTasks(files: readonly string[], cwd: string = process.
     }
   }
   if (found.size === 0) throw new NoTasksError(files, others);
-  return [...found.values()].map(({ task }) => task);
-}
-
-type Importer = (path: string) => Promise<Record<string, unknown>>;
-
-/** JavaScript is Node's own business; TypeScript goes through jiti, since Node 20 cannot run it. */
-function createImporter(cwd: string): Importer {
-  process.setSourceMapsEnabled(true);
-  const jiti = createJiti(join(cwd, "tasks.ts"), {
-    interopDefault: false,
-    sourceMaps: true,
-    // It would lie in the temporary folder, where another user of the machine could have put code for us to run.
-    fsCache: false,
-    tsconfigPaths: true,
-    // One copy of Everbeat in the process: a handler that asks `instanceof ClaimLostError` must mean the worker's class.
-    virtualModules: { everbeat },
-  });
-  return (path) => (/^\.[cm]?ts$/.test(extname(path)) ? jiti.import(path) : import(pathToFileURL(path).href));
+  return [...found.values()].map(({ task, file }) => fromModule(task, pathToFileURL(resolve(cwd, file)).href));
 }
 
 async function load(path: string, given: string, importFile: Importer): Promise<Record<string, unknown>> {
@@ -57,18 +40,6 @@ function nearestFile(path: string): string | undefined {
   const candidates = readdirSync(folder).filter((name) => /\.[cm]?[jt]s$/.test(name) && !name.endsWith(".d.ts"));
   const nearest = nearestKey(basename(path), candidates);
   return nearest === undefined ? undefined : relative(process.cwd(), join(folder, nearest)) || nearest;
-}
-
-/** A task, or those in an exported list or object. */
-function tasksIn(value: unknown): AnyTask[] {
-  if (isTask(value)) return [value];
-  if (typeof value !== "object" || value === null) return [];
-  return Object.values(value).filter(isTask);
-}
-
-function isTask(value: unknown): value is AnyTask {
-  const { name, runBatch, settings } = (value ?? {}) as Partial<AnyTask>;
-  return typeof name === "string" && typeof runBatch === "function" && typeof settings === "object";
 }
 
 /** The same task may be exported twice, by name and in a list; two tasks of one name are a mistake. */

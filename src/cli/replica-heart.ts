@@ -2,6 +2,7 @@
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import { policyOf } from "../recovery/reaper.ts";
+import { causeOf, type Death } from "../recovery/recovery-action.ts";
 import { verdictOn } from "../recovery/verdict.ts";
 import type { ReplicaRow } from "../sql/replicas.ts";
 
@@ -49,10 +50,16 @@ export function heartWords(replica: ReplicaRow, settings: RecoverySettings): str
     case "unheard":
       return "nobody listens";
     case "dead":
-      return replica.death?.["because"] === "session-lost" ? "its session ended" : "it fell silent";
+      return deathWords(replica.death);
     case "offline":
       return "";
   }
+}
+
+function deathWords(death: ReplicaRow["death"]): string {
+  if (death?.["because"] === "exited") return causeOf(death as unknown as Death);
+  if (death?.["because"] === "loop-blocked") return "ended, its loop was blocked";
+  return death?.["because"] === "session-lost" ? "its session ended" : "it fell silent";
 }
 
 /** Memory against its limit, the loop's delay, the cores in use, as of the last beat. */

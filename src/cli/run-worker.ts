@@ -1,11 +1,12 @@
 /** A worker from its start until somebody asks it to stop. */
 import { delay } from "../database/backoff.ts";
 import type { Everbeat } from "../everbeat.ts";
+import type { SupervisorLink } from "../supervisor/supervised.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import type { WorkOptions } from "../worker/options.ts";
 import { EXIT, type ExitCode } from "./exit-codes.ts";
 import type { Screen } from "./screen.ts";
-import { listenForStop } from "./stop-signals.ts";
+import { listenForStop, stopWhenTold } from "./stop-signals.ts";
 
 /** What a second signal leaves to the worker: time to abort what runs, and to have it written down that it was given back. */
 const HURRY_MS = 3_000;
@@ -17,11 +18,14 @@ export interface WorkerRun {
   readonly screen: Screen;
   /** Goes on beside the worker, until the signal fires. */
   readonly beside?: (signal: AbortSignal) => Promise<void>;
+  /** To whoever supervises this process. */
+  readonly link?: SupervisorLink | undefined;
 }
 
 /** Gracefully at the first signal; at the second, whatever still runs is aborted; at the third, out. */
-export async function runWorker({ everbeat, tasks, options, screen, beside }: WorkerRun): Promise<ExitCode> {
-  const stop = listenForStop();
+export async function runWorker({ everbeat, tasks, options, screen, beside, link }: WorkerRun): Promise<ExitCode> {
+  const stop = link ? stopWhenTold(link) : listenForStop();
+  link?.tellOf(everbeat);
   const stopping = new AbortController();
   screen.outliveReader();
   try {
@@ -30,7 +34,8 @@ export async function runWorker({ everbeat, tasks, options, screen, beside }: Wo
     const company = beside?.(stopping.signal);
     await stop.first;
     stopping.abort();
-    if (screen.isTerminal && worker.running > 0) screen.remark("Stopping when they have ended. Ctrl-C again: at once.");
+    if (screen.isTerminal && !link && worker.running > 0)
+      screen.remark("Stopping when they have ended. Ctrl-C again: at once.");
     await company;
     const left = everbeat.close().then(() => EXIT.ok);
     const hurried = stop.second.then(async () => {

@@ -1,9 +1,10 @@
-/** SIGTERM and SIGINT, one after the other, as promises. */
+/** SIGTERM and SIGINT, one after the other, as promises; and what takes their place in a supervised worker. */
+import type { SupervisorLink } from "../supervisor/supervised.ts";
+
 export interface StopSignals {
   readonly first: Promise<void>;
   readonly second: Promise<void>;
   readonly third: Promise<void>;
-  readonly wasAsked: boolean;
   close(): void;
 }
 
@@ -19,11 +20,12 @@ export function listenForStop(): StopSignals {
     first,
     second,
     third,
-    get wasAsked() {
-      return received > 0;
-    },
     close() {
       for (const signal of signals) process.off(signal, onSignal);
     },
   };
+}
+
+export function stopWhenTold({ leave, leaveNow }: SupervisorLink): StopSignals {
+  return { first: leave, second: leaveNow, third: new Promise(() => {}), close() {} };
 }

@@ -30,6 +30,11 @@ export interface RecoveryOptions {
   crashBudget?: number | undefined;
   /** When more than `share` of the machines, and at least `atLeast`, would die at once, recovery holds for at most `hold`. */
   massDeath?: { share?: number; atLeast?: number; hold?: Duration };
+  /**
+   * A main thread whose event loop does not turn: noted with its stack after `stackAfter`; its process ended once the loop has been
+   * blocked past a task's timeout for `timeoutGrace`, or, timeouts or not, after `endAfter`.
+   */
+  blockedLoop?: { stackAfter?: Duration; timeoutGrace?: Duration; endAfter?: Duration };
 }
 
 export interface RecoverySettings {
@@ -48,9 +53,17 @@ export interface RecoverySettings {
   readonly purgeEveryMs: number;
   readonly crashBudget: number;
   readonly massDeath: { readonly share: number; readonly atLeast: number; readonly holdMs: number };
+  readonly blockedLoop: {
+    readonly stackAfterMs: number;
+    readonly timeoutGraceMs: number;
+    readonly endAfterMs: number | undefined;
+  };
 }
 
-type Profile = Omit<RecoverySettings, "profile" | "requeuesClaimed" | "recoversRunning" | "crashBudget" | "massDeath">;
+type Profile = Omit<
+  RecoverySettings,
+  "profile" | "requeuesClaimed" | "recoversRunning" | "crashBudget" | "massDeath" | "blockedLoop"
+>;
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -127,6 +140,12 @@ const SHAPE = {
     atLeast: isInteger({ min: 1, max: 1_000_000 }),
     hold: isDuration({ minMs: 0, maxMs: HOUR }),
   }),
+  blockedLoop: isOptions({
+    // The main thread says every 100 ms that its loop turns: below a few of these nothing can be told.
+    stackAfter: isDuration({ minMs: 300, maxMs: HOUR }),
+    timeoutGrace: isDuration({ minMs: 300, maxMs: 24 * HOUR }),
+    endAfter: isDuration({ minMs: 300, maxMs: 24 * HOUR }),
+  }),
 };
 
 export function checkRecovery(options: unknown, problems: Problems, path = "recovery"): RecoverySettings {
@@ -158,6 +177,11 @@ export function checkRecovery(options: unknown, problems: Problems, path = "reco
       share: given.massDeath?.share ?? 0.5,
       atLeast: given.massDeath?.atLeast ?? 3,
       holdMs: given.massDeath?.hold ?? MINUTE,
+    },
+    blockedLoop: {
+      stackAfterMs: given.blockedLoop?.stackAfter ?? 5 * SECOND,
+      timeoutGraceMs: given.blockedLoop?.timeoutGrace ?? 5 * SECOND,
+      endAfterMs: given.blockedLoop?.endAfter,
     },
   };
   requireTwice(

@@ -19,6 +19,17 @@ export class DatabaseUnavailableError extends EverbeatError {
   }
 }
 
+export class DatabaseFullError extends EverbeatError {
+  readonly code = "DATABASE_FULL";
+  constructor(detail: string, options?: { cause?: unknown }) {
+    super(
+      `The database has no room for it: ${detail}. Nothing of this call was written. ` +
+        "Make room on the server's disk, then call again.",
+      options,
+    );
+  }
+}
+
 export class NoReplyError extends EverbeatError {
   readonly code = "NO_REPLY";
   constructor(readonly waitedMs: number) {

@@ -32,6 +32,7 @@ export async function connectHeart(parts: HeartConnectionParts): Promise<HeartCo
   return {
     hasSession,
     ended,
+    store,
     takeSession: () => takeSession(store, parts.replicaId),
     begin: (promise) => beginHeart(store, parts.replicaId, promise),
     beat: (sign) => beat(store, parts.replicaId, sign),

@@ -7,7 +7,10 @@
  *      └────────────────── broken, or no reply in time ◀──────────┘
  */
 import { delay } from "../database/backoff.ts";
+import type { Store } from "../database/database.ts";
 import type { HeartPromise } from "../sql/hearts.ts";
+import type { RunnerRecord } from "../sql/runners.ts";
+import { type RunnerSign, recordsOf } from "./runner-signs.ts";
 import { type FenceAfter, type FenceReason, fenceOn } from "./self-fencing.ts";
 import type { Vitals } from "./vitals.ts";
 
@@ -15,9 +18,15 @@ import type { Vitals } from "./vitals.ts";
 export interface HeartConnection {
   /** False behind a pooler that gives each transaction another session: a lock would prove nothing. */
   readonly hasSession: boolean;
+  readonly store: Store;
   takeSession(): Promise<void>;
   begin(promise: HeartPromise): Promise<boolean>;
-  beat(sign: { vitals: Vitals; hasSession: boolean; isRemembered: boolean }): Promise<boolean>;
+  beat(sign: {
+    vitals: Vitals;
+    hasSession: boolean;
+    isRemembered: boolean;
+    runners: readonly RunnerRecord[];
+  }): Promise<boolean>;
   /** Resolves when the connection is gone. */
   readonly ended: Promise<void>;
   close(): void;
@@ -29,7 +38,9 @@ export type HeartNews =
   /** Declared dead: nothing this replica holds is its own any more. */
   | { readonly kind: "refused" }
   /** Others may act on its silence from soon on: it must stop first. */
-  | { readonly kind: "fenced"; readonly because: FenceReason };
+  | { readonly kind: "fenced"; readonly because: FenceReason }
+  /** The main thread's loop turns again after it had been blocked for long. */
+  | { readonly kind: "unblocked"; readonly blockedForMs: number; readonly stack: string | undefined };
 
 export interface HeartLoopParts {
   readonly connect: () => Promise<HeartConnection>;
@@ -39,8 +50,12 @@ export interface HeartLoopParts {
   /** When the replica's registration was sent: that was its first sign of life. */
   readonly heardAtMs: number;
   readonly vitals: () => Vitals;
+  /** The runners in this replica's charge, as they were last heard. */
+  readonly runners: () => readonly RunnerSign[];
   readonly steadyNow: () => number;
   readonly tell: (news: HeartNews) => void;
+  /** The database has acknowledged a beat that was sent then. */
+  readonly onHeard: (sentAtMs: number) => void;
   readonly rememberEveryMs: number;
 }
 
@@ -54,6 +69,7 @@ export class HeartLoop {
   #sessionGoneAt: number | undefined;
   #isServerDown = false;
   #isBeating = false;
+  #connection: HeartConnection | undefined;
 
   constructor(parts: HeartLoopParts) {
     this.#parts = parts;
@@ -62,6 +78,11 @@ export class HeartLoop {
 
   stop(): void {
     this.#stopping.abort();
+  }
+
+  /** The database as this heart reaches it, while it does. */
+  get store(): Store | undefined {
+    return this.#connection?.store;
   }
 
   /** Ends when it is stopped, refused or fenced: nothing beats under this id again. */
@@ -99,6 +120,7 @@ export class HeartLoop {
     try {
       if (connection.hasSession) await this.#within(connection.takeSession());
       if (!(await this.#within(connection.begin(promise)))) return this.#end({ kind: "refused" });
+      this.#connection = connection;
       this.#sessionGoneAt = undefined;
       this.#isServerDown = false;
       const gone = new AbortController();
@@ -112,21 +134,28 @@ export class HeartLoop {
         if (gone.signal.aborted) throw new Error("the heart's connection ended");
       }
     } finally {
+      this.#connection = undefined;
       if (connection.hasSession && !this.#stopping.signal.aborted) this.#sessionGoneAt ??= this.#parts.steadyNow();
       connection.close();
     }
   }
 
   async #beatOn(connection: HeartConnection): Promise<boolean> {
-    const { vitals, steadyNow, rememberEveryMs } = this.#parts;
+    const { vitals, runners, steadyNow, rememberEveryMs } = this.#parts;
     // Counted from when it was sent: when the database stamped it cannot be known, only that it was not before.
     const sentAt = steadyNow();
     const isRemembered = sentAt - this.#rememberedAt >= rememberEveryMs;
     const isHeard = await this.#within(
-      connection.beat({ vitals: vitals(), hasSession: connection.hasSession, isRemembered }),
+      connection.beat({
+        vitals: vitals(),
+        hasSession: connection.hasSession,
+        isRemembered,
+        runners: recordsOf(runners(), sentAt),
+      }),
     );
     if (!isHeard) return false;
     this.#heardAt = sentAt;
+    this.#parts.onHeard(sentAt);
     if (isRemembered) this.#rememberedAt = sentAt;
     return true;
   }

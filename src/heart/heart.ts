@@ -1,19 +1,31 @@
 /** A replica's heart, as its main thread sees it: started with the replica, told to stop with it, heard in between. */
+import { hostname } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { fileURLToPath } from "node:url";
 import { Worker as Thread } from "node:worker_threads";
 import type { Database } from "../database/database.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import type { BlockedLoopPolicy } from "./blockage.ts";
 import { steadyNowMs } from "./clock.ts";
+import type { SharedDeadlines } from "./deadlines.ts";
 import type { HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
+import { renewLease } from "./lease.ts";
 import { endUnlessStopped, type HeartData, liveAsHeart } from "./live-as-heart.ts";
+import type { RunnerSign } from "./runner-signs.ts";
 import { SharedState } from "./shared-state.ts";
 
 export interface Heart {
   /** After being fenced: everything that others may repeat has stopped. */
   confirmStopped(): void;
+  /** Tells these of the replica's runners with its beats from now on. */
+  carry(runners: readonly RunnerSign[]): void;
   stop(): Promise<void>;
+}
+
+interface Beating {
+  carry(runners: readonly RunnerSign[]): void;
+  stop(): Promise<unknown>;
 }
 
 const TICK_MS = 100;
@@ -26,6 +38,9 @@ export function startHeart(parts: {
   /** When the replica's registration was sent. */
   heardAtMs: number;
   vanishedAfterMs: number;
+  leaseFd: number | undefined;
+  blockedLoop: BlockedLoopPolicy;
+  deadlines: SharedDeadlines;
   /** How many tasks are in hand. */
   inHand: () => number;
   onNews: (news: HeartNews) => void;
@@ -40,11 +55,17 @@ export function startHeart(parts: {
     vanishedAfterMs: parts.vanishedAfterMs,
     rememberEveryMs: REMEMBER_EVERY_MS,
     buffer: shared.buffer,
+    leaseFd: parts.leaseFd,
+    deadlines: parts.deadlines.buffer,
+    blockedLoop: parts.blockedLoop,
+    hostname: hostname(),
   };
+  if (data.leaseFd !== undefined) renewLease(data.leaseFd, data.heardAtMs);
   const ticking = tick(shared, parts.inHand);
   const beating = canBeSent(data) ? onThread(data, parts.onNews) : onMainThread(data, parts.onNews);
   return {
     confirmStopped: () => shared.set("hasStopped", 1),
+    carry: beating.carry,
     async stop() {
       clearInterval(ticking);
       await beating.stop();
@@ -52,7 +73,7 @@ export function startHeart(parts: {
   };
 }
 
-function onThread(data: HeartData, onNews: (news: HeartNews) => void): { stop(): Promise<unknown> } {
+function onThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
   const thread = new Thread(threadFile(), { workerData: data });
   let isOver = false;
   const hear = (news: HeartNews) => {
@@ -73,6 +94,7 @@ function onThread(data: HeartData, onNews: (news: HeartNews) => void): { stop():
     endUnlessStopped(new SharedState(data.buffer), data.plan.stopWithinMs.unheard);
   });
   return {
+    carry: (runners) => thread.postMessage({ runners }),
     async stop() {
       isOver = true;
       thread.postMessage("stop");
@@ -82,10 +104,14 @@ function onThread(data: HeartData, onNews: (news: HeartNews) => void): { stop():
 }
 
 /** Settings that only the main thread can use, such as a password that a function gives: then a blocked loop stops the heart. */
-function onMainThread(data: HeartData, onNews: (news: HeartNews) => void): { stop(): Promise<unknown> } {
-  const loop = liveAsHeart(data, onNews);
+function onMainThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
+  let runners: readonly RunnerSign[] = [];
+  const loop = liveAsHeart(data, onNews, () => runners);
   const ended = loop.run();
   return {
+    carry(signs) {
+      runners = signs;
+    },
     stop() {
       loop.stop();
       return ended;
@@ -95,7 +121,7 @@ function onMainThread(data: HeartData, onNews: (news: HeartNews) => void): { sto
 
 function canBeSent(data: HeartData): boolean {
   try {
-    structuredClone({ ...data, buffer: undefined });
+    structuredClone({ ...data, buffer: undefined, deadlines: undefined });
     return true;
   } catch {
     return false;
@@ -103,7 +129,7 @@ function canBeSent(data: HeartData): boolean {
 }
 
 /** Writes how the main thread is doing for as long as its loop turns. */
-function tick(shared: SharedState, inHand: () => number): NodeJS.Timeout {
+export function tick(shared: SharedState, inHand: () => number): NodeJS.Timeout {
   const delays = monitorEventLoopDelay({ resolution: 20 });
   delays.enable();
   let beats = 0;

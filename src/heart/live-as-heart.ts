@@ -2,10 +2,16 @@
 import type { ConnectionSource } from "../database/connections.ts";
 import { isServerDown } from "../database/transient.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import type { BlockedLoopPolicy } from "./blockage.ts";
 import { steadyNowMs } from "./clock.ts";
+import { SharedDeadlines } from "./deadlines.ts";
 import { connectHeart } from "./heart-connection.ts";
 import { HeartLoop, type HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
+import { renewLease } from "./lease.ts";
+import { LoopWatch } from "./loop-watch.ts";
+import { readMainStack } from "./main-stack.ts";
+import type { RunnerSign } from "./runner-signs.ts";
 import { SharedState } from "./shared-state.ts";
 import { createVitals } from "./vitals.ts";
 
@@ -19,9 +25,18 @@ export interface HeartData {
   readonly vanishedAfterMs: number;
   readonly rememberEveryMs: number;
   readonly buffer: SharedArrayBuffer;
+  /** Where this replica's runners read when it was last heard. */
+  readonly leaseFd: number | undefined;
+  readonly deadlines: SharedArrayBuffer;
+  readonly blockedLoop: BlockedLoopPolicy;
+  readonly hostname: string;
 }
 
-export function liveAsHeart(data: HeartData, tell: (news: HeartNews) => void): HeartLoop {
+export function liveAsHeart(
+  data: HeartData,
+  tell: (news: HeartNews) => void,
+  runners: () => readonly RunnerSign[],
+): HeartLoop {
   const shared = new SharedState(data.buffer);
   return new HeartLoop({
     connect: () => connectHeart(data),
@@ -30,12 +45,31 @@ export function liveAsHeart(data: HeartData, tell: (news: HeartNews) => void): H
     fenceAfter: data.plan.fenceAfter,
     heardAtMs: data.heardAtMs,
     vitals: createVitals(shared, steadyNowMs),
+    runners,
     steadyNow: steadyNowMs,
     rememberEveryMs: data.rememberEveryMs,
+    onHeard: (sentAtMs) => data.leaseFd !== undefined && renewLease(data.leaseFd, sentAtMs),
     tell(news) {
       tell(news);
       if (news.kind === "fenced") endUnlessStopped(shared, data.plan.stopWithinMs[news.because]);
     },
+  });
+}
+
+/** From the heart's own thread: the main thread cannot see that it is blocked. */
+export function watchMainThread(data: HeartData, loop: HeartLoop, tell: (news: HeartNews) => void): LoopWatch {
+  const shared = new SharedState(data.buffer);
+  return new LoopWatch({
+    replicaId: data.replicaId,
+    hostname: data.hostname,
+    policy: data.blockedLoop,
+    tickedAtMs: () => shared.get("tickedAtMs"),
+    deadlines: new SharedDeadlines(data.deadlines),
+    steadyNow: steadyNowMs,
+    store: () => loop.store,
+    readStack: readMainStack,
+    tell,
+    endProcess: () => process.kill(process.pid, "SIGKILL"),
   });
 }
 

@@ -27,16 +27,17 @@ export function createVitals(shared: SharedState, steadyNow: () => number): () =
     const cpu = usedMicros / 1_000 / Math.max(1, now.at - last.at);
     last = now;
     shared.set("beats", shared.get("beats") + 1);
+    // What changes least comes first, so that a beat writes less (see the table).
     return {
-      rss: process.memoryUsage.rss(),
       memoryLimit,
+      inHand: shared.get("inHand"),
+      rss: process.memoryUsage.rss(),
       heapUsed: shared.get("heapUsed"),
       loopP50Ms: round(shared.get("delayP50Ms")),
       loopP99Ms: round(shared.get("delayP99Ms")),
       loopMaxMs: round(shared.get("delayMaxMs")),
       blockedForMs: Math.max(0, Math.round(now.at - shared.get("tickedAtMs"))),
       cpu: round(cpu),
-      inHand: shared.get("inHand"),
     };
   };
 }

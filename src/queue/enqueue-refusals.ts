@@ -1,14 +1,17 @@
 /** What the database refuses to enqueue, as errors that say why. */
 import { InvalidOptionsError } from "../config/problems.ts";
 import { databaseError } from "../database/database-error.ts";
+import { DatabaseFullError } from "../database/errors.ts";
 import { DuplicateTaskError } from "../task/errors.ts";
 import type { TaskId } from "../task/ids.ts";
 
 const DUPLICATE = "EB002";
 const INVALID = "EB003";
+const DISK_FULL = "53100";
 
 export function asEnqueueError(error: unknown): unknown {
   const { code, detail } = databaseError(error) ?? {};
+  if (code === DISK_FULL) return new DatabaseFullError((error as Error).message, { cause: error });
   if (detail === undefined) return error;
   if (code === INVALID) {
     return new InvalidOptionsError("The task was not enqueued: it", JSON.parse(detail) as string[]);

@@ -2,6 +2,7 @@
 import { formatDuration } from "../config/duration.ts";
 import type { TaskFacts } from "../sql/explain-task.ts";
 import type { Reason } from "./explain.ts";
+import { progressEvidence } from "./explain-hung.ts";
 import { counted, triesWords } from "./explain-words.ts";
 
 type Ending = Omit<Reason, "evidence" | "isStuck">;
@@ -21,6 +22,10 @@ function endingOf(facts: TaskFacts): Ending {
     return { because: "cancelled", summary: `It was cancelled${ago}${why}`, next: "Nothing more.", advice: [] };
   if (state === "expired")
     return { because: "expired", summary: `It expired${ago}${why}`, next: "Nothing more.", advice: [] };
+  if (error?.code === "STALLED") {
+    const summary = `It failed${ago} because it was stalled${why}`;
+    return { because: "failed", summary, next: "Nothing, unless somebody runs it again.", advice: [retry] };
+  }
   if (error?.code !== "WORKER_CRASHED") {
     const summary = `It failed${ago}, with no attempts left or none worth making${why}`;
     return { because: "failed", summary, next: "Nothing, unless somebody runs it again.", advice: [retry] };
@@ -39,9 +44,11 @@ function endingOf(facts: TaskFacts): Ending {
   };
 }
 
-function evidenceOf({ attempt, failures, crashes, tookMs, error, late, claimId }: TaskFacts): string[] {
+function evidenceOf(facts: TaskFacts): string[] {
+  const { attempt, failures, crashes, tookMs, error, late, claimId } = facts;
   const lines = [triesWords({ attempt, failures, crashes })];
   if (tookMs !== null) lines.push(`its last attempt, under claim ${claimId}, took ${formatDuration(tookMs)}`);
+  lines.push(...progressEvidence(facts));
   if (error) lines.push(`${error.code}: ${error.message}`);
   if (late > 0) lines.push(`${counted(late, "late outcome was", "late outcomes were")} refused`);
   return lines;

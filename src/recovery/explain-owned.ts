@@ -3,15 +3,14 @@ import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import type { Reason } from "./explain.ts";
+import { hungEvidence, hungFinding } from "./explain-hung.ts";
 import { policyOf } from "./reaper.ts";
-import { recoveryOf } from "./recovery-action.ts";
+import { causeOf, type Death, recoveryOf } from "./recovery-action.ts";
 import { isSweeping } from "./sweeping.ts";
 import { type Verdict, verdictOn } from "./verdict.ts";
 
 /** What workers and upkeep are left beyond the grace of a cancellation. */
 const CANCEL_MARGIN_MS = 5_000;
-/** A loop that has not turned for this long is worth a word. */
-const BLOCKED_MS = 1_000;
 
 type State = "claimed" | "running";
 type Finding = Omit<Reason, "evidence">;
@@ -135,18 +134,10 @@ function stale(the: Case): Finding {
   };
 }
 
-function alive({ facts, owner }: Case): Finding {
-  const blockedForMs = owner.vitals?.["blockedForMs"] ?? 0;
+function alive({ facts, owner, settings }: Case): Finding {
+  const hung = hungFinding(facts, owner, settings);
+  if (hung) return hung;
   const held = formatDuration(facts.heldForMs ?? 0);
-  if (blockedForMs >= BLOCKED_MS) {
-    return {
-      because: "owner-blocked",
-      summary: `Its owner is alive, but its event loop has not turned for ${formatDuration(blockedForMs)}: some handler there blocks it.`,
-      next: "Nothing happens to its tasks on that account; none of them gets on until the loop turns again.",
-      isStuck: false,
-      advice: [`everbeat tasks list --state running --replica ${owner.replicaId}`],
-    };
-  }
   if (facts.state === "claimed") {
     return {
       because: "owner-alive",
@@ -171,11 +162,8 @@ function moved(): Finding {
   return { because: "owner-alive", summary: "It changed hands just now.", next, isStuck: false, advice: [] };
 }
 
-function evidenceOf(
-  { claimId, crashes, attempt, definition, listening }: TaskFacts,
-  owner: OwnerFacts,
-  settings: RecoverySettings,
-): string[] {
+function evidenceOf(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySettings): string[] {
+  const { claimId, crashes, attempt, definition, listening } = facts;
   const where = owner.hostname === null ? "" : ` on ${owner.hostname}, process ${owner.pid}`;
   const lines = [`claim ${claimId}, attempt ${attempt}, owned by replica ${owner.replicaId}${where}: ${owner.status}`];
   if (owner.heardAgoMs === null) lines.push("its owner has no heart on record");
@@ -184,6 +172,7 @@ function evidenceOf(
     lines.push(`its heart beat ${formatDuration(owner.heardAgoMs)} ago${silence}`);
     lines.push(sessionWords(owner, settings));
   }
+  lines.push(...hungEvidence(facts, owner));
   if (owner.diedAgoMs !== null) lines.push(`declared dead ${formatDuration(owner.diedAgoMs)} ago`);
   if (listening) lines.push(`the last sweep was ${formatDuration(listening.sweptAgoMs)} ago`);
   lines.push(
@@ -202,7 +191,7 @@ function goneWords({ status, replicaId, death, hostname }: OwnerFacts): string {
   const who = `Its owner, replica ${replicaId}${hostname ? ` on ${hostname}` : ""},`;
   if (status === "missing") return `${who} is not on record at all.`;
   if (status === "offline") return `${who} has left without giving it back.`;
-  return `${who} is dead: ${death?.because === "session-lost" ? "its database session ended and did not come back" : "its heart fell silent"}.`;
+  return `${who} is dead: ${causeOf({ ...death, because: (death?.because ?? "silent") as Death["because"] })}.`;
 }
 
 function deathWords({ silentForMs, sessionFreeForMs }: OwnerFacts, verdict: Verdict): string {
@@ -211,13 +200,14 @@ function deathWords({ silentForMs, sessionFreeForMs }: OwnerFacts, verdict: Verd
   return `its heart has been silent for ${formatDuration(silentForMs ?? 0)}`;
 }
 
-function crashFacts({ state, crashes, cancelForceInMs, definition }: TaskFacts) {
+function crashFacts({ state, crashes, cancelForceInMs, definition, owner }: TaskFacts) {
   return {
     state: state as State,
     crashes,
     isCancelled: cancelForceInMs !== null,
     onCrash: definition?.onCrash ?? undefined,
     retry: definition?.retry ?? undefined,
+    isCharged: owner?.death?.isCharged,
   };
 }
 

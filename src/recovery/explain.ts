@@ -27,6 +27,7 @@ export type Because =
   // claimed or running
   | "owner-alive"
   | "owner-blocked"
+  | "stalled"
   | "owner-stale"
   | "session-lost"
   | "owner-dying"

@@ -11,7 +11,14 @@ import type { Database } from "../database/database.ts";
 import { isHeldUp } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
-import { beginSweep, declareDead, type HeardHeart, readHeardHearts, type SweepTurn } from "../sql/hearts.ts";
+import {
+  beginSweep,
+  declareDead,
+  type HeardHeart,
+  readHeardHearts,
+  releaseWhileSilent,
+  type SweepTurn,
+} from "../sql/hearts.ts";
 import {
   beginHold,
   endHold,
@@ -21,10 +28,12 @@ import {
   raiseAlert,
   resolveAlerts,
 } from "../sql/recovery.ts";
+import { purgeRunners } from "../sql/runners.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { holdOn } from "./mass-death.ts";
 import { recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
+import { StallWatch } from "./stall-watch.ts";
 import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
 import { isSweeping } from "./sweeping.ts";
 import { type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
@@ -55,11 +64,13 @@ export function createReaper(parts: ReaperParts): Service {
 
 class Reaper {
   readonly #parts: ReaperParts;
+  readonly #stalls: StallWatch;
   #purgedAt = Number.NEGATIVE_INFINITY;
   #stale: ReadonlySet<ReplicaId> = new Set();
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
+    this.#stalls = new StallWatch(parts);
   }
 
   /** The listener is listened to: whoever lives and cannot sweep says so, once nobody has for too long. */
@@ -95,6 +106,7 @@ class Reaper {
     this.#warn(judged);
     if (await this.#mayAct(judged)) await this.#act(judged);
     await this.#recoverAbsent();
+    await this.#each([this.#stalls], (stalls) => stalls.look());
     await this.#purge();
     await noteSweep(database, performance.now() - startedMs);
   }
@@ -113,9 +125,19 @@ class Reaper {
         });
         if (isDead) events.emit("replica.dead", { ...death, replicaId: heart.replicaId });
       } else if (claimed.kind === "dead" && settings.requeuesClaimed) {
-        await recoverTasksOf({ ...this.#parts, random: Math.random }, deathOf(heart, claimed.because), "claimed");
+        await this.#releaseClaimed(heart);
       }
     });
+  }
+
+  /** Silent for too long for what it has only claimed, and not for what it runs: on the evidence of that moment too. */
+  async #releaseClaimed(heart: HeardHeart): Promise<void> {
+    const { database, events, settings } = this.#parts;
+    const { replicaId } = heart;
+    const minMs = limitOf(heart, "silent", policyOf(settings, "claimed"));
+    for (const task of await releaseWhileSilent(database, replicaId, minMs)) {
+      events.emit("task.recovered", { ...task, replicaId, action: "released", because: "silent" });
+    }
   }
 
   async #recoverAbsent(): Promise<void> {
@@ -127,6 +149,9 @@ class Reaper {
         because: owner.status === "dead" ? ((owner.death?.["because"] as Death["because"]) ?? "silent") : owner.status,
         silentForMs: owner.death?.["silentForMs"] as number | undefined,
         vitals: owner.death?.["vitals"],
+        exitCode: owner.death?.["exitCode"] as number | null | undefined,
+        signal: owner.death?.["signal"] as string | null | undefined,
+        isCharged: owner.death?.["isCharged"] !== false,
       };
       await recoverTasksOf({ ...this.#parts, random: Math.random }, death);
     });
@@ -195,6 +220,7 @@ class Reaper {
     if (performance.now() - this.#purgedAt < settings.purgeEveryMs) return;
     this.#purgedAt = performance.now();
     await purgeReplicas(database, settings);
+    await purgeRunners(database, settings.historyAgeMs);
     await endStoppedAlert(database);
   }
 }

@@ -21,16 +21,11 @@ export interface Recovered {
 export async function recoverTasksOf(
   parts: { database: Database; events: Events; settings: RecoverySettings; random: () => number },
   death: Death,
-  only?: "claimed" | "running",
 ): Promise<Recovered[]> {
   const recovered: Recovered[] = [];
   let after: ClaimId | undefined;
   for (;;) {
-    const claims = await readClaimsOf(parts.database, death.replicaId as ReplicaId, {
-      after,
-      limit: BATCH,
-      state: only,
-    });
+    const claims = await readClaimsOf(parts.database, death.replicaId as ReplicaId, { after, limit: BATCH });
     recovered.push(...(await recoverBatch(parts, death, claims)));
     if (claims.length < BATCH) return recovered;
     after = claims.at(-1)?.claimId;
@@ -45,7 +40,12 @@ async function recoverBatch(
   const planned = claims.map((claim) => ({
     claim,
     action: recoveryOf(
-      { ...claim, onCrash: claim.onCrash ?? undefined, retry: claim.retry ?? undefined },
+      {
+        ...claim,
+        onCrash: claim.onCrash ?? undefined,
+        retry: claim.retry ?? undefined,
+        isCharged: death.isCharged,
+      },
       settings,
       random(),
     ),
@@ -78,8 +78,19 @@ function outcomeOf(claim: OwnedClaim, action: RecoveryAction, death: Death): Out
     const error = { code: "TASK_CANCELLED", message: claim.cancelReason ?? "Cancelled by request." };
     return [{ ...ref, to: "cancelled", outcome: "cancelled", error }];
   }
-  if (action.kind !== "fail" && action.kind !== "again") return [];
+  const outcome = crashOutcome(ref, action, death);
+  return outcome ? [outcome] : [];
+}
+
+/** Undefined where nothing is to be written about a crash. */
+export function crashOutcome(
+  ref: Pick<Outcome, "claim" | "task" | "replica">,
+  action: RecoveryAction,
+  death: Death,
+): Outcome | undefined {
+  if (action.kind !== "fail" && action.kind !== "again") return undefined;
   const base = { ...ref, crashes: action.crashes, error: crashError(death, action) };
-  if (action.kind === "fail") return [{ ...base, to: "failed", outcome: "failed" }];
-  return [{ ...base, to: "pending", outcome: "crashed", delayMs: action.delayMs }];
+  if (action.kind === "fail") return { ...base, to: "failed", outcome: "failed" };
+  const outcome = death.isCharged === false ? "aborted" : "crashed";
+  return { ...base, to: "pending", outcome, delayMs: action.delayMs };
 }

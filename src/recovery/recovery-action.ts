@@ -10,6 +10,8 @@ export interface OwnedTask {
   /** What its definition says, where one is on record. */
   readonly onCrash: "fail" | "retry" | "requeue" | undefined;
   readonly retry: RetryPolicy | undefined;
+  /** False: its process was ended on account of another task, so that it costs none of its budget. */
+  readonly isCharged?: boolean | undefined;
 }
 
 export interface RecoveryPolicy {
@@ -33,21 +35,45 @@ export function recoveryOf(task: OwnedTask, policy: RecoveryPolicy, random: numb
   if (task.state === "claimed") return policy.requeuesClaimed ? { kind: "release" } : { kind: "leave" };
   if (!policy.recoversRunning) return { kind: "leave" };
   if (task.isCancelled) return { kind: "cancel" };
-  const crashes = task.crashes + 1;
+  const isCharged = task.isCharged !== false;
+  const crashes = task.crashes + (isCharged ? 1 : 0);
   const onCrash = task.onCrash ?? "fail";
   if (onCrash === "fail") return { kind: "fail", crashes, because: "on-crash" };
-  if (crashes >= policy.crashBudget) return { kind: "fail", crashes, because: "crash-budget" };
+  if (isCharged && crashes >= policy.crashBudget) return { kind: "fail", crashes, because: "crash-budget" };
   if (onCrash === "requeue") return { kind: "again", crashes, delayMs: 0 };
-  return { kind: "again", crashes, delayMs: backoffMs(crashes, task.retry ?? DEFAULT_RETRY, random) };
+  return { kind: "again", crashes, delayMs: backoffMs(Math.max(1, crashes), task.retry ?? DEFAULT_RETRY, random) };
 }
 
 export interface Death {
   readonly replicaId: string;
   readonly machineId: string | undefined;
   readonly hostname: string | undefined;
-  readonly because: "silent" | "session-lost" | "offline" | "missing";
+  readonly because:
+    | "silent"
+    | "session-lost"
+    | "offline"
+    | "missing"
+    | "exited"
+    | "runner-ended"
+    | "runner-silent"
+    | "loop-blocked";
   readonly silentForMs: number | undefined;
   readonly vitals: unknown;
+  /** Where whoever started its process saw it end. */
+  readonly exitCode?: number | null | undefined;
+  readonly signal?: string | null | undefined;
+  /** Where it was a runner that died, and not its replica. */
+  readonly runner?: {
+    readonly id: string;
+    readonly kind: "thread" | "process";
+    readonly pid: number;
+    readonly exitCode: number | null;
+    readonly signal: string | null;
+    /** In words. */
+    readonly what: string;
+  };
+  /** False: another task is known to be at fault. */
+  readonly isCharged?: boolean | undefined;
 }
 
 const CAUSES: Record<Death["because"], string> = {
@@ -55,15 +81,32 @@ const CAUSES: Record<Death["because"], string> = {
   "session-lost": "its database session ended and did not come back",
   offline: "its replica had left",
   missing: "its replica is not on record",
+  "runner-ended": "its runner ended",
+  "runner-silent": "its runner fell silent and was ended",
+  exited: "its process ended",
+  "loop-blocked": "it was ended because its event loop was blocked",
 };
+
+/** How it died, as far as that is known. */
+export function causeOf({
+  because,
+  exitCode,
+  signal,
+  runner,
+}: Pick<Death, "because" | "exitCode" | "signal" | "runner">): string {
+  if (runner) return runner.what;
+  if (because !== "exited") return CAUSES[because];
+  if (signal) return `its process was ended by ${signal}`;
+  return typeof exitCode === "number" ? `its process exited with code ${exitCode}` : CAUSES.exited;
+}
 
 /** What is on record of a crash, for whoever has to review it. */
 export function crashError(death: Death, action: RecoveryAction): ErrorRecord & Death {
-  const { where, silence } = wordsOn(death);
+  const { where, silence } = wordsOn({ ...death, silentForMs: death.runner ? undefined : death.silentForMs });
   const budget = action.kind === "fail" && action.because === "crash-budget" ? " Its crash budget is spent." : "";
   return {
     code: "WORKER_CRASHED",
-    message: `The worker that ran this task${where} is dead: ${CAUSES[death.because]}${silence}. The task may have had part of its effects.${budget}`,
+    message: `The worker that ran this task${where} is dead: ${causeOf(death)}${silence}. The task may have had part of its effects.${budget}`,
     ...death,
   };
 }

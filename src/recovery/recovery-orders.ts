@@ -1,5 +1,5 @@
 /** Finding and recovering by hand, also where automatic recovery is switched off. */
-import { checkOptions, isBoolean, isDuration, isListOf, isOneOf, isText } from "../config/checks.ts";
+import { checkOptions, isBoolean, isDuration, isInteger, isListOf, isOneOf, isText } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
@@ -22,10 +22,11 @@ import {
   type StaleTask,
 } from "../sql/stale-tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
-import { isUuid, type TaskId } from "../task/ids.ts";
+import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { type Explanation, explain } from "./explain.ts";
 import { byHandError } from "./recovery-action.ts";
+import { type ExitReport, reportExit } from "./report-exit.ts";
 import { ReviewOrders } from "./review.ts";
 
 export interface StaleQuery {
@@ -52,6 +53,10 @@ const SHAPE = {
   replicaId: isReplicaId,
   ids: isListOf(isReplicaId),
   dryRun: isBoolean,
+};
+const EXIT_SHAPE = {
+  exitCode: isInteger({ min: 0, max: 0xffff_ffff }),
+  signal: isText({ max: 20, pattern: /^SIG[A-Z0-9]+$/, hint: 'the name of a signal, such as "SIGKILL"' }),
 };
 
 export class RecoveryOrders {
@@ -125,6 +130,22 @@ export class RecoveryOrders {
   /** Says that the machines on whose account recovery is held are dead indeed. False: nothing is held. */
   confirmDeaths(): Promise<boolean> {
     return confirmHold(this.#database);
+  }
+
+  /**
+   * For whoever starts worker processes: this one has ended, seen at first hand. Unless it had left by itself, it is declared
+   * dead once its database session has ended too, and its tasks are recovered at once.
+   */
+  async reportExit(replicaId: string, exit: { exitCode?: number | null; signal?: string | null }): Promise<ExitReport> {
+    const problems = new Problems();
+    const given = Object.fromEntries(Object.entries(exit ?? {}).filter(([, value]) => value !== null));
+    const { exitCode, signal } = checkOptions(given, EXIT_SHAPE, { path: "", problems });
+    if (!isUuid(replicaId)) problems.add("replicaId", "must be a replica's id");
+    problems.throwIfAny("The report of an exit");
+    return reportExit(
+      { database: this.#database, events: this.#events, settings: this.#settings, random: Math.random },
+      { replicaId: replicaId as ReplicaId, exitCode: exitCode ?? null, signal: signal ?? null },
+    );
   }
 
   machines(): Promise<readonly MachineRow[]> {

@@ -29,7 +29,11 @@ export interface TaskFacts {
   readonly late: number;
   /** Tasks that are due before it in its queue, counted up to a thousand. */
   readonly ahead: number;
-  readonly definition: { readonly onCrash: OnCrash | null; readonly retry: RetryPolicy | null } | null;
+  readonly definition: DefinitionFacts | null;
+  /** What its last attempt said of itself; null where it said nothing. */
+  readonly progress: ProgressFacts | null;
+  /** How long a running attempt has not got on. */
+  readonly quietForMs: number | null;
   readonly key: KeyFacts | null;
   readonly queueIs: QueueFacts;
   readonly workers: WorkerFacts;
@@ -39,6 +43,23 @@ export interface TaskFacts {
   readonly review: { readonly reviewedAgoMs: number; readonly note: string | null } | null;
   /** Of the replica that swept last. */
   readonly settings: RecoverySettings | null;
+}
+
+export interface DefinitionFacts {
+  readonly onCrash: OnCrash | null;
+  readonly retry: RetryPolicy | null;
+  readonly timeoutMs: number | null;
+  readonly stalledAfterMs: number | null;
+  readonly onStall: "alert" | "fail" | "retry" | null;
+}
+
+export interface ProgressFacts {
+  readonly phase: string | null;
+  readonly details: unknown;
+  readonly share: number | null;
+  readonly note: string | null;
+  /** Null where it has only logged. */
+  readonly changedAgoMs: number | null;
 }
 
 export type OnCrash = "fail" | "retry" | "requeue";
@@ -95,7 +116,21 @@ export interface OwnerFacts extends SignsOfLife {
   /** Since its last beat, whether that could be written or not; null where it has no heart. */
   readonly heardAgoMs: number | null;
   readonly diedAgoMs: number | null;
-  readonly death: { readonly because?: string; readonly silentForMs?: number } | null;
+  readonly death: {
+    readonly because?: string;
+    readonly silentForMs?: number;
+    readonly exitCode?: number | null;
+    readonly signal?: string | null;
+    readonly isCharged?: boolean;
+  } | null;
+  /** Its event loop as its heart sees it; null while it turns. */
+  readonly blocked: BlockedFacts | null;
+}
+
+export interface BlockedFacts {
+  readonly forMs: number;
+  readonly stack: string | null;
+  readonly tasks: readonly { readonly taskId: TaskId; readonly name: string }[];
 }
 
 export interface ListeningFacts {
@@ -117,8 +152,13 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
             (select count(*)::int from (
                select from ${s}.ready x where t.state = 'pending' and x.queue = t.queue and x.run_at <= c.now
                  and (x.priority, x.run_at, x.task_id) < (t.priority, t.run_at, t.id) limit 1000) a) as ahead,
-            (select json_build_object('onCrash', d.settings ->> 'onCrash', 'retry', d.settings -> 'retry')
+            (select json_build_object('onCrash', d.settings ->> 'onCrash', 'retry', d.settings -> 'retry',
+               'timeoutMs', d.settings -> 'timeoutMs', 'stalledAfterMs', d.settings -> 'stalledAfterMs', 'onStall', d.settings ->> 'onStall')
              from ${s}.definition d where d.name = t.name) as definition,
+            (select json_build_object('phase', p.phase, 'details', p.details, 'share', p.share, 'note', p.note, 'changedAgoMs', ${ms("c.now - p.changed_at")})
+             from ${s}.progress p where p.claim_id = t.claim_id) as progress,
+            case when u.state = 'running' then ${s}.quiet_ms(
+              (select p.changed_at from ${s}.progress p where p.claim_id = u.claim_id), u.started_at, l.hearing_since, c.now) end as "quietForMs",
             (select json_build_object('key', k.exclusive_key, 'limit', k.exclusive_limit,
                'holders', coalesce((select json_agg(json_build_object('taskId', x.task_id, 'name', x.name, 'state', x.state,
                    'replicaId', x.replica_id, 'ownerStatus', coalesce(xr.status, 'missing'),
@@ -147,7 +187,10 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'hasSession', coalesce(h.session_epoch = l.epoch, false),
               'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${ms("c.now - h.session_free_since")},
               'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'vitals', h.vitals,
-              'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death) end as owner,
+              'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death,
+              'blocked', (select json_build_object('forMs', ${ms("c.now - b.began_at")}, 'stack', b.stack, 'tasks', b.tasks)
+                from ${s}.blocked_loop b where b.replica_id = r.id and b.ended_at is null and r.status in ('online', 'draining')
+                order by b.id desc limit 1)) end as owner,
             case when l.epoch is not null then json_build_object('sweptAgoMs', ${ms("c.now - l.swept_at")},
               'hearingForMs', ${ms("c.now - l.hearing_since")}, 'heldForMs', ${ms("c.now - l.held_since")},
               'isConfirmed', l.hold_confirmed_at is not null) end as listening,
@@ -160,7 +203,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
      left join ${s}.replica r on r.id = u.replica_id
      left join ${s}.heart h on h.replica_id = u.replica_id
      left join ${s}.queue q on q.name = t.queue
-     left join ${s}.listening l on true`,
+     left join ${s}.listening_now() l on true`,
     [id],
   );
   return facts;

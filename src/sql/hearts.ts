@@ -1,6 +1,7 @@
 /** Signs of life, and the conditional writes that follow a verdict. */
 import type { Store } from "../database/database.ts";
-import type { ReplicaId } from "../task/ids.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import { type RunnerRecord, runnersJson } from "./runners.ts";
 
 export interface HeartPromise {
   readonly intervalMs: number;
@@ -19,18 +20,21 @@ export async function beginHeart(store: Store, replicaId: ReplicaId, promise: He
   return row?.begun === true;
 }
 
-/** False: refused. */
+/** False: refused. What is told of runners comes with it, in the same statement. */
 export async function beat(
   store: Store,
   replicaId: ReplicaId,
-  sign: { vitals: unknown; hasSession: boolean; isRemembered: boolean },
+  sign: { vitals: unknown; hasSession: boolean; isRemembered: boolean; runners?: readonly RunnerRecord[] },
 ): Promise<boolean> {
-  const [row] = await store.query<{ heard: boolean }>(`select ${store.schema}.beat($1, $2::json, $3, $4) as heard`, [
-    replicaId,
-    JSON.stringify(sign.vitals),
-    sign.hasSession,
-    sign.isRemembered,
-  ]);
+  const values = [replicaId, JSON.stringify(sign.vitals), sign.hasSession, sign.isRemembered];
+  const hasRunners = sign.runners !== undefined && sign.runners.length > 0;
+  const [row] = await store.query<{ heard: boolean }>(
+    hasRunners
+      ? `select b.heard, case when b.heard then ${store.schema}.note_runners($1, $5::json) end
+         from (select ${store.schema}.beat($1, $2::json, $3, $4) as heard offset 0) b`
+      : `select ${store.schema}.beat($1, $2::json, $3, $4) as heard`,
+    hasRunners ? [...values, runnersJson(sign.runners ?? [])] : values,
+  );
   return row?.heard === true;
 }
 
@@ -91,4 +95,34 @@ export async function declareDead(
     [replicaId, verdict.because, verdict.minMs, JSON.stringify(verdict.death)],
   );
   return row?.dead === true;
+}
+
+export type ExitVerdict = "dead" | "not-alive" | "session-held";
+
+/** Dead, with the record of its death; or it had left or was declared dead before; or its session has not ended yet. */
+export async function declareExited(
+  store: Store,
+  replicaId: ReplicaId,
+  exit: { exitCode: number | null; signal: string | null },
+): Promise<{ verdict: ExitVerdict; death: Record<string, unknown> | null }> {
+  const [row] = await store.query<{ verdict: ExitVerdict; death: Record<string, unknown> | null }>(
+    `select verdict, death from ${store.schema}.declare_exited($1, $2, $3)`,
+    [replicaId, exit.exitCode, exit.signal],
+  );
+  return row ?? { verdict: "not-alive", death: null };
+}
+
+export interface ReleasedClaim {
+  readonly claimId: ClaimId;
+  readonly taskId: TaskId;
+  readonly name: string;
+  readonly attempt: number;
+}
+
+/** Gives back what it has claimed and not started, if it has not been heard for that long in this very moment. */
+export async function releaseWhileSilent(store: Store, replicaId: ReplicaId, minMs: number): Promise<ReleasedClaim[]> {
+  return store.query<ReleasedClaim>(
+    `select claim_id as "claimId", task_id::text as "taskId", name, attempt from ${store.schema}.release_while_silent($1, $2)`,
+    [replicaId, minMs],
+  );
 }

@@ -37,16 +37,16 @@ export interface OwnedClaim {
 export async function readClaimsOf(
   store: Store,
   replicaId: ReplicaId,
-  page: { after: ClaimId | undefined; limit: number; state?: "claimed" | "running" | undefined },
+  page: { after: ClaimId | undefined; limit: number },
 ): Promise<OwnedClaim[]> {
   return store.query<OwnedClaim>(
     `select u.claim_id as "claimId", u.task_id::text as "taskId", u.replica_id::text as "replicaId", u.state, u.name, u.attempt, u.crashes,
             u.cancel_requested_at is not null as "isCancelled", u.cancel_reason as "cancelReason",
             d.settings ->> 'onCrash' as "onCrash", d.settings -> 'retry' as retry
      from ${store.schema}.running u left join ${store.schema}.definition d on d.name = u.name
-     where u.replica_id = $1 and u.claim_id > $2 and ($3::text is null or u.state = $3)
-     order by u.claim_id limit $4`,
-    [replicaId, page.after ?? "0", page.state ?? null, page.limit],
+     where u.replica_id = $1 and u.claim_id > $2
+     order by u.claim_id limit $3`,
+    [replicaId, page.after ?? "0", page.limit],
   );
 }
 
@@ -96,12 +96,16 @@ export async function resolveAlerts(store: Store, kind: string, subject: string)
 }
 
 /**
- * Replicas that are gone, own nothing, and are older than that; machines that have no replica left; the history of beats.
+ * Replicas that are gone, own nothing, and are older than that; machines that have no replica left; the history of beats and of blocked loops.
  * A machine with an owner of unfinished tasks has that replica left.
  */
 export async function purgeReplicas(store: Store, ages: { purgeAgeMs: number; historyAgeMs: number }): Promise<void> {
   await store.query(
     `delete from ${store.schema}.beat_history where beat_at < now() - make_interval(secs => $1::float8 / 1000)`,
+    [ages.historyAgeMs],
+  );
+  await store.query(
+    `delete from ${store.schema}.blocked_loop where seen_at < now() - make_interval(secs => $1::float8 / 1000)`,
     [ages.historyAgeMs],
   );
   await store.query(

@@ -100,7 +100,7 @@ export async function listReplicas(store: Store): Promise<ReplicaRow[]> {
      from (select ${store.schema}.held_sessions() as held) k
      cross join ${store.schema}.replica r
      left join ${store.schema}.heart h on h.replica_id = r.id
-     left join ${store.schema}.listening l on true
+     left join ${store.schema}.listening_now() l on true
      order by r.started_at`,
   );
 }

@@ -39,7 +39,7 @@ export async function findStaleTasks(
        from ${store.schema}.running u
        left join ${store.schema}.replica r on r.id = u.replica_id
        left join ${store.schema}.heart h on h.replica_id = u.replica_id
-       left join ${store.schema}.listening l on true
+       left join ${store.schema}.listening_now() l on true
        where ($3::text is null or u.state = $3) and ($4::text is null or u.name = $4) and ($5::text is null or u.queue = $5)
          and ($6::uuid is null or u.replica_id = $6) and ($7::uuid[] is null or u.task_id = any ($7))
      ) t

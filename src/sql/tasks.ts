@@ -3,6 +3,7 @@ import type { Store } from "../database/database.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import type { AttemptOutcome, TaskState } from "../task/states.ts";
+import { type ProgressRow, readLastProgress } from "./progress.ts";
 
 export interface TaskSummary {
   readonly id: TaskId;
@@ -48,6 +49,8 @@ export interface AttemptRow {
   readonly endedAt: Date | null;
   readonly outcome: AttemptOutcome | "claimed" | "running";
   readonly error: ErrorRecord | null;
+  /** What it last said of itself; null where it said nothing. */
+  readonly progress: ProgressRow | null;
 }
 
 /** An outcome that came after its claim was lost: refused, and kept here. */
@@ -113,7 +116,7 @@ export async function showTask(store: Store, id: TaskId): Promise<TaskDetails | 
     [id],
   );
   if (!task) return undefined;
-  const attempts = await store.query<AttemptRow>(
+  const attempts = await store.query<Omit<AttemptRow, "progress">>(
     `select claim_id as "claimId", attempt, replica_id::text as "replicaId", claimed_at as "claimedAt", started_at as "startedAt",
             ended_at as "endedAt", outcome, error
      from ${store.schema}.attempts where task_id = $1 order by claim_id`,
@@ -124,7 +127,13 @@ export async function showTask(store: Store, id: TaskId): Promise<TaskDetails | 
      from ${store.schema}.late where task_id = $1 order by id`,
     [id],
   );
-  return { ...task, attempts, late };
+  const claims = attempts.map(({ claimId }) => claimId);
+  const progress = new Map((await readLastProgress(store, claims)).map((row) => [row.claimId, row]));
+  return {
+    ...task,
+    attempts: attempts.map((attempt) => ({ ...attempt, progress: progress.get(attempt.claimId) ?? null })),
+    late,
+  };
 }
 
 export async function countByState(store: Store): Promise<Record<string, number>> {

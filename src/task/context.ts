@@ -2,6 +2,7 @@
 import type { Duration } from "../config/duration.ts";
 import type { Logger } from "../log.ts";
 import type { ClaimId, TaskId } from "./ids.ts";
+import type { ProgressValue } from "./progress.ts";
 
 /** Anything that runs SQL inside a transaction of the caller's: a `pg` client, or a thin adapter to another library's. */
 export interface Transaction {
@@ -40,6 +41,13 @@ export interface TaskContext {
   readonly task: TaskInfo;
   readonly claim: Claim;
   readonly log: Logger;
+  /**
+   * Says what the handler is at. Resolves when that is on record, which need not be waited for; where the claim is lost it is not
+   * written, and the signal tells. A sign of getting on: see `stalledAfter`.
+   */
+  phase(name: string, details?: unknown): Promise<void>;
+  /** Says how far it is: a share from 0 to 1, or how many of how many. Written at most once a second; the last one is never lost. */
+  progress(value: ProgressValue, note?: string): void;
   /** Ends this attempt here and now, uncharged, and runs the task again after the duration. Never returns. */
   snooze(duration: Duration): never;
 }

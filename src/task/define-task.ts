@@ -3,7 +3,7 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { TaskContext } from "./context.ts";
-import { checkSettings, type TaskSettings } from "./settings.ts";
+import { checkSettings, type RunIn, type TaskSettings } from "./settings.ts";
 
 export interface RetryOptions {
   /** How many attempts in all; 1 (the default) never retries. */
@@ -32,6 +32,17 @@ export interface TaskOptions {
   onCrash?: "fail" | "retry" | "requeue" | undefined;
   /** Whether the handler goes on while its worker cannot reach the database. */
   whenCutOff?: "abort" | "continue" | undefined;
+  /**
+   * Where the handler runs: "inline" (the default) in the worker's own thread, "thread" in a thread of its own, for work that
+   * keeps a processor busy, "process" in a process of its own, for work that may bring a process down.
+   */
+  runIn?: RunIn | undefined;
+  /** With "thread" and "process": `import.meta.url`, by which a runner finds this task among the module's exports. */
+  module?: string | URL | undefined;
+  /** No `phase` and no `progress` for this long is a stall, whatever the heart says. */
+  stalledAfter?: Duration | undefined;
+  /** What becomes of a stalled attempt: "alert" (default) leaves it alone, "fail" and "retry" end it with the code STALLED. */
+  onStall?: "alert" | "fail" | "retry" | undefined;
 }
 
 export interface BatchItem<Input> {
@@ -106,6 +117,30 @@ export function defineBatchTask(
 ): AnyTask {
   const { input, batchSize, run, ...rest } = options;
   return build(rest, { schema: input, batchSize, run, runOne: undefined, runBatch: async (items) => run(items) });
+}
+
+export function requireOneForEach(task: AnyTask, outcomes: unknown, count: number): void {
+  if (Array.isArray(outcomes) && outcomes.length === count) return;
+  throw new TypeError(`Task "${task.name}" must return one outcome for each of its ${count} items, in a list.`);
+}
+
+/** Whether this is what `defineTask` or `defineBatchTask` returned, of whichever copy of this package. */
+export function isTask(value: unknown): value is AnyTask {
+  const { name, runBatch, settings } = (value ?? {}) as Partial<AnyTask>;
+  return typeof name === "string" && typeof runBatch === "function" && typeof settings === "object";
+}
+
+/** What a module exports: the task itself, or those in an exported list or object. */
+export function tasksIn(value: unknown): AnyTask[] {
+  if (isTask(value)) return [value];
+  if (typeof value !== "object" || value === null) return [];
+  return Object.values(value).filter(isTask);
+}
+
+/** The same task, known to be exported by this module; one that says where it is stays as it is. */
+export function fromModule(task: AnyTask, module: string): AnyTask {
+  if (task.settings.module !== undefined) return task;
+  return Object.freeze({ ...task, settings: Object.freeze({ ...task.settings, module }) });
 }
 
 function build(

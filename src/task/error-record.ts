@@ -25,6 +25,16 @@ export function toErrorRecord(thrown: unknown, fallbackCode = "TASK_FAILED", dep
   };
 }
 
+/** What was thrown, unless the mere question what it is throws in turn, as a proxy can: that must not reach the worker. */
+export function examinable(thrown: unknown): unknown {
+  try {
+    void (thrown instanceof Error);
+    return thrown;
+  } catch {
+    return new Error("The handler threw something that cannot be examined.");
+  }
+}
+
 function isErrorLike(thrown: unknown): thrown is object {
   return (
     thrown instanceof Error ||
@@ -58,10 +68,13 @@ function safely<T>(read: () => T): T | undefined {
   }
 }
 
-/** Bounded, and without what PostgreSQL cannot turn into text: the zero character and halves of surrogate pairs. */
 function clip(text: string): string {
-  const bounded = text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}… (${text.length} characters)` : text;
-  return bounded.replaceAll("\0", "\uFFFD").replace(LONE_SURROGATE, "\uFFFD");
+  return storableText(text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}… (${text.length} characters)` : text);
+}
+
+/** Without what PostgreSQL cannot turn into text: the zero character and halves of surrogate pairs. */
+export function storableText(text: string): string {
+  return text.replaceAll("\0", "\uFFFD").replace(LONE_SURROGATE, "\uFFFD");
 }
 
 const LONE_SURROGATE = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;

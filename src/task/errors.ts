@@ -58,6 +58,14 @@ export class CutOffError extends EverbeatError {
   }
 }
 
+/** In a runner: the replica that it works for is dead, and another may soon run the task. */
+export class ReplicaGoneError extends EverbeatError {
+  readonly code = "REPLICA_GONE";
+  constructor(readonly taskId: TaskId) {
+    super(`The replica that task ${taskId} runs for is dead: this runner ends now, and nothing it writes will count.`);
+  }
+}
+
 export class InvalidInputError extends EverbeatError {
   readonly code = "INVALID_INPUT";
   constructor(

@@ -1,7 +1,10 @@
 /** A task's settings, checked once: what workers run by, and what the database keeps of the definition. */
+import { isAbsolute } from "node:path";
+import { pathToFileURL } from "node:url";
 import {
   anything,
   type Check,
+  type Checked,
   checkOptions,
   describe,
   isDuration,
@@ -24,7 +27,16 @@ export interface TaskSettings {
   readonly timeoutMs: number | undefined;
   readonly onCrash: "fail" | "retry" | "requeue";
   readonly whenCutOff: "abort" | "continue";
+  /** In the worker's own thread, or in a runner. */
+  readonly runIn: RunIn;
+  /** Where a runner finds the code: the address of the file that exports the task. */
+  readonly module: string | undefined;
+  readonly stalledAfterMs: number | undefined;
+  readonly onStall: "alert" | "fail" | "retry";
 }
+
+export const RUN_IN = ["inline", "thread", "process"] as const;
+export type RunIn = (typeof RUN_IN)[number];
 
 const YEAR_MS = 365 * 86_400_000;
 export const PRIORITY_RANGE = { min: -100, max: 100 } as const;
@@ -49,6 +61,15 @@ const isBackoff: Check<RetryPolicy["backoff"]> = (value, path, problems) => {
   return undefined;
 };
 
+/** A file's address, as `import.meta.url` is one, or its absolute path. Comes out as an address. */
+const isModule: Check<string> = (value, path, problems) => {
+  const text = value instanceof URL ? value.href : value;
+  if (typeof text === "string" && text.startsWith("file:")) return text;
+  if (typeof text === "string" && isAbsolute(text)) return pathToFileURL(text).href;
+  problems.add(path, `must be import.meta.url, or the absolute path of the file, not ${describe(value)}`);
+  return undefined;
+};
+
 const SHAPE = {
   name: isName,
   queue: isName,
@@ -64,12 +85,17 @@ const SHAPE = {
   timeout: isDuration({ minMs: 1, maxMs: YEAR_MS }),
   onCrash: isOneOf(["fail", "retry", "requeue"]),
   whenCutOff: isOneOf(["abort", "continue"]),
+  runIn: isOneOf(RUN_IN),
+  module: isModule,
+  stalledAfter: isDuration({ minMs: 100, maxMs: YEAR_MS }),
+  onStall: isOneOf(["alert", "fail", "retry"]),
 };
 
 export function checkSettings(options: unknown, problems: Problems): TaskSettings {
   const given = checkOptions(options, SHAPE, { path: "", problems });
   if (given.name === undefined && problems.isEmpty) problems.add("name", "is missing");
   const onCrash = given.onCrash ?? "fail";
+  checkStall(given, problems);
   return Object.freeze({
     name: given.name ?? "",
     queue: given.queue ?? "default",
@@ -86,7 +112,20 @@ export function checkSettings(options: unknown, problems: Problems): TaskSetting
     onCrash,
     // Work that someone else may repeat must not go on unseen; work that nobody will repeat may.
     whenCutOff: given.whenCutOff ?? (onCrash === "fail" ? "continue" : "abort"),
+    runIn: given.runIn ?? "inline",
+    module: given.module,
+    stalledAfterMs: given.stalledAfter,
+    onStall: given.onStall ?? "alert",
   });
+}
+
+/** What would quietly never happen is refused. */
+function checkStall(given: Checked<typeof SHAPE>, problems: Problems): void {
+  if (given.onStall === undefined) return;
+  if (given.stalledAfter === undefined)
+    problems.add("onStall", 'means nothing without "stalledAfter": say after how long without progress it is a stall');
+  if (given.onStall === "retry" && (given.retry?.attempts ?? DEFAULT_RETRY.attempts) === 1)
+    problems.add("onStall", '"retry" needs retry.attempts of 2 or more: a stalled attempt counts as a failed one');
 }
 
 function worthRetrying(unless: RetryOptions["unless"], problems: Problems): (error: unknown) => boolean {
@@ -110,6 +149,6 @@ function saysNotRetryable(error: unknown): boolean {
 
 /** What the database keeps, for callers in SQL and for whoever recovers the task without having its code. */
 export function settingsRecord(settings: TaskSettings): Record<string, unknown> {
-  const { queue, priority, retry, timeoutMs, onCrash, whenCutOff } = settings;
-  return { queue, priority, retry, timeoutMs, onCrash, whenCutOff };
+  const { queue, priority, retry, timeoutMs, onCrash, whenCutOff, runIn, stalledAfterMs, onStall } = settings;
+  return { queue, priority, retry, timeoutMs, onCrash, whenCutOff, runIn, stalledAfterMs, onStall };
 }

@@ -1,9 +1,10 @@
 /** A claim that no database knows: it writes down what it is asked, and refuses where it is told to be lost. */
+
+import type { ClaimHandle } from "../runner/claim-handle.ts";
 import type { Transaction } from "../task/context.ts";
 import { ClaimLostError, ResultNotStorableError } from "../task/errors.ts";
 import type { ClaimId, TaskId } from "../task/ids.ts";
 import { toJson } from "../task/json.ts";
-import type { ClaimHandle } from "../worker/claim-handle.ts";
 
 export interface RecordedCompletion<Output = unknown> {
   readonly tx: Transaction;
@@ -29,6 +30,8 @@ export function createFakeClaim(parts: { claimId: ClaimId; taskId: TaskId; name:
     get completedInTransaction() {
       return completions.length > 0;
     },
+    // Here the handler runs in the test's own process, never in a runner that would have to tell.
+    noteCompletedInTransaction() {},
     async guard(tx) {
       refuseIfLost();
       guarded.push(tx);

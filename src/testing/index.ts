@@ -8,4 +8,5 @@ export type { RecordedCompletion } from "./fake-claim.ts";
 export type { HandlerOptions } from "./handler-options.ts";
 export { openTestEverbeat } from "./open-test-everbeat.ts";
 export type { LogLine } from "./recording-logger.ts";
+export type { RecordedPhase, RecordedProgress } from "./recording-reports.ts";
 export { type HandlerRun, runBatchHandler, runHandler } from "./run-handler.ts";

@@ -1,4 +1,6 @@
 /** Runs a task's handler by itself, without a database: through its schema and a worker's own way of running it. */
+
+import { catchStrayRejections } from "../runner/stray-rejections.ts";
 import type { Transaction } from "../task/context.ts";
 import type { Task } from "../task/define-task.ts";
 import { newReplicaId } from "../task/ids.ts";
@@ -6,11 +8,11 @@ import { DEFAULT_JSON_LIMIT_BYTES } from "../task/json.ts";
 import type { Execution } from "../worker/execution.ts";
 import { type Ending, outcomeOf } from "../worker/outcome.ts";
 import { runGroup } from "../worker/run-group.ts";
-import { catchStrayRejections } from "../worker/stray-rejections.ts";
 import type { RecordedCompletion } from "./fake-claim.ts";
 import { createFakeExecution, type FakeExecution } from "./fake-execution.ts";
 import { checkHandler, type HandlerOptions } from "./handler-options.ts";
 import { type LogLine, recordingLogger } from "./recording-logger.ts";
+import { type RecordedReports, recordingReports } from "./recording-reports.ts";
 
 /** How the handler ended, and what it did on the way. */
 export type HandlerRun<Output> = {
@@ -19,14 +21,16 @@ export type HandlerRun<Output> = {
   readonly guarded: readonly Transaction[];
   /** Where the handler completed the task in a transaction of its own, and with what. */
   readonly completions: readonly RecordedCompletion<Output>[];
-} & (
+} & RecordedReports &
+  HandlerEnding<Output>;
+
+type HandlerEnding<Output> =
   | Ended<"returned", { readonly result: Output }>
   /** `willRunAgain`: a worker would run the task once more, going by its retry policy. */
   | Ended<"threw", { readonly error: unknown; readonly willRunAgain: boolean }>
   | Ended<"snoozed", { readonly delayMs: number }>
   /** The handler ignored its signal until the grace was over. */
-  | Ended<"abandoned", unknown>
-);
+  | Ended<"abandoned", unknown>;
 
 /** What belongs to the other outcomes is undefined here, so that a test can look at `run.result` without narrowing first. */
 type Ended<Outcome, Own> = { readonly outcome: Outcome } & Own & {
@@ -50,6 +54,7 @@ export async function runBatchHandler<Input, Output>(
 ): Promise<readonly HandlerRun<Output>[]> {
   const settings = checkHandler(task.name, inputs, options);
   const log = recordingLogger();
+  const reporting = recordingReports();
   const strays = catchStrayRejections();
   const parts = {
     schema: "",
@@ -59,6 +64,9 @@ export async function runBatchHandler<Input, Output>(
     resultLimitBytes: DEFAULT_JSON_LIMIT_BYTES,
     abortGraceMs: settings.abortGrace ?? 1_000,
     strays,
+    reporting,
+    // Nobody but this thread's own timers.
+    deadlines: { begin: () => ({ putOff() {}, over() {} }) },
   };
   const group = inputs.map((input, index) => createFakeExecution(task, { input, index, settings }, parts));
   const endings = new Map<Execution, Ending>();
@@ -70,14 +78,17 @@ export async function runBatchHandler<Input, Output>(
   } finally {
     strays.close();
   }
-  return group.map((fake) => toRun<Output>(fake, endings.get(fake.execution), log.lines));
+  return group.map((fake) => ({
+    ...toRun<Output>(fake, endings.get(fake.execution), log.lines),
+    ...reporting.reportsOf(fake.execution.claimed.claimId),
+  }));
 }
 
 function toRun<Output>(
   { execution, claim }: FakeExecution,
   ending: Ending | undefined,
   lines: readonly LogLine[],
-): HandlerRun<Output> {
+): Omit<HandlerRun<Output>, keyof RecordedReports> & HandlerEnding<Output> {
   const { claimed } = execution;
   const record = {
     logs: lines.filter((line) => line.fields["taskId"] === claimed.taskId),
@@ -97,7 +108,7 @@ function toRun<Output>(
   }
 }
 
-function willRunAgain(execution: Execution, ending: Ending): boolean {
+function willRunAgain(execution: Execution, ending: Ending & { kind: "threw" }): boolean {
   const { claimed, task, abortReason, completedInTransaction } = execution;
   const attempt = {
     ref: { claim: claimed.claimId, task: claimed.taskId, replica: newReplicaId() },

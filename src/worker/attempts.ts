@@ -1,17 +1,20 @@
 /** From claimed to written: starts what there is a slot for, runs it, and hands its outcome to be written. */
 import type { Database } from "../database/database.ts";
 import type { Events, TaskRef } from "../events.ts";
+import type { RecoveryPolicy } from "../recovery/recovery-action.ts";
 import { type ClaimedTask, startClaims } from "../sql/claims.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { ClaimLostError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import { crashOutcomeOf } from "./crash-outcome.ts";
 import { Execution } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import { giveBack } from "./give-back.ts";
 import type { Group, Hand } from "./hand.ts";
 import type { Outages } from "./outages.ts";
 import { type Ending, outcomeOf } from "./outcome.ts";
+import type { Reports } from "./reports.ts";
 import type { Rounds, Verdict } from "./rounds.ts";
 import { runGroup } from "./run-group.ts";
 import type { Slots } from "./slots.ts";
@@ -24,9 +27,12 @@ export interface AttemptsParts {
   readonly slots: Slots;
   readonly hand: Hand;
   readonly rounds: Rounds;
+  readonly reports: Reports;
   readonly outages: Outages;
   readonly changes: Changes;
   readonly execution: ExecutionParts;
+  /** What becomes of a task whose runner crashes. */
+  readonly recovery: RecoveryPolicy;
   readonly isStopping: () => boolean;
   /** Whether what was claimed under this id may still be begun: not once others may have been told that it stops. */
   readonly mayBegin: (under: ReplicaId) => boolean;
@@ -58,8 +64,9 @@ export class Attempts {
       performance.now(),
     );
     for (const task of started) {
-      this.#parts.slots.take(task.queue);
-      this.#run({ task: this.#parts.tasks.get(task.name) as AnyTask, members: [task] });
+      const definition = this.#parts.tasks.get(task.name) as AnyTask;
+      this.#parts.slots.take(task.queue, definition.settings.runIn);
+      this.#run({ task: definition, members: [task] });
     }
     void this.#startPrefetched();
   }
@@ -120,7 +127,7 @@ export class Attempts {
       this.#parts.hand.dropStarting(lost.map((member) => member.claimId));
       for (const member of lost) this.#parts.events.emit("claim.lost", { ...refOf(member), refusedOutcome: undefined });
       if (members.length > 0) this.#run({ task: group.task, members });
-      else this.#parts.slots.give(group.members[0]?.queue ?? "");
+      else this.#parts.slots.give(group.members[0]?.queue ?? "", group.task.settings.runIn);
     }
     this.#parts.changes.announce();
   }
@@ -135,7 +142,7 @@ export class Attempts {
     runGroup(executions, parts, {
       onEnding: (execution, ending) => this.#onEnding(execution, ending),
       onOver: () => {
-        slots.give(members[0]?.queue ?? "");
+        slots.give(members[0]?.queue ?? "", task.settings.runIn);
         changes.announce();
         if (hand.prefetched > 0) void this.#startPrefetched();
         onRoom();
@@ -144,23 +151,35 @@ export class Attempts {
   }
 
   #onEnding(execution: Execution, ending: Ending): void {
-    const { events, hand, rounds, execution: parts } = this.#parts;
+    const { events, hand, rounds, reports, execution: parts } = this.#parts;
     const { claimed, task, abortReason, completedInTransaction } = execution;
     if (ending.kind === "abandoned") {
       const reason = abortReason instanceof Error ? abortReason.message : String(abortReason);
       events.emit("handler.abandoned", { ...refOf(claimed), reason });
     }
     const ref = { claim: claimed.claimId, task: claimed.taskId, replica: parts.replica.id };
-    const { failures } = claimed;
-    const ended = { ref, failures, ending, abortReason, completedInTransaction };
-    const outcome = outcomeOf(ended, task.settings, Math.random());
+    const { failures, crashes } = claimed;
+    const outcome =
+      ending.kind === "crashed"
+        ? crashOutcomeOf(
+            { ref, crashes, death: ending.death, completedInTransaction },
+            task.settings,
+            this.#parts.recovery,
+            Math.random(),
+          )
+        : outcomeOf({ ref, failures, ending, abortReason, completedInTransaction }, task.settings, Math.random());
     hand.finishing(claimed.claimId);
     if (!outcome) {
+      reports.forget(claimed.claimId);
       hand.finished(claimed.claimId);
       return;
     }
     const durationMs = performance.now() - execution.startedAtMs;
-    rounds.finish(outcome, (verdict) => this.#onVerdict(execution, { outcome, verdict, durationMs }));
+    const finish = () =>
+      rounds.finish(outcome, (verdict) => this.#onVerdict(execution, { outcome, verdict, durationMs }));
+    const settled = reports.settle(claimed.claimId, outcome.outcome === "completed");
+    if (settled) void settled.then(finish);
+    else finish();
   }
 
   #onVerdict(

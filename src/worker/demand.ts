@@ -27,13 +27,15 @@ export function demandOf(state: {
   /** Nothing else will be asked for before the answer is here. */
   isAlone: boolean;
   largestBatch: number;
+  /** Some tasks need a runner, which may not be free when a slot is: they are started when there is one. */
+  hasRunners: boolean;
 }): Demand {
-  const { settings, slots, prefetched, asked, isAlone, largestBatch } = state;
+  const { settings, slots, prefetched, asked, isAlone, largestBatch, hasRunners } = state;
   const { concurrency, prefetch: ahead } = settings;
   const free = Math.max(0, slots.free - asked.run);
   // Members of a batch share a slot, so they are claimed ahead and started together. And while some wait that were
   // claimed ahead, it is they who get the free slots, in their order.
-  const startsLater = largestBatch > 1 || prefetched + asked.prefetch > 0;
+  const startsLater = largestBatch > 1 || hasRunners || prefetched + asked.prefetch > 0;
   // Half of the slots at a time: while the database works on one half, this process works on the other.
   const run = startsLater ? 0 : Math.min(free, isAlone ? free : Math.ceil(concurrency / 2));
   const stock = ahead + (startsLater ? free * largestBatch : 0);

@@ -1,8 +1,11 @@
 /** What running a handler takes besides the task itself. */
+import type { Deadlines } from "../heart/deadlines.ts";
 import type { Logger } from "../log.ts";
+import type { Runners } from "../runner/runners.ts";
+import type { StrayRejections } from "../runner/stray-rejections.ts";
 import type { Middleware } from "../task/context.ts";
 import type { ReplicaId } from "../task/ids.ts";
-import type { StrayRejections } from "./stray-rejections.ts";
+import type { Reporting } from "./reports.ts";
 
 export interface ExecutionParts {
   readonly schema: string;
@@ -13,4 +16,8 @@ export interface ExecutionParts {
   /** How long a handler may take to stop once its signal has fired. */
   readonly abortGraceMs: number;
   readonly strays: StrayRejections;
+  /** Where tasks run that do not run here. */
+  readonly runners?: Runners;
+  readonly reporting: Reporting;
+  readonly deadlines: Deadlines;
 }

@@ -4,12 +4,16 @@
  * Most handlers never look at their signal, their claim or their log, and most attempts end by themselves: what only the
  * others need is made when it is asked for.
  */
+
+import type { Deadline } from "../heart/deadlines.ts";
+import { type ClaimHandle, createClaimHandle } from "../runner/claim-handle.ts";
 import type { ClaimedTask } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
+import { examinable } from "../task/error-record.ts";
 import { CutOffError, TaskTimedOutError } from "../task/errors.ts";
-import { type ClaimHandle, createClaimHandle } from "./claim-handle.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import type { Ending } from "./outcome.ts";
+import { atMost } from "./waiting.ts";
 
 export class Execution {
   readonly claimed: ClaimedTask;
@@ -23,6 +27,7 @@ export class Execution {
   #onEnding: ((ending: Ending) => void) | undefined;
   #timeout: NodeJS.Timeout | undefined;
   #grace: NodeJS.Timeout | undefined;
+  #deadline: Deadline | undefined;
   #isAbandoned = false;
 
   constructor(task: AnyTask, claimed: ClaimedTask, parts: ExecutionParts, claim?: ClaimHandle) {
@@ -34,8 +39,17 @@ export class Execution {
 
   get claim(): ClaimHandle {
     const { claimId, taskId, name } = this.claimed;
-    const { replica, schema, resultLimitBytes } = this.#parts;
-    this.#claim ??= createClaimHandle({ claimId, taskId, name, replicaId: replica.id, schema, resultLimitBytes });
+    const { replica, schema, resultLimitBytes, reporting } = this.#parts;
+    const settle = () => atMost(SETTLE_WITHIN_MS, reporting.flush(claimId));
+    this.#claim ??= createClaimHandle({
+      claimId,
+      taskId,
+      name,
+      replicaId: replica.id,
+      schema,
+      resultLimitBytes,
+      settle,
+    });
     return this.#claim;
   }
 
@@ -64,12 +78,30 @@ export class Execution {
   /** From here on it has a timeout and can end. */
   begin(onEnding: (ending: Ending) => void): void {
     this.#onEnding = onEnding;
-    const { timeoutMs } = this.task.settings;
-    if (timeoutMs !== undefined) {
-      const onTimeout = () => this.abort(new TaskTimedOutError(this.claimed.taskId, timeoutMs));
-      this.#timeout = setTimeout(onTimeout, Math.min(timeoutMs, MAX_TIMER_MS));
-    }
+    this.startTimeout();
     if (this.#isAborted) this.#beginGrace();
+  }
+
+  /** From the beginning. */
+  startTimeout(): void {
+    const { timeoutMs } = this.task.settings;
+    if (timeoutMs === undefined || !this.#onEnding) return;
+    const { claimId, taskId } = this.claimed;
+    const { settings } = this.task;
+    // Should this thread's loop be blocked, its heart goes by the same time.
+    if (settings.runIn === "inline")
+      this.#deadline = this.#parts.deadlines.begin({ claimId, taskId, timeoutMs, settings });
+    const onTimeout = () => {
+      this.abort(new TaskTimedOutError(taskId, timeoutMs));
+      // It was told: from here on it has its grace.
+      this.#deadline?.putOff(this.#parts.abortGraceMs);
+    };
+    this.#timeout = setTimeout(onTimeout, Math.min(timeoutMs, MAX_TIMER_MS));
+  }
+
+  /** While it waits for a runner: that time is not the handler's. */
+  stopTimeout(): void {
+    clearTimeout(this.#timeout);
   }
 
   /** Only the first ending counts. */
@@ -79,6 +111,7 @@ export class Execution {
     this.#onEnding = undefined;
     clearTimeout(this.#timeout);
     clearTimeout(this.#grace);
+    this.#deadline?.over();
     onEnding(ending);
   }
 
@@ -108,19 +141,18 @@ export class Execution {
     if (!this.#onEnding || this.#grace) return;
     // Its heart ends the process if it does not stop: to wait no longer would only hide that it goes on.
     if (this.#abortReason instanceof CutOffError) return;
+    // A runner is ended if its handler does not stop, and what it ran is over when it is, not before.
+    if (this.#parts.runners?.take(this.task)) return;
     const graceMs = this.#isAbandoned ? 0 : this.#parts.abortGraceMs;
     this.#grace = setTimeout(() => this.end({ kind: "abandoned" }), graceMs);
   }
 }
 
+/** A transaction of the handler's own may hold the last free connection: then its end is not put off for long. */
+const SETTLE_WITHIN_MS = 1_000;
 const MAX_TIMER_MS = 2_147_483_647;
 
-/** What was thrown, unless the mere question what it is throws in turn, as a proxy can: that must not reach the worker. */
-export function examinable(thrown: unknown): unknown {
-  try {
-    void (thrown instanceof Error);
-    return thrown;
-  } catch {
-    return new Error("The handler threw something that cannot be examined.");
-  }
+/** Work that someone else may repeat, or that excludes others by its key, must not go on unseen. */
+export function mustStop({ task, claimed }: Pick<Execution, "task" | "claimed">): boolean {
+  return task.settings.whenCutOff === "abort" || task.settings.onCrash !== "fail" || claimed.exclusiveKey !== null;
 }

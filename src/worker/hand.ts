@@ -86,8 +86,8 @@ export class Hand {
       const kind = `${claimed.name} ${claimed.queue}`;
       const group = open.get(kind);
       if (group && group.members.length < task.batchSize) group.members.push(claimed);
-      else if (this.#slots.freeIn(claimed.queue) > 0) {
-        this.#slots.take(claimed.queue);
+      else if (this.#slots.freeIn(claimed.queue) > 0 && this.#slots.hasRoomIn(task.settings.runIn)) {
+        this.#slots.take(claimed.queue, task.settings.runIn);
         const fresh = { task, members: [claimed] };
         groups.push(fresh);
         open.set(kind, fresh);

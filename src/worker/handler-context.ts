@@ -1,20 +1,13 @@
-/** What a handler is given besides its input, and how `snooze` leaves it. */
-import { durationMs } from "../config/duration.ts";
-import { InvalidOptionsError } from "../config/problems.ts";
+/** What a handler is given besides its input. */
 import { withFields } from "../log.ts";
 import type { TaskContext } from "../task/context.ts";
+import { snooze } from "../task/snooze.ts";
 import type { Execution } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 
-/** Thrown, so that `snooze` never returns, and told apart from a failure. */
-export class Snooze extends Error {
-  constructor(readonly delayMs: number) {
-    super("snoozed");
-  }
-}
-
 export function createContext(execution: Execution, parts: ExecutionParts): TaskContext {
   const { claimed } = execution;
+  const reporter = () => parts.reporting.of(claimed.claimId);
   return {
     get signal() {
       return execution.signal;
@@ -23,7 +16,14 @@ export function createContext(execution: Execution, parts: ExecutionParts): Task
       return execution.claim;
     },
     get log() {
-      return withFields(parts.log, { task: claimed.name, taskId: claimed.taskId, attempt: claimed.attempt });
+      const fields = { task: claimed.name, taskId: claimed.taskId, attempt: claimed.attempt };
+      return reporter().keeping(withFields(parts.log, fields));
+    },
+    get phase() {
+      return reporter().phase;
+    },
+    get progress() {
+      return reporter().progress;
     },
     task: {
       id: claimed.taskId,
@@ -39,11 +39,4 @@ export function createContext(execution: Execution, parts: ExecutionParts): Task
     },
     snooze,
   };
-}
-
-function snooze(duration: Parameters<TaskContext["snooze"]>[0]): never {
-  const ms = durationMs(duration);
-  if (ms === undefined || ms < 0)
-    throw new InvalidOptionsError("snooze", [`must be a duration such as "5m", not ${String(duration)}`]);
-  throw new Snooze(ms);
 }

@@ -11,6 +11,7 @@ import {
 } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
+import { isRunnerOptions, type RunnerOptions, type RunnerSettings, runnerSettings } from "../runner/runner-options.ts";
 import type { Middleware } from "../task/context.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { isName } from "../task/settings.ts";
@@ -36,6 +37,8 @@ export interface WorkOptions {
   retention?: { maxAge?: Duration; maxCount?: number };
   /** Around every handler, outermost first. */
   middleware?: readonly Middleware[] | undefined;
+  /** The threads and processes for tasks with `runIn`. */
+  runners?: RunnerOptions | undefined;
 }
 
 export interface WorkSettings {
@@ -50,7 +53,11 @@ export interface WorkSettings {
   readonly handleSignals: boolean;
   readonly retention: { readonly maxAgeMs: number | undefined; readonly maxCount: number | undefined };
   readonly middleware: readonly Middleware[];
+  readonly runners: RunnerSettings;
 }
+
+/** How long running tasks may take to end on shutdown, where nothing else is said. */
+export const DEFAULT_SHUTDOWN_GRACE_MS = 30_000;
 
 const DAY_MS = 86_400_000;
 const isConcurrency = isInteger({ min: 1, max: 10_000 });
@@ -87,6 +94,7 @@ const SHAPE = {
     maxCount: isInteger({ min: 0, max: 1_000_000_000 }),
   }),
   middleware: anything as Check<readonly Middleware[]>,
+  runners: isRunnerOptions,
 };
 
 export function checkWork(tasks: readonly AnyTask[], options: WorkOptions | undefined): WorkSettings {
@@ -105,12 +113,13 @@ export function checkWork(tasks: readonly AnyTask[], options: WorkOptions | unde
     queueLimits: new Map(limits),
     prefetch: given.prefetch ?? 0,
     pollMs: given.pollInterval ?? 2_000,
-    shutdownGraceMs: given.shutdownGrace ?? 30_000,
+    shutdownGraceMs: given.shutdownGrace ?? DEFAULT_SHUTDOWN_GRACE_MS,
     abortGraceMs: given.abortGrace ?? 10_000,
     maxHeldOutcomes: given.maxHeldOutcomes ?? 10_000,
     handleSignals: given.handleSignals ?? true,
     retention: { maxAgeMs: given.retention?.maxAge ?? 7 * DAY_MS, maxCount: given.retention?.maxCount },
     middleware,
+    runners: runnerSettings(given.runners),
   });
 }
 
@@ -125,5 +134,9 @@ function checkTasks(tasks: readonly AnyTask[], problems: Problems): void {
       problems.add(`tasks[${index}]`, "must be made by defineTask or defineBatchTask");
     else if (seen.has(task.name)) problems.add(`tasks[${index}]`, `there are two tasks named "${task.name}"`);
     else seen.add(task.name);
+    if (task?.settings?.runIn && task.settings.runIn !== "inline" && task.settings.module === undefined) {
+      const where = `"${task.name}" runs in a ${task.settings.runIn}, which must find its code`;
+      problems.add(`tasks[${index}]`, `${where}: export it, and define it with module: import.meta.url`);
+    }
   }
 }

@@ -1,4 +1,5 @@
 /** What an attempt's ending means for its task. Pure: the same ending always gives the same outcome. */
+import type { RunnerDeath } from "../runner/runner-death.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import {
@@ -18,12 +19,23 @@ export type Ending =
   | { readonly kind: "threw"; readonly error: unknown }
   | { readonly kind: "snoozed"; readonly delayMs: number }
   /** Ignored its signal past the grace; whatever it does from now on counts for nothing. */
-  | { readonly kind: "abandoned" };
+  | { readonly kind: "abandoned" }
+  /** Its runner has ended after it was told to stop: nothing of it goes on. */
+  | { readonly kind: "stopped" }
+  | Crashed
+  /** There was no runner for it, or its runner stopped itself in time: somebody else may have it, and nothing is charged. */
+  | { readonly kind: "given-back"; readonly error: unknown };
+
+/** Its runner ended in the middle of it. */
+export interface Crashed {
+  readonly kind: "crashed";
+  readonly death: RunnerDeath;
+}
 
 export interface EndedAttempt {
   readonly ref: Pick<Outcome, "claim" | "task" | "replica">;
   readonly failures: number;
-  readonly ending: Ending;
+  readonly ending: Exclude<Ending, Crashed>;
   /** Why the handler was told to stop, if it was. */
   readonly abortReason: unknown;
   /** The handler has completed the task in a transaction of its own, which may or may not have committed. */
@@ -39,6 +51,9 @@ export function outcomeOf(attempt: EndedAttempt, settings: TaskSettings, random:
   if (ending.kind === "returned")
     return { ...ref, to: "completed", outcome: "completed", resultJson: ending.resultJson };
   if (ending.kind === "snoozed") return { ...ref, to: "pending", outcome: "snoozed", delayMs: ending.delayMs };
+  if (ending.kind === "given-back") {
+    return { ...ref, to: "pending", outcome: "aborted", error: toErrorRecord(ending.error) };
+  }
   if (abortReason instanceof ClaimLostError) return undefined;
   if (abortReason instanceof TaskCancelledError) {
     return {

@@ -4,10 +4,13 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import { steadyNowMs } from "../heart/clock.ts";
+import { SharedDeadlines } from "../heart/deadlines.ts";
 import { type Heart, startHeart } from "../heart/heart.ts";
 import type { HeartNews } from "../heart/heart-loop.ts";
 import { heartPlanOf } from "../heart/heart-plan.ts";
+import { type Lease, openLease } from "../heart/lease.ts";
 import { machineId } from "../heart/machine-id.ts";
+import type { RunnerSign } from "../heart/runner-signs.ts";
 import { type ReplicaRow, registerReplica, saveDefinitions, setReplicaStatus } from "../sql/replicas.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { newReplicaId, type ReplicaId } from "../task/ids.ts";
@@ -28,12 +31,22 @@ export class Replica {
   #id: ReplicaId = newReplicaId();
   #hasJoined = false;
   #heart: Heart | undefined;
+  readonly #lease: Lease | undefined;
   #unheard: HeartNews[] = [];
   #onNews: (news: HeartNews) => void = (news) => this.#keepNews(news);
   #inHand: () => number = () => 0;
+  /** Of the process, whatever its id: what runs goes on when the replica comes back under another. */
+  readonly deadlines = new SharedDeadlines();
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
+    // Only processes can go on while this one stands still.
+    if (parts.tasks.some((task) => task.settings.runIn === "process")) this.#lease = openLease();
+  }
+
+  /** Where its runners read when it was last heard. */
+  get leaseFd(): number | undefined {
+    return this.#lease?.fd;
   }
 
   get id(): ReplicaId {
@@ -65,6 +78,8 @@ export class Replica {
     const firstBeat = new AbortController();
     this.#heart = startHeart({
       ...{ database, replicaId: this.#id, plan, heardAtMs, vanishedAfterMs: settings.runningDeadAfterMs },
+      leaseFd: this.#lease?.fd,
+      ...{ blockedLoop: settings.blockedLoop, deadlines: this.deadlines },
       inHand: () => this.#inHand(),
       onNews: (news) => {
         if (news.kind === "beating") firstBeat.abort();
@@ -105,6 +120,11 @@ export class Replica {
     this.#heart?.confirmStopped();
   }
 
+  /** For its heart, which tells of them with its beats. */
+  carry(runners: readonly RunnerSign[]): void {
+    this.#heart?.carry(runners);
+  }
+
   setStatus(status: ReplicaRow["status"], id: ReplicaId = this.#id): Promise<void> {
     return setReplicaStatus(this.#parts.database, id, status);
   }
@@ -115,6 +135,7 @@ export class Replica {
       await this.setStatus("offline");
     } finally {
       await this.#heart?.stop();
+      this.#lease?.close();
     }
   }
 }

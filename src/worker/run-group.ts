@@ -3,13 +3,16 @@
  * timeout and ending, and nothing a handler does, throws or forgets reaches beyond its own group.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { AnyTask, BatchItem } from "../task/define-task.ts";
-import { InvalidInputError, ResultNotStorableError } from "../task/errors.ts";
+import { NoRunnerError, RunnerEndedError } from "../runner/runner-death.ts";
+import { type AnyTask, type BatchItem, requireOneForEach } from "../task/define-task.ts";
+import { examinable } from "../task/error-record.ts";
+import { CutOffError, InvalidInputError, ResultNotStorableError } from "../task/errors.ts";
 import { type ParsedInput, parseInput } from "../task/input.ts";
 import { toJson } from "../task/json.ts";
-import { type Execution, examinable } from "./execution.ts";
+import { Snooze } from "../task/snooze.ts";
+import { type Execution, mustStop } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
-import { createContext, Snooze } from "./handler-context.ts";
+import { createContext } from "./handler-context.ts";
 import type { Ending } from "./outcome.ts";
 
 export interface GroupEvents {
@@ -29,7 +32,8 @@ export function runGroup(group: readonly Execution[], parts: ExecutionParts, eve
   }
   const [first] = group;
   if (!first) return;
-  if (first.task.runOne && parts.middleware.length === 0) runAlone(first, first.task.runOne, parts);
+  const isHere = !parts.runners?.take(first.task);
+  if (isHere && first.task.runOne && parts.middleware.length === 0) runAlone(first, first.task.runOne, parts);
   else void serve(first.task, group, parts);
 }
 
@@ -75,20 +79,43 @@ async function serve(task: AnyTask, group: readonly Execution[], parts: Executio
   try {
     // A batch belongs to no single member, so only a task that runs alone is inside its middleware.
     const inside = task.batchSize === 1 ? arrivals[0]?.inside : undefined;
-    const run = () => parts.strays.scope(owner, () => task.runBatch(items));
+    const run = () => parts.strays.scope(owner, () => runBatch(task, items, present, parts));
     const outcomes = await (inside ? inside(run) : run());
-    if (!Array.isArray(outcomes) || outcomes.length !== present.length) {
-      throw new TypeError(
-        `Task "${task.name}" must return one outcome for each of its ${present.length} items, in a list.`,
-      );
-    }
+    requireOneForEach(task, outcomes, present.length);
     present.forEach((seat, index) => {
       if (outcomes[index] instanceof Error) seat.served.reject(outcomes[index]);
       else seat.served.resolve(outcomes[index]);
     });
   } catch (error) {
-    for (const seat of present) seat.served.reject(error);
+    for (const seat of present) {
+      // Whatever the middleware would make of that.
+      const ending = endingWithoutRunner(error, seat.execution);
+      if (ending) seat.execution.end(ending);
+      seat.served.reject(error);
+    }
   }
+}
+
+function runBatch(
+  task: AnyTask,
+  items: readonly BatchItem<never>[],
+  seats: readonly Seat[],
+  { runners }: ExecutionParts,
+): Promise<readonly unknown[]> {
+  if (!runners?.take(task)) return task.runBatch(items);
+  for (const { execution } of seats) execution.stopTimeout();
+  const onBegun = () => {
+    for (const { execution } of seats) execution.startTimeout();
+  };
+  return runners.runBatch({ task, items, onBegun, mustStop: seats.some(({ execution }) => mustStop(execution)) });
+}
+
+/** A runner that ended after its handler was told to stop has stopped; one that ended by itself has crashed. */
+function endingWithoutRunner(error: unknown, { isAborted, claimed }: Execution): Ending | undefined {
+  if (error instanceof NoRunnerError) return { kind: "given-back", error };
+  if (!(error instanceof RunnerEndedError)) return undefined;
+  if (error.death.because === "cut-off") return { kind: "given-back", error: new CutOffError(claimed.taskId) };
+  return isAborted ? { kind: "stopped" } : { kind: "crashed", death: error.death };
 }
 
 /** A member on its way to the handler: through the middleware and its input's schema, then waiting to be served. */
@@ -112,7 +139,10 @@ function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
   const served = withResolvers<unknown>();
   served.promise.catch(() => {});
   const innermost = async () => {
-    const input = acceptedInput(execution.task, await parseInput(execution.task, execution.claimed.input));
+    const { task, claimed } = execution;
+    // What its schema makes of an input may not be JSON: for a runner it is checked over there, where it is used.
+    const isElsewhere = parts.runners?.take(task) === true;
+    const input = isElsewhere ? claimed.input : acceptedInput(task, await parseInput(task, claimed.input));
     arrival.resolve({ input, inside: AsyncLocalStorage.snapshot() });
     return served.promise;
   };

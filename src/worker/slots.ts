@@ -1,13 +1,23 @@
-/** How many more tasks this replica may run: in all, and from each queue that has a limit of its own here. */
+/** How many more tasks this replica may run: in all, from each queue that has a limit of its own here, and in its runners. */
+import type { RunIn } from "../task/settings.ts";
+
 export class Slots {
   readonly total: number;
   readonly #limits: ReadonlyMap<string, number>;
   readonly #usedByQueue = new Map<string, number>();
+  readonly #usedByPlace = new Map<RunIn, number>();
+  /** How many at once may run there; undefined for any number. */
+  readonly #limitOf: (runIn: RunIn) => number | undefined;
   #used = 0;
 
-  constructor(total: number, limits: ReadonlyMap<string, number>) {
+  constructor(
+    total: number,
+    limits: ReadonlyMap<string, number>,
+    limitOf: (runIn: RunIn) => number | undefined = () => undefined,
+  ) {
     this.total = total;
     this.#limits = limits;
+    this.#limitOf = limitOf;
   }
 
   get used(): number {
@@ -27,13 +37,23 @@ export class Slots {
     );
   }
 
-  take(queue: string): void {
-    this.#used++;
-    this.#usedByQueue.set(queue, (this.#usedByQueue.get(queue) ?? 0) + 1);
+  /** Whether one more may run there, should there be room in all. */
+  hasRoomIn(runIn: RunIn): boolean {
+    const limit = this.#limitOf(runIn);
+    return limit === undefined || (this.#usedByPlace.get(runIn) ?? 0) < limit;
   }
 
-  give(queue: string): void {
-    this.#used--;
-    this.#usedByQueue.set(queue, (this.#usedByQueue.get(queue) ?? 0) - 1);
+  take(queue: string, runIn: RunIn = "inline"): void {
+    this.#count(queue, runIn, 1);
+  }
+
+  give(queue: string, runIn: RunIn = "inline"): void {
+    this.#count(queue, runIn, -1);
+  }
+
+  #count(queue: string, runIn: RunIn, by: 1 | -1): void {
+    this.#used += by;
+    this.#usedByQueue.set(queue, (this.#usedByQueue.get(queue) ?? 0) + by);
+    if (runIn !== "inline") this.#usedByPlace.set(runIn, (this.#usedByPlace.get(runIn) ?? 0) + by);
   }
 }

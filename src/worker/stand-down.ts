@@ -13,7 +13,7 @@ import { rehomeClaims } from "../sql/claims.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import { refOf } from "./attempts.ts";
-import type { Execution } from "./execution.ts";
+import { type Execution, mustStop } from "./execution.ts";
 import { giveBackUnknown } from "./give-back.ts";
 import type { Hand } from "./hand.ts";
 import type { Replica } from "./replica.ts";
@@ -53,6 +53,7 @@ export class StandDown {
     const replicaId = replica.id;
     if (news.kind === "beating") events.emit("heart.beating", { replicaId, hasSession: news.hasSession });
     else if (news.kind === "lost") events.emit("heart.lost", { ...news, replicaId });
+    else if (news.kind === "unblocked") events.emit("loop.blocked", { ...news, replicaId });
     else this.#onLost(news);
   }
 
@@ -154,9 +155,4 @@ export class StandDown {
       events.emit("claim.lost", { ...refOf(execution.claimed), refusedOutcome: undefined });
     }
   }
-}
-
-/** Work that someone else may repeat, or that excludes others by its key, must not go on unseen. */
-function mustStop({ task, claimed }: Execution): boolean {
-  return task.settings.whenCutOff === "abort" || task.settings.onCrash !== "fail" || claimed.exclusiveKey !== null;
 }

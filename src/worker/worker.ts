@@ -11,6 +11,8 @@ import type { Notices } from "../database/notices.ts";
 import type { Events } from "../events.ts";
 import type { Logger } from "../log.ts";
 import { createReaper } from "../recovery/reaper.ts";
+import type { Runners } from "../runner/runners.ts";
+import { catchStrayRejections } from "../runner/stray-rejections.ts";
 import type { Service } from "../service.ts";
 import { releaseClaims } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
@@ -18,6 +20,7 @@ import { WorkerStoppingError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import { Attempts, refOf } from "./attempts.ts";
 import { createClaimWatch } from "./claim-watch.ts";
+import { ClaimableNames } from "./claimable-names.ts";
 import { Claimer } from "./claimer.ts";
 import { type Demand, demandOf, NO_DEMAND } from "./demand.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
@@ -26,12 +29,13 @@ import { Hand } from "./hand.ts";
 import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
 import type { Replica } from "./replica.ts";
+import { Reports } from "./reports.ts";
 import { Rounds } from "./rounds.ts";
 import { Slots } from "./slots.ts";
 import { StandDown } from "./stand-down.ts";
-import { catchStrayRejections } from "./stray-rejections.ts";
 import { createUpkeep } from "./upkeep-service.ts";
 import { atMost, Changes } from "./waiting.ts";
+import { createWorkerRunners } from "./worker-runners.ts";
 
 /** A task claimed ahead that has waited this long is given back: another worker may have a slot for it. */
 const GIVE_BACK_AFTER_MS = 2_000;
@@ -58,7 +62,10 @@ export class Worker {
   readonly #slots: Slots;
   readonly #hand: Hand;
   readonly #rounds: Rounds;
+  readonly #reports: Reports;
   readonly #claimer: Claimer;
+  readonly #runners: Runners;
+  readonly #claimable: ClaimableNames;
   readonly #strays = catchStrayRejections();
   readonly #attempts: Attempts;
   readonly #largestBatch: number;
@@ -75,7 +82,10 @@ export class Worker {
     const { database, notices, events, settings, tasks, replica } = parts;
     this.#parts = parts;
     this.#outages = new Outages(events);
-    this.#slots = new Slots(settings.concurrency, settings.queueLimits);
+    this.#runners = createWorkerRunners(parts, () => this.#onRoom());
+    this.#slots = new Slots(settings.concurrency, settings.queueLimits, (runIn) => this.#runners.limitOf(runIn));
+    const claimable = new ClaimableNames(tasks, this.#slots);
+    this.#claimable = claimable;
     const byName = new Map(tasks.map((task) => [task.name, task]));
     this.#hand = new Hand(byName, this.#slots);
     this.#largestBatch = Math.max(...tasks.map((task) => task.batchSize));
@@ -85,6 +95,8 @@ export class Worker {
       look: () => this.#claimer.look(),
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
     });
+    const isRunning = (claim: ClaimId) => this.#hand.running.has(claim);
+    this.#reports = new Reports({ database, outages: this.#outages, isRunning });
     const execution: ExecutionParts = {
       schema: database.schema,
       replica,
@@ -93,13 +105,18 @@ export class Worker {
       resultLimitBytes: parts.resultLimitBytes,
       abortGraceMs: settings.abortGraceMs,
       strays: this.#strays,
+      runners: this.#runners,
+      reporting: this.#reports,
+      deadlines: replica.deadlines,
     };
     this.#claimer = new Claimer({
       database,
       notices,
       outages: this.#outages,
       replica,
-      names: tasks.map((task) => task.name),
+      get names() {
+        return claimable.current();
+      },
       queues: settings.queues,
       looksAlone: settings.queueLimits.size > 0,
       pollMs: settings.pollMs,
@@ -116,10 +133,12 @@ export class Worker {
         slots: this.#slots,
         hand: this.#hand,
         rounds: this.#rounds,
+        reports: this.#reports,
         outages: this.#outages,
         changes: this.#changes,
       },
-      onRoom: () => this.#claimer.onRoom(),
+      recovery: parts.recovery,
+      onRoom: () => this.#onRoom(),
       onWritten: () => this.#rounds.held === settings.maxHeldOutcomes - 1 && this.#claimer.wake(),
       onUnsure: () => this.#claimer.lookForOwn(),
     });
@@ -162,6 +181,7 @@ export class Worker {
   start(): void {
     const { notices, events, tasks, settings } = this.#parts;
     this.#unsubscribe = notices.on("changed", (replicaId) => replicaId === this.replicaId && this.#watch.trigger());
+    this.#runners.start();
     this.#claimer.start();
     this.#watch.start();
     this.#upkeep.start();
@@ -193,7 +213,9 @@ export class Worker {
     await this.#changes.until(() => this.#hand.isEmpty, graceMs);
     this.#abortRunning();
     await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);
-    await this.#patiently(this.#rounds.idle());
+    await this.#patiently(this.#runners.stop());
+    await this.#patiently(this.#reports.idle().then(() => this.#rounds.idle()));
+    this.#reports.giveUp();
     this.#rounds.giveUp();
     this.#unsubscribe();
     await this.#patiently(Promise.all([this.#watch.stop(), this.#upkeep.stop(), this.#reaper.stop()]));
@@ -225,11 +247,17 @@ export class Worker {
       asked,
       isAlone,
       largestBatch: this.#largestBatch,
+      hasRunners: this.#runners.areUsed,
     });
   }
 
   get #isStopping(): boolean {
     return this.#stopped !== undefined;
+  }
+
+  #onRoom(): void {
+    if (this.#claimable.haveGrown()) this.#claimer.lookFromTheBeginning();
+    else this.#claimer.onRoom();
   }
 
   #onLooked(): void {
@@ -251,6 +279,7 @@ export class Worker {
     const running = [...this.#hand.running.values()];
     for (const execution of running) execution.abort(new WorkerStoppingError(execution.claimed.taskId));
     if (!this.#isInHurry) return;
+    this.#runners.hurry();
     setTimeout(() => {
       for (const execution of running) execution.abandon();
     }, AT_ONCE_MS).unref();

@@ -37,6 +37,7 @@ describe("a replica's heart is shown as", () => {
     [{ silentForMs: null }, "unheard", /nobody listens/],
     [{ status: "dead", death: { because: "session-lost" } }, "dead", /its session ended/],
     [{ status: "dead", death: { because: "silent" } }, "dead", /it fell silent/],
+    [{ status: "dead", death: { because: "exited", signal: "SIGKILL" } }, "dead", /^its process was ended by SIGKILL$/],
     [{ status: "offline" }, "offline", /^$/],
   ])("%j: %s", (given, state, words) => {
     expect(heartStateOf({ ...replica, ...given }, settings)).toBe(state);

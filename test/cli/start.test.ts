@@ -71,6 +71,28 @@ describe("start", () => {
     expect(lines.at(-1)).toMatchObject({ event: "worker.stopped" });
   });
 
+  test("runs tasks of a TypeScript file in threads and processes, which find them in that file", async () => {
+    const cwd = await projectWith({
+      "tasks.ts": `
+        import { threadId } from "node:worker_threads";
+        import { ClaimLostError, defineTask, EverbeatError } from "everbeat";
+        const where = async (_: null) => ({ pid: process.pid, threadId, isOurs: ClaimLostError.prototype instanceof EverbeatError });
+        export const inThread = defineTask({ name: "in-thread", runIn: "thread", run: where });
+        export const inProcess = defineTask({ name: "in-process", runIn: "process", run: where });
+      `,
+    });
+    const worker = startEverbeat(["start", "tasks.ts", "--json"], { ...at, cwd });
+    await worker.says('"worker.started"');
+    const run = async (name: string) =>
+      everbeat.result(await everbeat.enqueue(named<null, { pid: number; threadId: number }>(name), null));
+    expect(await run("in-thread")).toMatchObject({ pid: worker.child.pid, threadId: expect.any(Number), isOurs: true });
+    const { pid, threadId } = await run("in-process");
+    expect(pid).not.toBe(worker.child.pid);
+    expect(threadId).toBe(0);
+    worker.child.kill("SIGTERM");
+    expect((await worker.ended).code).toBe(0);
+  });
+
   test("runs the tasks of several JavaScript files, in the queues and numbers asked for", async () => {
     const task = (name: string, queue: string) =>
       `import { defineTask } from "everbeat";\nexport const ${name} = defineTask({ name: "${name}", queue: "${queue}", run: async () => "${name}" });\n`;

@@ -197,3 +197,23 @@ describe("tasks retry", () => {
     });
   });
 });
+
+describe("a task that said something of itself", () => {
+  test("is shown with it, and with its last log lines where it did not go well", async () => {
+    const stumble = defineTask({
+      name: "stumble",
+      async run(_: undefined, { phase, progress, log }) {
+        await phase("download", { platform: "cdn" });
+        progress({ done: 3, total: 12 }, "page 3");
+        log.warn({ today: true }, "slow");
+        throw new Error("stumbled");
+      },
+    });
+    await everbeat.work([stumble], { handleSignals: false });
+    const id = await everbeat.enqueue(stumble);
+    await everbeat.result(id).catch(() => {});
+    const { stdout } = await cli(["tasks", "show", id], at);
+    expect(stdout).toMatch(/progress +download \{"platform":"cdn"\}, 25 %, 3 of 12 \(page 3\)/);
+    expect(stdout).toMatch(/Last log lines\n +\d{4}-\S+ warn slow \{ today: true \}/);
+  });
+});

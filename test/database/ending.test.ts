@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
+import { createClaimHandle } from "../../src/runner/claim-handle.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { createClaimHandle } from "../../src/worker/claim-handle.ts";
 import { completed, handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 
@@ -109,6 +109,7 @@ describe("the claim in the handler's own transaction", () => {
       replicaId: claimer.replicaId,
       schema: everbeat.database.schema,
       resultLimitBytes: 1_000,
+      settle: async () => {},
     });
   const effects = (claimId: string) => database.query("select from effects where claim_id = $1", [claimId]);
   const transaction = async (work: (tx: pg.Client) => Promise<void>) => {

@@ -23,16 +23,16 @@ async function counted(client: pg.Client): Promise<number> {
   );
   return rows[0].pages as number;
 }
-const CLAIM =
-  "select count(*) from everbeat.claim_tasks(gen_random_uuid(), '{noop}', $1, $2, 100, 0, '{}', '{}', '{}')";
+const claimer = handClaimer(everbeat.database, ["noop"]);
+const CLAIM = `select count(*) from everbeat.claim_tasks('${claimer.replicaId}', '{noop}', $1, $2, 100, 0, '{}', '{}', '{}')`;
 
 describe("with statistics that say that ready is empty, and a large record", () => {
   const client = new pg.Client(database.url);
   beforeAll(async () => {
     await client.connect();
     await everbeat.enqueue(noop, 1);
-    const [task] = await handClaimer(everbeat.database, ["noop"]).claim();
-    await handClaimer(everbeat.database, ["noop"]).complete(task as never);
+    const [task] = await claimer.claim();
+    await claimer.complete(task as never);
     await client.query("vacuum analyze everbeat.ready");
     await client.query("vacuum analyze everbeat.running");
     await client.query("alter table everbeat.ready set (autovacuum_enabled = off)");

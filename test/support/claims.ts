@@ -2,14 +2,16 @@
 import type { Database } from "../../src/database/database.ts";
 import { type ClaimedTask, type ClaimRequest, claimTasks } from "../../src/sql/claims.ts";
 import { type EndingReport, endClaims, type Outcome } from "../../src/sql/outcomes.ts";
+import { registerReplica } from "../../src/sql/replicas.ts";
 import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
 
 export function handClaimer(database: Database, names: readonly string[]) {
   const replicaId = newReplicaId();
   return {
     replicaId,
-    claim: (request: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> =>
-      claimTasks(database, {
+    async claim(request: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> {
+      await putOnRecord(database, replicaId, names);
+      return claimTasks(database, {
         replicaId,
         names,
         queues: undefined,
@@ -18,11 +20,29 @@ export function handClaimer(database: Database, names: readonly string[]) {
         prefetch: 0,
         cursors: [],
         ...request,
-      }),
+      });
+    },
     complete: (task: ClaimedTask, result = "null"): Promise<EndingReport> =>
       endClaims(database, [completed(task, replicaId, result)]),
     end: (outcomes: readonly Outcome[]): Promise<EndingReport> => endClaims(database, outcomes),
   };
+}
+
+/** As any replica is, by a process that does nothing further. */
+export async function putOnRecord(database: Database, id: ReplicaId, tasks: readonly string[]): Promise<void> {
+  await registerReplica(database, {
+    ...{
+      id,
+      machineId: "by-hand",
+      hostname: "by-hand",
+      pid: 1,
+      version: "0",
+      tasks,
+      queues: undefined,
+      recovery: null,
+    },
+    promise: { intervalMs: 60_000, promiseMs: 600_000, sessionPromiseMs: 600_000 },
+  });
 }
 
 export function completed(task: ClaimedTask, replica: ReplicaId, resultJson = "null"): Outcome {

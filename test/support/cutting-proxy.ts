@@ -29,6 +29,8 @@ export interface CuttingProxy {
   readonly toBeEnded: number;
   /** From now on nothing gets through in this direction. */
   cut(direction: CutDirection): void;
+  /** From now on everything gets through again; what was swallowed stays so. */
+  mend(): void;
   /** How many statements whose text holds this have come by. */
   asked(text: string): number;
 }
@@ -94,6 +96,10 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
     cut(direction) {
       if (direction !== "to worker") swallowed["to server"] = true;
       if (direction !== "to server") swallowed["to worker"] = true;
+    },
+    mend() {
+      swallowed["to server"] = false;
+      swallowed["to worker"] = false;
     },
     asked(text) {
       const counts = [...asked].filter(([statement]) => statement.includes(text)).map(([, count]) => count);

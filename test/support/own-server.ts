@@ -19,8 +19,9 @@ export interface OwnServer {
   kill(): Promise<void>;
 }
 
-export async function startOwnServer(): Promise<OwnServer> {
-  const root = await mkdtemp(join(tmpdir(), "everbeat-crash-"));
+/** `on`: the folder under which its data is made, if not the usual one. */
+export async function startOwnServer({ on = tmpdir() } = {}): Promise<OwnServer> {
+  const root = await mkdtemp(join(on, "everbeat-crash-"));
   onTestFinished(() => rm(root, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
   // As root, the server runs as another user, who has to get there.
   await chmod(root, 0o755);

@@ -1,5 +1,7 @@
 // A real process that works on a database. Its configuration is its argument (JSON); what happens in it goes to its
 // parent as messages, and `{ release: true }` from the parent lets waiting handlers go on.
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import pg from "pg";
 import { defineTask, Everbeat } from "../../dist/index.js";
@@ -104,6 +106,12 @@ const HANDLERS = {
     );
     return how;
   },
+  /** Until the parent releases it; its result is large, and cannot be made smaller. */
+  async bulky({ bytes }, context) {
+    begun(context);
+    await released;
+    return randomBytes(bytes / 2).toString("hex");
+  },
   async note({ ms = 0 }, context) {
     await effect(traces, context, "noted");
     if (ms > 0) await pause(ms);
@@ -140,6 +148,12 @@ const HANDLERS = {
       await pause(10);
     }
   },
+  /** One step after the other, as its input says. Only the first attempt misbehaves. */
+  async script({ steps }, context) {
+    begun(context);
+    for (const [step, ...given] of context.task.attempt === 1 ? steps : []) await STEPS[step](context, ...given);
+    return "done";
+  },
   /** Keeps a connection of the pool that the worker itself lives on. */
   async hog(_, context) {
     const client = await shared.connect();
@@ -158,12 +172,27 @@ const HANDLERS = {
   },
 };
 
+const STEPS = {
+  phase: (context, name, details) => context.phase(name, details),
+  progress: (context, value, note) => context.progress(value, note),
+  log: (context, text, times = 1) => {
+    for (let line = 1; line <= times; line++) context.log.info({ line }, text);
+  },
+  pause: (_, ms) => pause(ms),
+  hold: ({ signal }) => Promise.race([released, aborted(signal)]),
+  block: (_, ms) => block(ms),
+  wait: (_, ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms),
+  child: (_, ms) => void execFileSync("sleep", [String(ms / 1_000)]),
+};
+
 function partsOf(address) {
   const { hostname, port, username, password, pathname } = new URL(address);
   return { host: hostname, port: Number(port), user: username, password, database: pathname.slice(1) };
 }
 
 const everbeat = await Everbeat.open({ database: shared ?? url, log: "silent", ...open });
+// How far it has come, for whoever waits in vain for it to be ready.
+say({ step: "opened" });
 for (const name of forward) {
   everbeat.on(name, ({ error, ...event }) => say({ event: name, ...event, error: error && String(error) }));
 }
@@ -172,6 +201,7 @@ const definitions = tasks.map(({ handler, ...options }) =>
   defineTask({ name: handler, ...options, run: HANDLERS[handler] }),
 );
 const worker = await everbeat.work(definitions, { pollInterval: 200, ...work });
+say({ step: "working" });
 // What the application itself does wrong, outside of any task, is none of the worker's business.
 process.on("message", ({ blunder }) => {
   if (blunder === "throw") throw new Error("a blunder of the application");

@@ -14,9 +14,9 @@ const FIXTURE = fileURLToPath(new URL("worker-process.js", import.meta.url));
 
 /** Handlers that worker-process.js knows; a task is named like its handler unless the options say otherwise. */
 export type Handler =
-  | ("quick" | "wait" | "burn" | "hold" | "deaf")
+  | ("quick" | "wait" | "burn" | "hold" | "deaf" | "bulky")
   | ("note" | "span" | "completeIn" | "append" | "hog")
-  | ("throwInTimer" | "rejectUnawaited");
+  | ("throwInTimer" | "rejectUnawaited" | "script");
 
 /** The same tasks for callers: only their names matter there. */
 export const task = (name: string) => defineTask({ name, run: async (_input: object) => {} });
@@ -94,6 +94,7 @@ export interface WorkerProcess {
 
 const USUALLY_FORWARDED: readonly EventName[] = [
   ...(["heart.beating", "heart.lost", "beat.refused", "replica.fenced", "replica.rejoined", "replica.dead"] as const),
+  ...(["task.stalled", "loop.blocked"] as const),
   ...(["task.recovered", "task.ended", "claim.lost", "recovery.held", "handler.abandoned"] as const),
   ...(["reaper.took-over", "sweeps.stopped", "recovery.resumed"] as const),
 ];

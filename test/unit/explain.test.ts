@@ -15,7 +15,7 @@ const pending: TaskFacts = {
   queueIs: { isPaused: false, concurrency: null, limited: 0, rateLimit: null, ratePerMs: null, rateInMs: null },
   workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
   listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false },
-  settings: null,
+  ...{ settings: null, progress: null, quietForMs: null },
 };
 
 const owner: OwnerFacts = {
@@ -28,11 +28,12 @@ const owner: OwnerFacts = {
     promiseMs: 12_000,
     sessionPromiseMs: 600,
   },
-  ...{ vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null },
+  ...{ vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null, blocked: null },
 };
+const defined = { onCrash: null, retry: null, timeoutMs: null, stalledAfterMs: null, onStall: null } as const;
 const running: TaskFacts = {
   ...{ ...pending, state: "running", attempt: 1, claimId: "7" as ClaimId, heldForMs: 4_000, owner },
-  definition: { onCrash: null, retry: null },
+  definition: defined,
 };
 const claimed: TaskFacts = { ...running, state: "claimed" };
 const ownedBy = (given: Partial<OwnerFacts>, task: TaskFacts = running): TaskFacts => ({
@@ -157,6 +158,11 @@ const CASES: Case[] = [
     /did not come back/,
   ],
   ["has a dead owner", dead, "owner-gone", false, /is dead: its database session ended.*next sweep.*WORKER_CRASHED/],
+  [
+    "has an owner whose process was seen to end",
+    ownedBy({ status: "dead", death: { because: "exited", exitCode: null, signal: "SIGKILL" } }),
+    ...(["owner-gone", false, /is dead: its process was ended by SIGKILL\./] as const),
+  ],
   ["had a claimer that died", { ...dead, state: "claimed" }, "owner-gone", false, /pending again, with nothing spent/],
   ["has an owner that left", ownedBy({ status: "offline" }), "owner-gone", false, /has left without giving it back/],
   [
@@ -168,17 +174,17 @@ const CASES: Case[] = [
   ],
   [
     "has a dead owner and is requeued",
-    { ...dead, definition: { onCrash: "requeue", retry: null } },
+    { ...dead, definition: { ...defined, onCrash: "requeue" } },
     ...(["owner-gone", false, /pending again at once/] as const),
   ],
   [
     "has a dead owner and is retried",
-    { ...dead, definition: { onCrash: "retry", retry: null } },
+    { ...dead, definition: { ...defined, onCrash: "retry" } },
     ...(["owner-gone", false, /pending again, due 1s later/] as const),
   ],
   [
     "has cost too many workers",
-    { ...dead, crashes: 2, definition: { onCrash: "retry", retry: null } },
+    { ...dead, crashes: 2, definition: { ...defined, onCrash: "retry" } },
     ...(["owner-gone", false, /crash budget is spent/] as const),
   ],
   [

@@ -6,7 +6,7 @@ import { heartPlanOf } from "../../src/heart/heart-plan.ts";
 import { fenceOn } from "../../src/heart/self-fencing.ts";
 import { holdOn } from "../../src/recovery/mass-death.ts";
 import { policyOf } from "../../src/recovery/reaper.ts";
-import { crashError, recoveryOf } from "../../src/recovery/recovery-action.ts";
+import { causeOf, crashError, recoveryOf } from "../../src/recovery/recovery-action.ts";
 import { type Evidence, type SilencePolicy, verdictOn } from "../../src/recovery/verdict.ts";
 
 const settingsOf = (options: unknown) => {
@@ -177,6 +177,15 @@ describe("what becomes of a dead owner's task", () => {
       ),
     });
   });
+});
+
+test.each([
+  [{ exitCode: null, signal: "SIGKILL" }, "its process was ended by SIGKILL"],
+  [{ exitCode: 3, signal: null }, "its process exited with code 3"],
+  [{ exitCode: 0, signal: null }, "its process exited with code 0"],
+  [{ exitCode: null, signal: null }, "its process ended"],
+])("a death by exit %j is told as such", (exit, words) => {
+  expect(causeOf({ because: "exited", ...exit })).toBe(words);
 });
 
 describe("the guard against mass death", () => {

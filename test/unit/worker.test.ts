@@ -127,7 +127,14 @@ describe("the demand for tasks", () => {
           const slots = new Slots(10, settings.queueLimits);
           for (let taken = 0; taken < used; taken++) slots.take("a");
           const free = Math.max(0, 10 - used - run);
-          const state = { slots, prefetched, asked: { ...NO_DEMAND, run }, isAlone: false, largestBatch };
+          const state = {
+            slots,
+            prefetched,
+            asked: { ...NO_DEMAND, run },
+            isAlone: false,
+            largestBatch,
+            hasRunners: false,
+          };
           const demand = demandOf({ settings: { ...settings, prefetch: ahead }, ...state });
           expect(demand.run).toBeGreaterThanOrEqual(0);
           expect(demand.prefetch).toBeGreaterThanOrEqual(0);
@@ -140,7 +147,14 @@ describe("the demand for tasks", () => {
   });
 
   test("asks for half of the slots at a time, where nothing waits: two rounds take turns", () => {
-    const state = { settings, slots: new Slots(10, new Map()), prefetched: 0, isAlone: false, largestBatch: 1 };
+    const state = {
+      settings,
+      slots: new Slots(10, new Map()),
+      prefetched: 0,
+      isAlone: false,
+      largestBatch: 1,
+      hasRunners: false,
+    };
     const first = demandOf({ ...state, asked: NO_DEMAND });
     expect(first).toMatchObject({ run: 5, prefetch: 0 });
     expect(demandOf({ ...state, asked: first })).toMatchObject({ run: 5 });

@@ -1,15 +1,20 @@
-/** `everbeat start`: a worker for the tasks that files export. */
+/** `everbeat start`: a worker for the tasks that files export, or several that are supervised. */
 import type { Command } from "commander";
 import { Everbeat } from "../../everbeat.ts";
+import { type Logger, withFields } from "../../log.ts";
+import { linkToSupervisor, type SupervisorLink } from "../../supervisor/supervised.ts";
+import { DEFAULT_SHUTDOWN_GRACE_MS } from "../../worker/options.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import type { ExitCode } from "../exit-codes.ts";
 import { loadTasks } from "../load-tasks.ts";
 import { openOptions } from "../open-for-command.ts";
+import { runSupervisor } from "../run-supervisor.ts";
 import { runWorker } from "../run-worker.ts";
+import { addSuperviseOptions, type SuperviseCliOptions, toRestartPolicy } from "../supervise-options.ts";
 import { createWorkLog } from "../work-log.ts";
 import { addWorkOptions, toWorkOptions, type WorkCliOptions } from "../work-options.ts";
 
-interface StartOptions extends WorkCliOptions {
+interface StartOptions extends WorkCliOptions, SuperviseCliOptions {
   readonly migrate: boolean;
 }
 
@@ -22,6 +27,7 @@ export function addStart(cli: Cli, program: Command): void {
       "everbeat start tasks.ts",
       "everbeat start src/mail.ts src/images.ts --concurrency 20 --queues mail,images",
       "everbeat start dist/tasks.js --shutdown-grace 2m --json",
+      "everbeat start tasks.ts --processes 4",
       "everbeat start tasks.ts --recovery claimed-and-running",
       "everbeat start tasks.ts --recovery runningStaleThreshold=1m,autoFailStaleRunning=false",
     ],
@@ -29,25 +35,47 @@ export function addStart(cli: Cli, program: Command): void {
       command.argument("<tasks-file...>", "files that export tasks made by defineTask: .ts, .mts, .js, .mjs");
       addWorkOptions(command);
       command.option("--no-migrate", "refuse an outdated schema instead of bringing it up to date");
+      addSuperviseOptions(command);
     },
     run: start,
   });
 }
 
-async function start({ words, options, screen }: Call<StartOptions>): Promise<ExitCode> {
-  const tasks = await loadTasks(words);
-  const log = createWorkLog(screen, options.logLevel);
-  const everbeat = await Everbeat.open({
-    ...openOptions(options, screen),
-    log,
-    migrate: options.migrate,
-    ...(options.recovery === undefined ? {} : { recovery: options.recovery }),
+async function start(call: Call<StartOptions>): Promise<ExitCode> {
+  const link = linkToSupervisor();
+  const restart = toRestartPolicy(call.options);
+  const { processes, shutdownGrace, logLevel } = call.options;
+  if (processes === undefined || link) return work(call, link);
+  const log = createWorkLog(call.screen, logLevel);
+  return runSupervisor({
+    ...{ log, screen: call.screen, files: call.words, processes, restart },
+    everbeat: await open(call, log),
+    shutdownGraceMs: shutdownGrace ?? DEFAULT_SHUTDOWN_GRACE_MS,
   });
-  screen.progress.clear();
+}
+
+async function work(call: Call<StartOptions>, link: SupervisorLink | undefined): Promise<ExitCode> {
+  const { words, options, screen } = call;
+  const tasks = await loadTasks(words).catch((error: unknown) => {
+    link?.refuse();
+    throw error;
+  });
+  const log = createWorkLog(screen, options.logLevel);
+  const everbeat = await open(call, link ? withFields(log, { child: link.child }) : log);
   try {
-    return await runWorker({ everbeat, tasks, options: toWorkOptions(options), screen });
+    return await runWorker({ everbeat, tasks, options: toWorkOptions(options), screen, link });
   } catch (error) {
     await everbeat.close({ now: true });
     throw error;
   }
+}
+
+async function open({ options, screen }: Call<StartOptions>, log: Logger): Promise<Everbeat> {
+  const everbeat = await Everbeat.open({
+    ...openOptions(options, screen),
+    ...{ log, migrate: options.migrate },
+    ...(options.recovery === undefined ? {} : { recovery: options.recovery }),
+  });
+  screen.progress.clear();
+  return everbeat;
 }

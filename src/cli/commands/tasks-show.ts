@@ -1,6 +1,7 @@
 /** `everbeat tasks show`: one task with all its attempts. */
 import type { Command } from "commander";
 import { readClock } from "../../sql/clock.ts";
+import type { ProgressRow } from "../../sql/progress.ts";
 import type { AttemptRow, LateRow, TaskDetails } from "../../sql/tasks.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
@@ -36,11 +37,16 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string {
   const { colours } = screen;
   const state = inColourOf(task.state, marked(task.state), colours);
   const remark = task.state === "failed" ? "" : remarkOn(task, now);
+  const last = task.attempts.at(-1)?.progress;
   const head = pairs(
     [
       ["id", task.id],
       ["task", colours.bold(task.name)],
       ["state", remark === "" ? state : `${state}  ${colours.dim(remark)}`],
+      [
+        "progress",
+        last?.changedAt ? `${progressWords(last)}  ${colours.dim(fromNow(last.changedAt, now))}` : undefined,
+      ],
       ["queue", `${task.queue}, priority ${task.priority}`],
       ["enqueued", momentAndDistance(task.createdAt, now)],
       ["due", task.state === "pending" ? momentAndDistance(task.runAt, now) : undefined],
@@ -57,12 +63,25 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string {
   );
   const parts = [head];
   if (task.attempts.length > 0) parts.push(`${colours.bold("Attempts")}\n${attemptTable(task.attempts, now, screen)}`);
+  if (last?.log && task.state !== "completed") {
+    const lines = last.log.map(({ at, level, text }) => `  ${colours.dim(`${at} ${level}`)} ${text}`);
+    parts.push(`${colours.bold("Last log lines")}\n${lines.join("\n")}`);
+  }
   if (task.late.length > 0) {
     const title = `${colours.bold("Late")} ${colours.dim("outcomes that came after their claim was lost: refused, and kept here")}`;
     parts.push(`${title}\n${lateTable(task.late, now, screen)}`);
   }
   if (task.error?.stack) parts.push(colours.dim(task.error.stack));
   return parts.join("\n\n");
+}
+
+/** `download {"platform":"cdn"}, 50 % (page 3)`. */
+function progressWords({ phase, details, share, done, total, note }: ProgressRow): string {
+  const parts: string[] = [];
+  if (phase !== null) parts.push(details === null ? phase : `${phase} ${JSON.stringify(details)}`);
+  const count = total === null ? "" : `, ${done} of ${total}`;
+  if (share !== null) parts.push(`${Math.round(share * 100)} %${count}${note === null ? "" : ` (${note})`}`);
+  return parts.join(", ");
 }
 
 function attemptTable(attempts: readonly AttemptRow[], now: Date, { colours, width }: Screen): string {

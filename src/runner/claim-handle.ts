@@ -9,6 +9,8 @@ import { toJson } from "../task/json.ts";
 
 export interface ClaimHandle extends Claim {
   readonly completedInTransaction: boolean;
+  /** The handler, which runs elsewhere, has completed the task in a transaction there. */
+  noteCompletedInTransaction(): void;
 }
 
 export interface ClaimHandleParts {
@@ -18,6 +20,10 @@ export interface ClaimHandleParts {
   readonly replicaId: ReplicaId;
   readonly schema: string;
   readonly resultLimitBytes: number;
+  /** Called before the handler goes on, and so before it can commit. */
+  readonly onCompletedInTransaction?: () => void;
+  /** Writes what the attempt has said of itself: once it has ended, that would be refused. */
+  readonly settle?: () => Promise<void>;
 }
 
 export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
@@ -34,12 +40,16 @@ export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
     get completedInTransaction() {
       return completedInTransaction;
     },
+    noteCompletedInTransaction() {
+      completedInTransaction = true;
+    },
     async guard(tx: Transaction) {
       await guardClaim(storeInTransaction(tx, parts.schema), parts.claimId).catch(refusals);
     },
     async completeIn<Result>(tx: Transaction, result: Result) {
       const json = toJson(result, parts.resultLimitBytes);
       if (!json.ok) throw new ResultNotStorableError(parts.name, json.problem);
+      await parts.settle?.();
       await guardClaim(storeInTransaction(tx, parts.schema), parts.claimId, {
         claim: parts.claimId,
         task: parts.taskId,
@@ -49,6 +59,7 @@ export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
         resultJson: json.text,
       }).catch(refusals);
       completedInTransaction = true;
+      parts.onCompletedInTransaction?.();
       return result;
     },
   };

@@ -1,0 +1,19 @@
+/** All measures, in the order in which they run. */
+import { beats } from "./beats.js";
+import { crash } from "./crash.js";
+import { drainOfFourProcesses, drainOfOneProcess } from "./drain.js";
+import { bulkEnqueue, singleEnqueue } from "./enqueue.js";
+import { growth } from "./growth.js";
+import { latency } from "./latency.js";
+import { memory } from "./memory.js";
+import { millisecondTasks } from "./millisecond.js";
+import { shapes } from "./shapes.js";
+import { start } from "./start.js";
+import { sweep } from "./sweep.js";
+
+export const MEASURES = [
+  ...[drainOfOneProcess, drainOfFourProcesses, millisecondTasks],
+  ...[bulkEnqueue, singleEnqueue, latency],
+  ...[growth, shapes],
+  ...[beats, sweep, crash, memory, start],
+];

@@ -1,0 +1,186 @@
+-- What a running attempt says of itself (its phase, its progress, its last log lines), and what is seen of a main thread
+-- that has stopped turning its loop. Beside `running`, so that the rows every claim and every end goes through stay narrow.
+
+-- One row per attempt that has reported anything, kept for as long as its task is on record.
+create table progress (
+  claim_id   bigint primary key,
+  task_id    uuid not null,
+  phase      text,
+  details    json,
+  share      double precision check (share between 0 and 1),
+  done       double precision,
+  total      double precision,
+  note       text,
+  changed_at timestamptz,        -- the last sign of getting on: another phase, another share; null: it has only logged
+  log        json,               -- its last log lines, oldest first
+  logged_at  timestamptz
+) with (fillfactor = 60);
+create index progress_task on progress (task_id);
+
+-- Reports of many attempts in one statement, each only while its claim holds. `p_reports` is an array of
+--   { claim, phase, details, share, done, total, note, log, isSign }
+-- where details and log are JSON within text, log is left out where no line has come, and isSign tells a report from mere log lines.
+create function write_progress(p_claims bigint[], p_reports json) returns void
+language sql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
+as $$
+  insert into progress as p (claim_id, task_id, phase, details, share, done, total, note, changed_at, log, logged_at)
+  select u.claim_id, u.task_id, x.phase, x.details::json, x.share, x.done, x.total, x.note, case when x."isSign" then now() end,
+         x.log::json, case when x.log is not null then now() end
+  from running u join json_to_recordset(p_reports) as x (
+    claim bigint, phase text, details text, share double precision, done double precision, total double precision, note text,
+    log text, "isSign" boolean) on x.claim = u.claim_id
+  where u.claim_id = any (p_claims) and u.state = 'running'
+  on conflict (claim_id) do update
+  set phase = excluded.phase, details = excluded.details, share = excluded.share, done = excluded.done, total = excluded.total,
+      note = excluded.note, changed_at = coalesce(excluded.changed_at, p.changed_at),
+      log = coalesce(excluded.log, p.log), logged_at = coalesce(excluded.logged_at, p.logged_at)
+$$;
+
+-- How long an attempt has not got on: counted from its last sign, but not from before it began, nor from before anyone
+-- could be heard (see silent_ms). A stamp that lies ahead was made by another server's clock, and proves nothing.
+create function quiet_ms(p_changed_at timestamptz, p_started_at timestamptz, p_hearing_since timestamptz, p_now timestamptz) returns double precision
+language sql immutable
+as $$
+  select extract(epoch from p_now - greatest(
+    case when p_changed_at <= p_now then p_changed_at end, case when p_started_at <= p_now then p_started_at end, p_hearing_since)) * 1000
+$$;
+
+-- The attempts that have not got on for longer than their definition allows. An owner that is not heard itself is judged by
+-- its heart, not by what it cannot write. Where no definition says `stalledAfter`, this is one look at a small table; where one
+-- does, a walk over `running`, which has no index for it: it would cost every claim and every end.
+create function find_stalled() returns table (
+  claim_id bigint, task_id uuid, replica_id uuid, name text, attempt smallint, failures smallint, quiet_for_ms double precision,
+  stalled_after_ms double precision, on_stall text, retry json, phase text, details json, share double precision, note text)
+language plpgsql set search_path from current set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  v_names     text[];
+  v_shortest  double precision;
+  v_listening listening;
+  v_now       timestamptz := clock_timestamp();
+begin
+  select array_agg(d.name), min((d.settings ->> 'stalledAfterMs')::double precision) into v_names, v_shortest
+  from definition d where d.settings ->> 'stalledAfterMs' is not null;
+  if v_shortest is null then
+    return;
+  end if;
+  select * into v_listening from listening where epoch = current_epoch();
+  -- Nobody has been heard for long enough to be too quiet.
+  if v_listening.epoch is null or quiet_ms(null, null, v_listening.hearing_since, v_now) <= v_shortest then
+    return;
+  end if;
+  return query
+    with candidate as materialized (
+      select u.* from running u
+      where u.state = 'running' and u.name = any (v_names) and u.cancel_requested_at is null
+        and quiet_ms(null, u.started_at, v_listening.hearing_since, v_now) > v_shortest
+    ), watched as materialized (
+      select d.name, (d.settings ->> 'stalledAfterMs')::double precision as after_ms, d.settings ->> 'onStall' as on_stall,
+             d.settings -> 'retry' as retry
+      from definition d where d.name = any (v_names)
+    ), heard as materialized (
+      select h.replica_id from heart h join replica r on r.id = h.replica_id
+      where r.status in ('online', 'draining') and silent_ms(h, r.started_at, v_listening) < 3 * h.interval_ms
+    )
+    select u.claim_id, u.task_id, u.replica_id, u.name, u.attempt, u.failures,
+           quiet_ms(p.changed_at, u.started_at, v_listening.hearing_since, v_now),
+           w.after_ms, w.on_stall, w.retry, p.phase, p.details, p.share, p.note
+    from candidate u
+    join watched w on w.name = u.name
+    join heard h on h.replica_id = u.replica_id
+    -- One probe for each, however much is on record of tasks that have ended.
+    left join lateral (select * from progress where progress.claim_id = u.claim_id offset 0) p on true
+    where quiet_ms(p.changed_at, u.started_at, v_listening.hearing_since, v_now) > w.after_ms
+    order by u.claim_id;
+end $$;
+
+-- Ends attempts for having stalled, each only if it is still as quiet as it was judged to be: their rows are locked first, then
+-- looked at anew. What somebody else has locked is left for the next look. Tells their replicas. Returns the claims that were ended.
+create function end_stalled(p_claims bigint[], p_after_ms double precision[], p_outcomes json) returns setof bigint
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set lock_timeout = '500ms'
+as $$
+declare
+  v_claims   bigint[];
+  v_outcomes json;
+begin
+  v_claims := array(select claim_id from running where claim_id = any (p_claims) order by claim_id for update skip locked);
+  select array_agg(u.claim_id order by u.claim_id) into v_claims
+  from running u left join progress p on p.claim_id = u.claim_id join listening l on l.epoch = current_epoch()
+  where u.claim_id = any (v_claims)
+    and quiet_ms(p.changed_at, u.started_at, l.hearing_since, clock_timestamp()) > p_after_ms[array_position(p_claims, u.claim_id)];
+  if v_claims is null then
+    return;
+  end if;
+  perform notify_all('changed', r.replica_id::text)
+  from (select distinct replica_id from running where claim_id = any (v_claims)) r;
+  select json_agg(o) into v_outcomes from json_array_elements(p_outcomes) o where (o ->> 'claim')::bigint = any (v_claims);
+  perform end_claims(v_claims, v_outcomes);
+  return query select unnest(v_claims);
+end $$;
+
+-- Main threads that stopped turning their loop: one row per blockage, seen by the replica's own heart.
+create table blocked_loop (
+  id         bigint generated always as identity primary key,
+  replica_id uuid not null,
+  began_at   timestamptz not null,
+  seen_at    timestamptz not null,
+  blocked_ms double precision not null,   -- when it was last seen
+  ended_at   timestamptz,                 -- the loop turned again; null: not yet, or never
+  stack      text,                        -- where the main thread was, as of the last look that got an answer
+  paused_ms  double precision,            -- how long the main thread took to answer
+  tasks      json not null                -- what was running there: the first twenty
+);
+create index blocked_loop_replica on blocked_loop (replica_id, id);
+
+-- A blockage is noted when it is first seen and again as it lasts. Returns its id, and the alert stays open while it lasts.
+create function note_blocked_loop(p_id bigint, p_replica uuid, p_blocked_ms double precision, p_stack text, p_paused_ms double precision, p_message text)
+returns bigint
+language plpgsql set search_path from current
+as $$
+declare
+  v_id bigint := p_id;
+begin
+  if v_id is null then
+    insert into blocked_loop (replica_id, began_at, seen_at, blocked_ms, stack, paused_ms, tasks)
+    select p_replica, clock_timestamp() - make_interval(secs => p_blocked_ms / 1000.0), clock_timestamp(), p_blocked_ms, p_stack, p_paused_ms,
+           coalesce((select json_agg(json_build_object('claimId', u.claim_id::text, 'taskId', u.task_id, 'name', u.name)) from (
+             select claim_id, task_id, name from running where replica_id = p_replica and state = 'running' order by claim_id limit 20) u), '[]')
+    returning id into v_id;
+  else
+    update blocked_loop set seen_at = clock_timestamp(), blocked_ms = p_blocked_ms, stack = coalesce(p_stack, stack),
+           paused_ms = coalesce(p_paused_ms, paused_ms)
+    where id = v_id;
+  end if;
+  insert into alert (kind, subject, message, details)
+  select 'loop-blocked', p_replica::text, p_message, json_build_object('blockedLoop', v_id, 'stack', p_stack, 'tasks', b.tasks)
+  from blocked_loop b where b.id = v_id
+  on conflict (kind, subject) where resolved_at is null do update set message = excluded.message, details = excluded.details;
+  return v_id;
+end $$;
+
+create function note_loop_turned(p_id bigint, p_replica uuid, p_blocked_ms double precision) returns void
+language sql set search_path from current
+as $$
+  update blocked_loop set ended_at = clock_timestamp(), blocked_ms = p_blocked_ms where id = p_id and ended_at is null;
+  update alert set resolved_at = now() where kind = 'loop-blocked' and subject = p_replica::text and resolved_at is null;
+$$;
+
+-- The heart's last word before it ends its own process, whose loop is blocked: these attempts have ended, and the replica is
+-- dead, so that whoever sweeps next recovers the rest. False: it had been declared dead, or has left.
+create function end_blocked_replica(p_replica uuid, p_claims bigint[], p_outcomes json, p_death json) returns boolean
+language plpgsql set search_path from current
+as $$
+begin
+  perform from replica where id = p_replica and status in ('online', 'draining') for update;
+  if not found then
+    return false;
+  end if;
+  update heart set is_dead = true where replica_id = p_replica;
+  update replica set status = 'dead', died_at = clock_timestamp(), death = p_death where id = p_replica;
+  if cardinality(p_claims) > 0 then
+    perform end_claims(p_claims, p_outcomes);
+  end if;
+  return true;
+end $$;

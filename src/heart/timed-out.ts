@@ -1,0 +1,35 @@
+/** How an attempt ends that blocked its worker's loop past its timeout: as its heart writes it. Pure. */
+import type { TimedOutClaim } from "../sql/blocked-loops.ts";
+import type { Outcome } from "../sql/outcomes.ts";
+import { TaskTimedOutError } from "../task/errors.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { afterFailure, DEFAULT_RETRY } from "../task/retry.ts";
+import { firstFrame } from "../task/stack-frames.ts";
+import type { OpenDeadline } from "./deadlines.ts";
+
+export function timedOutOutcome(ended: {
+  claim: TimedOutClaim;
+  deadline: Pick<OpenDeadline, "timeoutMs" | "isWorthRetrying">;
+  replicaId: ReplicaId;
+  stack: string | undefined;
+  random: number;
+}): Outcome {
+  const { claim, deadline, replicaId, stack, random } = ended;
+  const { code, message } = new TaskTimedOutError(claim.taskId, deadline.timeoutMs);
+  const where = stack === undefined ? "" : ` It was in: ${firstFrame(stack)}.`;
+  const { isWorthRetrying } = deadline;
+  const next = afterFailure({ failures: claim.failures, isWorthRetrying, random }, claim.retry ?? DEFAULT_RETRY);
+  const base = {
+    claim: claim.claimId,
+    task: claim.taskId,
+    replica: replicaId,
+    outcome: "failed",
+    failures: next.failures,
+    error: {
+      code,
+      message: `${message} It blocked its worker's event loop, so that it could not be told to stop, and its process was ended.${where}`,
+      ...(stack === undefined ? {} : { stack }),
+    },
+  } as const;
+  return next.kind === "fail" ? { ...base, to: "failed" } : { ...base, to: "pending", delayMs: next.delayMs };
+}

@@ -1,0 +1,98 @@
+/** The words for work that is alive and does not get on: a blocked event loop, a stall, and what a task last said of itself. */
+import { formatDuration } from "../config/duration.ts";
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
+import { shortFrame } from "../task/stack-frames.ts";
+import type { Reason } from "./explain.ts";
+import { saidWords } from "./stall.ts";
+
+type Finding = Omit<Reason, "evidence">;
+
+/** A loop that has not turned for this long is worth a word. */
+const BLOCKED_MS = 1_000;
+const FRAMES_SHOWN = 8;
+
+/** Undefined: it gets on, as far as one can see. */
+export function hungFinding(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySettings): Finding | undefined {
+  return blockedFinding(facts, owner, settings) ?? stalledFinding(facts, settings);
+}
+
+function blockedFinding(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySettings): Finding | undefined {
+  const seenMs = owner.vitals?.["blockedForMs"] ?? 0;
+  if (!owner.blocked && seenMs < BLOCKED_MS) return undefined;
+  const blockedForMs = Math.max(owner.blocked?.forMs ?? 0, seenMs);
+  const stack = owner.blocked?.stack;
+  const summary = stack
+    ? `Its owner is alive, but its event loop has been blocked for ${formatDuration(blockedForMs)}, in: ${shortFrame(stack)}.`
+    : `Its owner is alive, but its event loop has not turned for ${formatDuration(blockedForMs)}: some handler there blocks it.`;
+  return {
+    because: "owner-blocked",
+    summary,
+    next: nextOfBlocked(facts, blockedForMs, settings),
+    isStuck: false,
+    advice: [`everbeat tasks list --state running --replica ${owner.replicaId}`],
+  };
+}
+
+function nextOfBlocked({ definition, heldForMs }: TaskFacts, blockedForMs: number, settings: RecoverySettings): string {
+  const { timeoutGraceMs, endAfterMs } = settings.blockedLoop;
+  const timeoutMs = definition?.timeoutMs ?? null;
+  if (timeoutMs !== null) {
+    const leftMs = Math.max(0, timeoutMs + timeoutGraceMs - (heldForMs ?? 0));
+    return `Unless the loop turns again, in ${formatDuration(leftMs)} it fails with TASK_TIMED_OUT and its process is ended; the others there are recovered, uncharged.`;
+  }
+  if (endAfterMs !== undefined) {
+    const leftMs = Math.max(0, endAfterMs - blockedForMs);
+    return `Unless the loop turns again, its process is ended in ${formatDuration(leftMs)} (blockedLoop.endAfter), and what it had in hand is recovered as after a crash.`;
+  }
+  return "Nothing happens to its tasks on that account; none of them gets on until the loop turns again.";
+}
+
+function stalledFinding(facts: TaskFacts, settings: RecoverySettings): Finding | undefined {
+  const { id, definition, quietForMs } = facts;
+  const stalledAfterMs = definition?.stalledAfterMs ?? null;
+  if (facts.state !== "running" || stalledAfterMs === null || quietForMs === null || quietForMs <= stalledAfterMs)
+    return undefined;
+  return {
+    because: "stalled",
+    summary: `Its worker is alive, but it has made no progress for ${formatDuration(quietForMs)} (stalledAfter is ${formatDuration(stalledAfterMs)}): ${saidWords(facts.progress ?? SAID_NOTHING)}.`,
+    next: nextOfStalled(definition?.onStall ?? "alert", settings),
+    isStuck: false,
+    advice: [`everbeat tasks cancel ${id}`],
+  };
+}
+
+const SAID_NOTHING = { phase: null, details: null, share: null, note: null };
+
+function nextOfStalled(onStall: "alert" | "fail" | "retry", { checkMs }: RecoverySettings): string {
+  if (onStall === "alert") return 'Nothing but an alert (onStall: "alert"): it ends when its handler does.';
+  const soon = `At the next look, within ${formatDuration(1_000 + 1.25 * checkMs)},`;
+  if (onStall === "fail") return `${soon} it fails with STALLED (onStall: "fail").`;
+  return `${soon} its attempt fails with STALLED, and it is tried again as its retry policy says (onStall: "retry").`;
+}
+
+export function hungEvidence(facts: TaskFacts, owner: OwnerFacts): string[] {
+  const { definition, quietForMs } = facts;
+  const lines = progressEvidence(facts);
+  const stalledAfterMs = definition?.stalledAfterMs ?? null;
+  if (facts.state === "running" && stalledAfterMs !== null && quietForMs !== null) {
+    const after = `it counts as stalled after ${formatDuration(stalledAfterMs)} without progress`;
+    lines.push(`${after}; ${formatDuration(quietForMs)} so far`);
+  }
+  if (!owner.blocked) return lines;
+  const frames = owner.blocked.stack?.split("\n") ?? [];
+  lines.push(
+    ...frames.slice(0, FRAMES_SHOWN).map((frame, index) => (index === 0 ? `stuck ${frame}` : `      ${frame}`)),
+  );
+  if (frames.length > FRAMES_SHOWN) lines.push(`      … and ${frames.length - FRAMES_SHOWN} more`);
+  if (frames.length === 0) lines.push("its main thread did not answer where it is: it is in native code");
+  const tasks = owner.blocked.tasks.map(({ taskId, name }) => `${name} ${taskId}`);
+  lines.push(`in hand there when that was seen: ${tasks.join(", ") || "nothing"}`);
+  return lines;
+}
+
+/** Of a task in any state: what its last attempt said of itself. */
+export function progressEvidence({ progress }: TaskFacts): string[] {
+  if (!progress || progress.changedAgoMs === null) return [];
+  return [`${saidWords(progress)}, ${formatDuration(progress.changedAgoMs)} ago`];
+}

@@ -1,0 +1,51 @@
+/**
+ * First-hand evidence: whoever started a worker's process has seen it end. It is declared dead and its tasks are put right
+ * at once, without waiting for a silence.
+ */
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import { delay } from "../database/backoff.ts";
+import type { Database } from "../database/database.ts";
+import type { Events } from "../events.ts";
+import { declareExited, type ExitVerdict } from "../sql/hearts.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { type Recovered, recoverTasksOf } from "./recover.ts";
+import type { Death } from "./recovery-action.ts";
+
+export interface ProcessExit {
+  readonly replicaId: ReplicaId;
+  /** Null where a signal ended it. */
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+}
+
+export interface ExitReport {
+  /** `not-alive`: it had left, or was declared dead before. `session-held`: left to the verdict on its silence. */
+  readonly verdict: ExitVerdict;
+  readonly recovered: readonly Recovered[];
+}
+
+/** A backend notices within milliseconds that its client is gone. One behind a proxy may not, and is waited with for this long. */
+const SESSION_ENDS_WITHIN_MS = 2_000;
+const FIRST_LOOK_AGAIN_MS = 5;
+const LAST_LOOK_AGAIN_MS = 100;
+
+export async function reportExit(
+  parts: { database: Database; events: Events; settings: RecoverySettings; random: () => number },
+  exit: ProcessExit,
+): Promise<ExitReport> {
+  const until = performance.now() + SESSION_ENDS_WITHIN_MS;
+  for (let pauseMs = FIRST_LOOK_AGAIN_MS; ; pauseMs = Math.min(pauseMs * 2, LAST_LOOK_AGAIN_MS)) {
+    const { verdict, death } = await declareExited(parts.database, exit.replicaId, exit);
+    if (verdict === "dead") return { verdict, recovered: await recover(parts, death as unknown as Death) };
+    if (verdict === "not-alive" || performance.now() > until) return { verdict, recovered: [] };
+    await delay(pauseMs);
+  }
+}
+
+function recover(parts: Parameters<typeof reportExit>[0], death: Death): Promise<Recovered[]> {
+  const { replicaId, hostname } = death;
+  parts.events.emit("replica.dead", {
+    ...{ replicaId: replicaId as ReplicaId, because: death.because, silentForMs: undefined, hostname },
+  });
+  return recoverTasksOf(parts, death);
+}

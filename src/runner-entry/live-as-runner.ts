@@ -1,0 +1,58 @@
+/** A runner's life, in a thread or a process: loads its tasks, says that it is ready, and serves until it is told to leave. */
+import { carryError, reviveError } from "../runner/carried-error.ts";
+import { markAsRunner } from "../runner/inside-runner.ts";
+import type { FromRunner, RunnerCharge, ToRunner } from "../runner/protocol.ts";
+import { JobServer } from "../runner/serve-jobs.ts";
+import { catchStrayRejections } from "../runner/stray-rejections.ts";
+import { loadTasks } from "./load-tasks.ts";
+
+export interface RunnerLife {
+  hear(message: ToRunner): void;
+  /** The replica is dead. */
+  abandon(): void;
+}
+
+export interface RunnerLifeParts {
+  readonly send: (message: FromRunner) => void;
+  readonly memory: () => number;
+  /** From here on it beats. */
+  readonly onBegin: (charge: RunnerCharge) => void;
+  /** Whether what it runs must be over when its replica's lease is. */
+  readonly onMustStop: (mustStop: boolean) => void;
+  readonly leave: () => void;
+  /** Its handler was told to stop and did not. */
+  readonly end: () => void;
+}
+
+export function liveAsRunner({ send, memory, onBegin, onMustStop, leave, end }: RunnerLifeParts): RunnerLife {
+  let server: JobServer | undefined;
+  markAsRunner();
+
+  async function begin(charge: RunnerCharge): Promise<void> {
+    onBegin(charge);
+    try {
+      const tasks = await loadTasks(charge);
+      server = new JobServer({ charge, tasks, send, memory, strays: catchStrayRejections() });
+      send({ type: "ready" });
+    } catch (error) {
+      send({ type: "failed", error: carryError(error) });
+    }
+  }
+
+  async function run(message: ToRunner & { type: "run" }): Promise<void> {
+    onMustStop(message.mustStop);
+    await server?.run(message);
+    onMustStop(false);
+  }
+
+  return {
+    hear(message) {
+      if (message.type === "begin") void begin(message.charge);
+      else if (message.type === "run") void run(message);
+      else if (message.type === "abort") server?.abort(message.job, message.item, reviveError(message.reason));
+      else if (message.type === "leave") leave();
+      else if (message.type === "end") end();
+    },
+    abandon: () => server?.abandon(),
+  };
+}

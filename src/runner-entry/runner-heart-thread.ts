@@ -1,0 +1,57 @@
+/**
+ * The heart of a runner's process: beats to its replica over a pipe, and ends the process soon after that has closed; or when
+ * the replica, which may stand still, has not been heard for so long that others may run the task.
+ */
+import { Socket } from "node:net";
+import { parentPort, workerData } from "node:worker_threads";
+import { steadyNowMs } from "../heart/clock.ts";
+import { readLease } from "../heart/lease.ts";
+import { SharedState } from "../heart/shared-state.ts";
+import { createVitals } from "../heart/vitals.ts";
+import { HEART_FD, LEASE_FD } from "../runner/pipes.ts";
+import { encode } from "../runner/protocol.ts";
+
+export interface RunnerHeartData {
+  readonly beatEveryMs: number;
+  readonly leaseMs: number;
+  readonly buffer: SharedArrayBuffer;
+}
+
+/** What a handler has to notice that its replica is dead. Others may run its task soon after that: this process must be gone. */
+const ORPHAN_GRACE_MS = 100;
+
+const { beatEveryMs, leaseMs, buffer } = workerData as RunnerHeartData;
+const vitals = createVitals(new SharedState(buffer), steadyNowMs);
+const pipe = new Socket({ fd: HEART_FD, readable: true, writable: true });
+
+const beat = () => {
+  // A replica that does not read has its own heart to answer for it: beats are not piled up for it.
+  if (pipe.writable && pipe.writableLength === 0) pipe.write(`${encode({ type: "beat", vitals: vitals() })}\n`);
+};
+beat();
+setInterval(beat, beatEveryMs);
+
+let isOrphan = false;
+const onReplicaGone = () => {
+  if (isOrphan) return;
+  isOrphan = true;
+  parentPort?.postMessage("orphan");
+  setTimeout(() => process.kill(process.pid, "SIGKILL"), ORPHAN_GRACE_MS);
+};
+
+let mustStop = false;
+parentPort?.on("message", (isNeeded: boolean) => {
+  mustStop = isNeeded;
+});
+const watchLease = () => {
+  const heardAtMs = readLease(LEASE_FD);
+  const endsAtMs = (heardAtMs ?? Number.POSITIVE_INFINITY) + leaseMs - ORPHAN_GRACE_MS;
+  if (!mustStop || isOrphan || steadyNowMs() < endsAtMs) return;
+  pipe.write(`${encode({ type: "cut-off" })}\n`);
+  onReplicaGone();
+};
+setInterval(watchLease, Math.min(100, leaseMs / 20));
+
+pipe.on("error", onReplicaGone);
+pipe.on("close", onReplicaGone);
+pipe.resume();

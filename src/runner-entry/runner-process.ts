@@ -1,0 +1,68 @@
+/**
+ * A runner in a process of its own. Messages come and go on one pipe, which this thread reads; beats go out on another, by a
+ * heart of its own that also notices when the replica is dead, and then ends this process, whatever this thread does.
+ */
+import { Socket } from "node:net";
+import { fileURLToPath } from "node:url";
+import { Worker as Thread } from "node:worker_threads";
+import { tick } from "../heart/heart.ts";
+import { SharedState } from "../heart/shared-state.ts";
+import { MESSAGES_FD } from "../runner/pipes.ts";
+import { decode, encode, type FromRunner, LineReader, type RunnerCharge, type ToRunner } from "../runner/protocol.ts";
+import { liveAsRunner } from "./live-as-runner.ts";
+import type { RunnerHeartData } from "./runner-heart-thread.ts";
+
+/** As a shell names a death by SIGTERM. */
+const TERMINATED = 143;
+
+const pipe = new Socket({ fd: MESSAGES_FD, readable: true, writable: true });
+const send = (message: FromRunner) => {
+  if (pipe.writable) pipe.write(`${encode(message)}\n`);
+};
+
+// A signal to the whole group (Ctrl-C, a service manager's stop) is for the replica, which stops its runners in good order.
+const ignore = () => {};
+process.on("SIGINT", ignore);
+process.on("SIGTERM", ignore);
+
+let heart: Thread | undefined;
+const life = liveAsRunner({
+  send,
+  memory: () => process.memoryUsage.rss(),
+  onBegin: startHeart,
+  onMustStop: (mustStop) => heart?.postMessage(mustStop),
+  leave: () => process.exit(0),
+  end() {
+    process.off("SIGTERM", ignore);
+    // A handler's own listener may want to put things in order; without one there is nothing to wait for.
+    if (process.listenerCount("SIGTERM") === 0) process.exit(TERMINATED);
+  },
+});
+
+const lines = new LineReader();
+pipe.setEncoding("utf8");
+pipe.on("data", (text: string) => {
+  for (const line of lines.read(text)) {
+    const message = decode<ToRunner>(line);
+    if (message) life.hear(message);
+  }
+});
+// The replica is gone. Its heart ends this process in a moment, should what is told to stop here not do so.
+pipe.on("error", () => life.abandon());
+pipe.on("close", () => life.abandon());
+
+function startHeart({ beatEveryMs, leaseMs }: RunnerCharge): void {
+  const shared = new SharedState();
+  tick(shared, () => 0);
+  const data: RunnerHeartData = { beatEveryMs, leaseMs, buffer: shared.buffer };
+  heart = new Thread(fileURLToPath(new URL("./runner-heart-thread.js", import.meta.url)), {
+    workerData: data,
+    // What the application has Node load first is not for the heart.
+    execArgv: [],
+  });
+  heart.unref();
+  heart.on("message", () => life.abandon());
+  // Without a heart nobody would know whether it is alive, nor would it know that its replica is dead.
+  heart.on("error", () => process.kill(process.pid, "SIGKILL"));
+  heart.on("exit", () => process.kill(process.pid, "SIGKILL"));
+}

@@ -1,0 +1,87 @@
+/** Errors on their way between a replica and its runners: what is on record of them, and back to an error. Pure. */
+import { type ErrorRecord, toErrorRecord } from "../task/error-record.ts";
+import {
+  ClaimLostError,
+  CutOffError,
+  InvalidInputError,
+  ResultNotStorableError,
+  TaskCancelledError,
+  TaskTimedOutError,
+  WorkerStoppingError,
+} from "../task/errors.ts";
+import type { ClaimId, TaskId } from "../task/ids.ts";
+
+export interface CarriedError extends ErrorRecord {
+  /** Not worth another try: the error says so itself, or its task's `retry.unless` does. */
+  readonly retryable?: false;
+  /** What an error of ours knows besides its message. */
+  readonly fields?: Readonly<Record<string, unknown>>;
+}
+
+const NO_CODE = "TASK_FAILED";
+const FIELDS = ["claimId", "taskId", "reason", "timeoutMs", "task", "problems"] as const;
+
+export function carryError(thrown: unknown, isWorthRetrying: (error: unknown) => boolean = () => true): CarriedError {
+  return {
+    ...toErrorRecord(thrown, NO_CODE),
+    ...(isPointless(thrown, isWorthRetrying) ? { retryable: false } : {}),
+    fields: Object.fromEntries(FIELDS.flatMap((name) => fieldOf(thrown, name))),
+  };
+}
+
+/** One of our own where it was one, so that `instanceof` means on both sides what it means on one; else an error that looks the same. */
+export function reviveError(carried: CarriedError): Error {
+  const error = reviveOwn(carried) ?? reviveAny(carried);
+  if (carried.stack !== undefined) error.stack = `${error.name}: ${error.message}\n${carried.stack}`;
+  if (carried.retryable === false) Object.assign(error, { retryable: false });
+  return error;
+}
+
+function reviveOwn({ code, message, fields = {} }: CarriedError): Error | undefined {
+  const taskId = fields["taskId"] as TaskId;
+  switch (code) {
+    case "CLAIM_LOST":
+      return new ClaimLostError(fields["claimId"] as ClaimId, taskId);
+    case "TASK_CANCELLED":
+      return new TaskCancelledError(taskId, fields["reason"] as string | undefined);
+    case "TASK_TIMED_OUT":
+      return new TaskTimedOutError(taskId, fields["timeoutMs"] as number);
+    case "WORKER_STOPPING":
+      return new WorkerStoppingError(taskId);
+    case "CUT_OFF":
+      return new CutOffError(taskId);
+    case "INVALID_INPUT":
+      return new InvalidInputError(fields["task"] as string, (fields["problems"] ?? []) as string[]);
+    case "RESULT_NOT_STORABLE":
+      return Object.assign(new ResultNotStorableError("", ""), { message });
+    default:
+      return undefined;
+  }
+}
+
+function reviveAny({ code, name, message, cause }: CarriedError): Error {
+  const error = new Error(message, cause === undefined ? undefined : { cause: reviveAny(cause) });
+  if (name !== undefined) error.name = name;
+  return code === NO_CODE ? error : Object.assign(error, { code });
+}
+
+function fieldOf(thrown: unknown, name: string): [string, unknown][] {
+  try {
+    const value = (thrown as Record<string, unknown>)[name];
+    const isPlain = typeof value === "string" || typeof value === "number";
+    return isPlain || (Array.isArray(value) && value.every((entry) => typeof entry === "string"))
+      ? [[name, value]]
+      : [];
+  } catch {
+    return [];
+  }
+}
+
+/** A judgement that throws is no judgement. */
+function isPointless(thrown: unknown, isWorthRetrying: (error: unknown) => boolean): boolean {
+  try {
+    return !isWorthRetrying(thrown);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,35 @@
+/** One runner from its replica's side: something that can be spoken to, and ended. */
+import type { FromRunner, ToRunner } from "./protocol.ts";
+
+export interface RunnerExit {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** What a thread threw, or why a process could not be made. */
+  readonly message: string | undefined;
+}
+
+export interface ChannelListener {
+  onMessage(message: FromRunner): void;
+  /** Once. Nothing comes after it. */
+  onExit(exit: RunnerExit): void;
+}
+
+export interface RunnerChannel {
+  readonly pid: number;
+  send(message: ToRunner): void;
+  /** Asks it to end: a process may put things in order, a thread is ended. */
+  terminate(): void;
+  /** Ends it, whatever it does. */
+  kill(): void;
+  /** The end of what it wrote to its standard error. */
+  stderrTail(): string;
+}
+
+export interface ChannelOptions {
+  /** Beyond this a runner's JavaScript heap ends it. */
+  readonly heapLimitMb: number | undefined;
+  /** The replica's lease, for processes. */
+  readonly leaseFd: number | undefined;
+}
+
+export type OpenChannel = (listener: ChannelListener, options: ChannelOptions) => RunnerChannel;

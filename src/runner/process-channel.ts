@@ -1,0 +1,57 @@
+/** A runner in a process of its own, from its replica's side. */
+import { spawn } from "node:child_process";
+import type { Duplex } from "node:stream";
+import type { OpenChannel, RunnerExit } from "./channel.ts";
+import { entryFile } from "./entry-file.ts";
+import { HEART_FD, MESSAGES_FD } from "./pipes.ts";
+import { decode, encode, type FromRunner, LineReader } from "./protocol.ts";
+import { runnerArguments } from "./runner-arguments.ts";
+import { keepTail } from "./stderr-tail.ts";
+
+const LAST_WORDS_MS = 250;
+
+export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => {
+  const heap = heapLimitMb === undefined ? [] : [`--max-old-space-size=${heapLimitMb}`];
+  const child = spawn(
+    process.execPath,
+    [...runnerArguments(process.execArgv), ...heap, entryFile("runner-process.js")],
+    // What it prints appears where its replica's own output does.
+    { stdio: ["ignore", "inherit", "pipe", "pipe", "pipe", leaseFd ?? "ignore"] },
+  );
+  const messages = child.stdio[MESSAGES_FD] as Duplex;
+  const heart = child.stdio[HEART_FD] as Duplex;
+  const stderrTail = keepTail(child.stderr);
+  for (const pipe of [messages, heart]) {
+    const lines = new LineReader();
+    pipe.setEncoding("utf8");
+    pipe.on("data", (text: string) => {
+      for (const line of lines.read(text)) {
+        const message = decode<FromRunner>(line);
+        if (message) listener.onMessage(message);
+      }
+    });
+    // It is the exit that tells of the end; a pipe that breaks only comes before it.
+    pipe.on("error", () => {});
+  }
+  let isOver = false;
+  const report = (exit: RunnerExit) => {
+    if (!isOver) listener.onExit(exit);
+    isOver = true;
+  };
+  child.once("error", (error) => report({ exitCode: null, signal: null, message: error.message }));
+  child.once("exit", (exitCode, signal) => {
+    const exit = { exitCode, signal, message: undefined };
+    // What it said last is still in the pipes; but a process of its own that it left behind may keep one of them open.
+    child.once("close", () => report(exit));
+    setTimeout(() => report(exit), LAST_WORDS_MS).unref();
+  });
+  return {
+    pid: child.pid ?? 0,
+    send(message) {
+      if (messages.writable) messages.write(`${encode(message)}\n`);
+    },
+    terminate: () => void child.kill("SIGTERM"),
+    kill: () => void child.kill("SIGKILL"),
+    stderrTail,
+  };
+};

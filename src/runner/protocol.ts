@@ -1,0 +1,111 @@
+/**
+ * What a replica and its runners say to each other: lines of JSON, over a pipe or a thread's port. Pure.
+ *
+ *   replica ── begin ──▶ runner (loads the modules) ── ready │ failed ──▶
+ *           ── run, abort ──▶ (the handler)  ── call, completing, ended ──▶
+ *           ── leave │ end ──▶ (exits)
+ *
+ * A process beats on a pipe of its own, written by its heart's thread, so that it is heard also while its loop is blocked.
+ */
+import type { Vitals } from "../heart/vitals.ts";
+import type { TaskInfo } from "../task/context.ts";
+import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import type { CarriedError } from "./carried-error.ts";
+
+/** What a runner is told when it starts. */
+export interface RunnerCharge {
+  /** Addresses of the modules that export its tasks, and the tasks' names. */
+  readonly modules: readonly string[];
+  readonly names: readonly string[];
+  readonly cwd: string;
+  /** Quoted. */
+  readonly schema: string;
+  readonly resultLimitBytes: number;
+  readonly beatEveryMs: number;
+  /** How long after its replica was last heard the lease is over. */
+  readonly leaseMs: number;
+}
+
+/** One member of a batch on its way to the handler: the input as it was stored, checked by the task's schema over there. */
+export interface RunItem {
+  readonly input: unknown;
+  readonly task: Omit<TaskInfo, "enqueuedAt"> & { readonly enqueuedAt: string };
+  readonly claimId: ClaimId;
+  readonly replicaId: ReplicaId;
+}
+
+export type ToRunner =
+  | { readonly type: "begin"; readonly charge: RunnerCharge }
+  | {
+      readonly type: "run";
+      readonly job: number;
+      readonly name: string;
+      readonly items: readonly RunItem[];
+      /** It must be over when the lease is. */
+      readonly mustStop: boolean;
+    }
+  | { readonly type: "abort"; readonly job: number; readonly item: number; readonly reason: CarriedError }
+  /** There is nothing more to do. */
+  | { readonly type: "leave" }
+  /** Its handler was told to stop and did not. */
+  | { readonly type: "end" };
+
+export type CarriedOutcome =
+  | { readonly kind: "returned"; readonly resultJson: string }
+  | { readonly kind: "threw"; readonly error: CarriedError }
+  | { readonly kind: "snoozed"; readonly delayMs: number };
+
+export type FromRunner =
+  | { readonly type: "ready" }
+  | { readonly type: "failed"; readonly error: CarriedError }
+  | { readonly type: "beat"; readonly vitals: RunnerVitals }
+  /** Its replica's lease is over, so that it ends itself. Read, if ever, when the replica is awake again. */
+  | { readonly type: "cut-off" }
+  /** A call of the handler's context that nobody waits for, such as `log`. */
+  | {
+      readonly type: "call";
+      readonly job: number;
+      readonly item: number;
+      readonly name: string;
+      readonly args: readonly unknown[];
+    }
+  /** The handler is about to commit the task's completion in a transaction of its own. */
+  | { readonly type: "completing"; readonly job: number; readonly item: number }
+  | {
+      readonly type: "ended";
+      readonly job: number;
+      readonly outcomes: readonly CarriedOutcome[];
+      readonly memory: number;
+      /** Something of this job may still go on over there: the runner is not for anybody else. */
+      readonly isTainted: boolean;
+    };
+
+/** A process tells all of them; a thread what is its own. */
+export type RunnerVitals = Partial<Vitals>;
+
+export function encode(message: ToRunner | FromRunner): string {
+  return JSON.stringify(message);
+}
+
+/** Undefined for what is no message: a handler may have written into the pipe. */
+export function decode<Message extends ToRunner | FromRunner>(line: string): Message | undefined {
+  try {
+    const message = JSON.parse(line) as unknown;
+    const isMessage = typeof message === "object" && message !== null && "type" in message;
+    return isMessage ? (message as Message) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Cuts a stream of text into lines. */
+export class LineReader {
+  #rest = "";
+
+  /** The lines that are complete with this piece. */
+  read(text: string): string[] {
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop() ?? "";
+    return lines;
+  }
+}

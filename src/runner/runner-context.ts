@@ -1,0 +1,76 @@
+/** What a handler is given in a runner: the same as inline, with the replica at the other end of it. */
+import type { LogFields, Logger } from "../log.ts";
+import type { TaskContext } from "../task/context.ts";
+import { toErrorRecord } from "../task/error-record.ts";
+import { checkPhase, checkProgress } from "../task/progress.ts";
+import { snooze } from "../task/snooze.ts";
+import { createClaimHandle } from "./claim-handle.ts";
+import type { LogBudget } from "./log-budget.ts";
+import type { RunItem, RunnerCharge } from "./protocol.ts";
+
+export interface RunnerContextParts {
+  readonly item: RunItem;
+  readonly signal: AbortSignal;
+  readonly charge: RunnerCharge;
+  readonly budget: LogBudget;
+  /** Makes the same call on the context that the replica has; nobody waits for it. */
+  readonly call: (name: string, args: readonly unknown[]) => void;
+  readonly onCompleting: () => void;
+}
+
+export function createRunnerContext({
+  item,
+  signal,
+  charge,
+  budget,
+  call,
+  onCompleting,
+}: RunnerContextParts): TaskContext {
+  const { task, claimId, replicaId } = item;
+  return {
+    signal,
+    task: { ...task, enqueuedAt: new Date(task.enqueuedAt) },
+    claim: createClaimHandle({
+      claimId,
+      taskId: task.id,
+      name: task.name,
+      replicaId,
+      schema: charge.schema,
+      resultLimitBytes: charge.resultLimitBytes,
+      onCompletedInTransaction: onCompleting,
+    }),
+    log: createLogger(budget, call),
+    async phase(name, details) {
+      const { phase, details: json } = checkPhase(name, details);
+      call("phase", [phase, json === null ? undefined : JSON.parse(json)]);
+    },
+    progress(value, note) {
+      const { share, done, total, note: text } = checkProgress(value, note);
+      call("progress", [done === null || total === null ? share : { done, total }, text ?? undefined]);
+    },
+    snooze,
+  };
+}
+
+function createLogger(budget: LogBudget, call: RunnerContextParts["call"]): Logger {
+  const writer = (level: "debug" | "info" | "warn" | "error") => (fields: LogFields, message: string) => {
+    const { isGranted, dropped } = budget.take(performance.now());
+    if (!isGranted) return;
+    if (dropped > 0) call("log", ["warn", { dropped }, "lines of this log were dropped: there were too many"]);
+    call("log", [level, carriable(fields), String(message).slice(0, MAX_TEXT)]);
+  };
+  return { debug: writer("debug"), info: writer("info"), warn: writer("warn"), error: writer("error") };
+}
+
+const MAX_TEXT = 65_536;
+
+/** As JSON holds them; errors as what is on record of an error. */
+function carriable(fields: LogFields): LogFields {
+  try {
+    const text = JSON.stringify(fields, (_, value) => (value instanceof Error ? toErrorRecord(value) : value));
+    if (text !== undefined && text.length <= MAX_TEXT) return JSON.parse(text) as LogFields;
+  } catch {
+    // As with any other line whose fields cannot be shown.
+  }
+  return { note: "the fields of this line could not be carried over" };
+}

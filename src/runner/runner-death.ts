@@ -1,0 +1,67 @@
+/** The end of a runner, with all that is known of it. */
+import { EverbeatError } from "../errors.ts";
+import type { TaskRef } from "../events.ts";
+import type { RunnerVitals } from "./protocol.ts";
+
+export type RunnerKind = "thread" | "process";
+
+/**
+ * recycled  it had run its share, or had grown too large
+ * stopped   its worker stopped
+ * aborted   its handler was told to stop and did not, so it was ended
+ * silent    its heart was not heard any more, so it was ended
+ * cut-off   its replica stood still for so long that others may run its task, so it ended itself
+ * exited    by itself: a crash, an exit, a signal from elsewhere, no memory left
+ * unstarted it never became ready
+ */
+export type RunnerEndReason = "recycled" | "stopped" | "aborted" | "silent" | "cut-off" | "exited" | "unstarted";
+
+export interface RunnerDeath {
+  readonly runnerId: string;
+  readonly kind: RunnerKind;
+  readonly pid: number;
+  readonly hostname: string;
+  readonly because: RunnerEndReason;
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** What a thread threw that ended it, or why a runner could not start. */
+  readonly message: string | undefined;
+  readonly livedMs: number;
+  /** How long its heart had not been heard. */
+  readonly silentForMs: number;
+  /** As of its last beat. */
+  readonly vitals: RunnerVitals | undefined;
+  /** The end of what it wrote to its standard error. */
+  readonly stderrTail: string;
+  /** What it was running. */
+  readonly attempts: readonly TaskRef[];
+}
+
+/** A runner ended in the middle of its work. */
+export class RunnerEndedError extends EverbeatError {
+  readonly code = "RUNNER_ENDED";
+  constructor(readonly death: RunnerDeath) {
+    super(`The runner of this task ${describeEnd(death)}.`);
+  }
+}
+
+/** There is no runner to be had: the task has not begun, and is given back. */
+export class NoRunnerError extends EverbeatError {
+  readonly code = "NO_RUNNER";
+  constructor(kind: RunnerKind, why: string) {
+    super(`No ${kind} could be started for this task, which has not begun and was given back: ${why}`);
+  }
+}
+
+/** "process 123 was ended by SIGSEGV", without its subject. */
+export function describeEnd({ kind, pid, because, exitCode, signal, message, silentForMs }: RunnerDeath): string {
+  const who = kind === "process" ? `(process ${pid})` : "(a thread)";
+  const how = signal ? `was ended by ${signal}` : `exited with code ${exitCode}`;
+  const why =
+    because === "silent"
+      ? `after its heart had been silent for ${Math.round(silentForMs)} ms`
+      : because === "aborted"
+        ? "because its handler did not stop when it was told to"
+        : "";
+  return [who, how, why, message ? `(${message})` : ""].filter((part) => part !== "").join(" ");
+}

@@ -1,0 +1,211 @@
+/**
+ * The runners of one kind: made as they are needed, up to a number; given one job at a time; replaced when they end. When
+ * they cannot be started, no work is taken for them, and what waits is given back, until one can.
+ */
+import type { AnyTask, BatchItem } from "../task/define-task.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { afterFailedStart, afterPause, type Breaker, type BreakerRule, CLOSED } from "./breaker.ts";
+import type { OpenChannel } from "./channel.ts";
+import type { RunnerCharge } from "./protocol.ts";
+import { Runner, type RunnerGraces } from "./runner.ts";
+import { NoRunnerError, type RunnerDeath, type RunnerKind } from "./runner-death.ts";
+import type { RunnerSettings } from "./runner-options.ts";
+
+export interface RunnerPoolParts {
+  readonly kind: RunnerKind;
+  readonly open: OpenChannel;
+  readonly size: number;
+  readonly charge: RunnerCharge;
+  readonly settings: RunnerSettings;
+  readonly graces: RunnerGraces;
+  readonly replica: { readonly id: ReplicaId; readonly leaseFd: number | undefined };
+  readonly onStarted: (runner: Runner) => void;
+  readonly onEnded: (death: RunnerDeath) => void;
+  /** They cannot be started, for this reason; or can again. */
+  readonly onSuspended: (suspension: { failures: number; pauseMs: number; message: string }) => void;
+  readonly onResumed: () => void;
+}
+
+export interface PoolJob {
+  readonly task: AnyTask;
+  readonly items: readonly BatchItem<never>[];
+  readonly mustStop: boolean;
+  /** A runner has taken it. */
+  readonly onBegun: () => void;
+}
+
+interface Waiting extends PoolJob {
+  readonly resolve: (outcomes: readonly unknown[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const RULE: BreakerRule = { failures: 3, firstPauseMs: 5_000, maxPauseMs: 60_000 };
+const PAUSE_AFTER_FAILURE_MS = 100;
+
+export class RunnerPool {
+  readonly #parts: RunnerPoolParts;
+  readonly #runners = new Set<Runner>();
+  readonly #waiting: Waiting[] = [];
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #breaker: Breaker = CLOSED;
+  /** How many were ever needed at once. */
+  #wanted = 1;
+  #isStopping = false;
+  #onEmpty: (() => void)[] = [];
+
+  constructor(parts: RunnerPoolParts) {
+    this.#parts = parts;
+  }
+
+  get kind(): RunnerKind {
+    return this.#parts.kind;
+  }
+
+  /** All that are alive, also those that are on their way out. */
+  get runners(): ReadonlySet<Runner> {
+    return this.#runners;
+  }
+
+  /** False: work for these runners is better left to others. */
+  get isOpen(): boolean {
+    return this.#breaker.kind === "closed" && !this.#isStopping;
+  }
+
+  /** One is made ahead, so that trouble is known before there is work. */
+  start(): void {
+    this.#fill();
+  }
+
+  run(job: PoolJob): Promise<readonly unknown[]> {
+    return new Promise((resolve, reject) => {
+      if (!this.isOpen) return reject(this.#noRunner("none could be started of late"));
+      this.#waiting.push({ ...job, resolve, reject });
+      this.#pump();
+      this.#wanted = Math.min(this.#parts.size, Math.max(this.#wanted, this.#busy + this.#waiting.length));
+      this.#fill();
+    });
+  }
+
+  /** Ends them all, by force where they do not end by themselves. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#giveBackWaiting("its worker stops");
+    for (const runner of this.#runners) {
+      if (runner.state === "idle") runner.leave("stopped");
+      else runner.kill("stopped");
+    }
+    if (this.#runners.size > 0) await new Promise<void>((resolve) => this.#onEmpty.push(resolve));
+  }
+
+  get #busy(): number {
+    return [...this.#runners].filter((runner) => runner.state === "busy").length;
+  }
+
+  /** Those that are there to stay. */
+  get #staying(): number {
+    return [...this.#runners].filter(({ state }) => state !== "ending" && state !== "ended").length;
+  }
+
+  #pump(): void {
+    for (const runner of this.#runners) {
+      if (runner.state !== "idle") continue;
+      const job = this.#nextJob();
+      if (!job) return;
+      job.onBegun();
+      const { task, items, mustStop } = job;
+      runner.run({ name: task.name, items, mustStop, replicaId: this.#parts.replica.id }).then(job.resolve, job.reject);
+    }
+  }
+
+  /** The first that still wants to run. */
+  #nextJob(): Waiting | undefined {
+    for (;;) {
+      const job = this.#waiting.shift();
+      const isOver = job?.items.every(({ context }) => context.signal.aborted);
+      if (!job || !isOver) return job;
+      job.reject(job.items[0]?.context.signal.reason);
+    }
+  }
+
+  #fill(): void {
+    if (this.#isStopping || this.#breaker.kind === "open") return;
+    const most = this.#breaker.kind === "half-open" ? 1 : this.#wanted;
+    while (this.#staying < most) this.#make();
+  }
+
+  #make(): void {
+    const { kind, open, charge, settings, graces, replica } = this.#parts;
+    const runner = new Runner({
+      ...{ kind, open, charge, graces },
+      heapLimitMb: settings.heapLimitMb,
+      leaseFd: replica.leaseFd,
+      startTimeoutMs: settings.startTimeoutMs,
+      onReady: () => this.#onReady(runner),
+      onIdle: () => this.#onIdle(runner),
+      onEnded: (_, death) => this.#onEnded(runner, death),
+    });
+    this.#runners.add(runner);
+  }
+
+  #onReady(runner: Runner): void {
+    const wasOpen = this.#breaker.kind === "closed";
+    this.#breaker = CLOSED;
+    this.#parts.onStarted(runner);
+    if (!wasOpen) this.#parts.onResumed();
+    this.#pump();
+    this.#fill();
+  }
+
+  #onIdle(runner: Runner): void {
+    const { recycleAfter, maxMemoryBytes } = this.#parts.settings;
+    const isSpent = runner.jobs >= recycleAfter || runner.memory > maxMemoryBytes || runner.isTainted;
+    if (isSpent) runner.leave("recycled");
+    this.#pump();
+    this.#fill();
+  }
+
+  #onEnded(runner: Runner, death: RunnerDeath): void {
+    this.#runners.delete(runner);
+    this.#parts.onEnded(death);
+    if (this.#runners.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
+    if (this.#isStopping) return;
+    // One that goes down before it has had anything to do is as good as one that does not start.
+    const isFailure = death.because === "unstarted" || (death.because === "exited" && runner.jobs === 0);
+    if (isFailure) this.#onFailedStart(death);
+    else this.#fill();
+  }
+
+  #onFailedStart(death: RunnerDeath): void {
+    const message = death.message ?? `it ended with ${death.signal ?? `exit code ${death.exitCode}`}`;
+    this.#breaker = afterFailedStart(this.#breaker, RULE, performance.now());
+    if (this.#breaker.kind === "closed") {
+      this.#later(PAUSE_AFTER_FAILURE_MS * this.#breaker.failures, () => this.#fill());
+      return;
+    }
+    if (this.#breaker.kind !== "open") return;
+    this.#giveBackWaiting(message);
+    const { failures, pauseMs } = this.#breaker;
+    this.#parts.onSuspended({ failures, pauseMs, message });
+    this.#later(pauseMs + 1, () => {
+      this.#breaker = afterPause(this.#breaker, performance.now());
+      this.#fill();
+    });
+  }
+
+  #giveBackWaiting(why: string): void {
+    for (const job of this.#waiting.splice(0)) job.reject(this.#noRunner(why));
+  }
+
+  #noRunner(why: string): NoRunnerError {
+    return new NoRunnerError(this.kind, why);
+  }
+
+  #later(ms: number, step: () => void): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      step();
+    }, ms);
+    this.#timers.add(timer);
+  }
+}

@@ -1,0 +1,308 @@
+/**
+ * One runner: started, given one job after the other, told to stop its handlers, and ended when they do not, when its heart
+ * falls silent, or when it has done its share.
+ */
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import type { TaskRef } from "../events.ts";
+import type { BatchItem } from "../task/define-task.ts";
+import { ClaimLostError, CutOffError } from "../task/errors.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { Snooze } from "../task/snooze.ts";
+import { carryError, reviveError } from "./carried-error.ts";
+import type { OpenChannel, RunnerChannel, RunnerExit } from "./channel.ts";
+import type { ClaimHandle } from "./claim-handle.ts";
+import { callOnContext } from "./context-calls.ts";
+import type { CarriedOutcome, FromRunner, RunItem, RunnerCharge, RunnerVitals } from "./protocol.ts";
+import { type RunnerDeath, RunnerEndedError, type RunnerEndReason, type RunnerKind } from "./runner-death.ts";
+
+export interface RunnerGraces {
+  /** How long a handler may take to stop once its signal has fired. */
+  readonly abortMs: number;
+  /** The same where others may soon run its task, or do so already. */
+  readonly cutOffMs: number;
+  /** Between asking a process to end and ending it. */
+  readonly terminateMs: number;
+  /** For one that has nothing to do. */
+  readonly leaveMs: number;
+  /** A thread in native code cannot be ended; after this long it is left to itself. */
+  readonly giveUpMs: number;
+}
+
+export interface RunnerParts {
+  readonly kind: RunnerKind;
+  readonly open: OpenChannel;
+  readonly charge: RunnerCharge;
+  readonly heapLimitMb: number | undefined;
+  readonly leaseFd: number | undefined;
+  readonly startTimeoutMs: number;
+  readonly graces: RunnerGraces;
+  readonly onReady: (runner: Runner) => void;
+  /** The job that it had is over. */
+  readonly onIdle: (runner: Runner) => void;
+  readonly onEnded: (runner: Runner, death: RunnerDeath) => void;
+}
+
+export interface RunnerJob {
+  readonly name: string;
+  readonly items: readonly BatchItem<never>[];
+  readonly replicaId: ReplicaId;
+  /** It must not go on when its replica cannot prove its claim any more. */
+  readonly mustStop: boolean;
+}
+
+interface Job {
+  readonly number: number;
+  readonly items: readonly BatchItem<never>[];
+  readonly over: AbortController;
+  readonly resolve: (outcomes: readonly unknown[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class Runner {
+  readonly id = randomUUID() as string;
+  readonly startedAtMs = performance.now();
+  readonly #parts: RunnerParts;
+  readonly #channel: RunnerChannel;
+  #state: "starting" | "idle" | "busy" | "ending" | "ended" = "starting";
+  #job: Job | undefined;
+  #jobs = 0;
+  #because: RunnerEndReason | undefined;
+  #failure: string | undefined;
+  #heardAtMs = performance.now();
+  #vitals: RunnerVitals | undefined;
+  #memory = 0;
+  #isTainted = false;
+  #endTimer: NodeJS.Timeout | undefined;
+
+  constructor(parts: RunnerParts) {
+    this.#parts = parts;
+    this.#channel = parts.open(
+      { onMessage: (message) => this.#hear(message), onExit: (exit) => this.#onExit(exit) },
+      { heapLimitMb: parts.heapLimitMb, leaseFd: parts.leaseFd },
+    );
+    this.#channel.send({ type: "begin", charge: parts.charge });
+    this.#endTimer = setTimeout(() => {
+      this.#failure = `it was not ready within ${parts.startTimeoutMs} ms`;
+      this.kill("unstarted");
+    }, parts.startTimeoutMs);
+  }
+
+  get kind(): RunnerKind {
+    return this.#parts.kind;
+  }
+
+  get pid(): number {
+    return this.#channel.pid;
+  }
+
+  get state(): "starting" | "idle" | "busy" | "ending" | "ended" {
+    return this.#state;
+  }
+
+  /** How many jobs it has had. */
+  get jobs(): number {
+    return this.#jobs;
+  }
+
+  /** Memory in use after its last job, in bytes. */
+  get memory(): number {
+    return this.#memory;
+  }
+
+  /** Something of an earlier job may still go on in it. */
+  get isTainted(): boolean {
+    return this.#isTainted;
+  }
+
+  get heardAtMs(): number {
+    return this.#heardAtMs;
+  }
+
+  get vitals(): RunnerVitals | undefined {
+    return this.#vitals;
+  }
+
+  get attempts(): readonly TaskRef[] {
+    return (this.#job?.items ?? []).map(({ context: { task, claim } }) => ({
+      taskId: task.id,
+      claimId: claim.id,
+      name: task.name,
+      attempt: task.attempt,
+    }));
+  }
+
+  /** Rejects with a RunnerEndedError if it ends in the middle of it. */
+  run({ name, items, replicaId, mustStop }: RunnerJob): Promise<readonly unknown[]> {
+    this.#state = "busy";
+    const number = ++this.#jobs;
+    return new Promise((resolve, reject) => {
+      const job: Job = { number, items, over: new AbortController(), resolve, reject };
+      this.#job = job;
+      const sent = items.map((item) => carried(item, replicaId));
+      this.#channel.send({ type: "run", job: number, name, items: sent, mustStop });
+      items.forEach(({ context: { signal } }, index) => {
+        const onAbort = () => this.#abort(job, index);
+        if (signal.aborted) onAbort();
+        else signal.addEventListener("abort", onAbort, { signal: job.over.signal });
+      });
+    });
+  }
+
+  /** It has nothing to do and is not needed any more. */
+  leave(because: RunnerEndReason): void {
+    if (this.#isEnding) return;
+    this.#begin(because);
+    this.#channel.send({ type: "leave" });
+    this.#then(this.#parts.graces.leaveMs, () => this.#channel.kill());
+  }
+
+  /** It is asked to end, and ended if it does not. */
+  end(because: RunnerEndReason): void {
+    if (this.#isEnding) return;
+    this.#begin(because);
+    this.#channel.send({ type: "end" });
+    this.#channel.terminate();
+    this.#then(this.#parts.graces.terminateMs, () => this.#killNow());
+  }
+
+  kill(because: RunnerEndReason): void {
+    if (this.#state === "ended") return;
+    this.#begin(because);
+    this.#killNow();
+  }
+
+  get #isEnding(): boolean {
+    return this.#state === "ending" || this.#state === "ended";
+  }
+
+  #begin(because: RunnerEndReason): void {
+    this.#because ??= because;
+    this.#state = "ending";
+  }
+
+  #killNow(): void {
+    this.#channel.kill();
+    this.#then(this.#parts.graces.giveUpMs, () =>
+      this.#onExit({ exitCode: null, signal: null, message: "it cannot be ended and was left to itself" }),
+    );
+  }
+
+  #then(ms: number, step: () => void): void {
+    clearTimeout(this.#endTimer);
+    this.#endTimer = setTimeout(step, ms);
+  }
+
+  /** Told to stop, and ended after the grace once nobody in the job is left who may go on. */
+  #abort(job: Job, index: number): void {
+    const { graces } = this.#parts;
+    const reason: unknown = job.items[index]?.context.signal.reason;
+    this.#channel.send({ type: "abort", job: job.number, item: index, reason: carryError(reason) });
+    if (!job.items.every(({ context }) => context.signal.aborted)) return;
+    const mayBeRepeated = reason instanceof CutOffError || reason instanceof ClaimLostError;
+    const timer = setTimeout(
+      () => (mayBeRepeated ? this.kill("aborted") : this.end("aborted")),
+      mayBeRepeated ? graces.cutOffMs : graces.abortMs,
+    );
+    job.over.signal.addEventListener("abort", () => clearTimeout(timer));
+  }
+
+  #hear(message: FromRunner): void {
+    switch (message.type) {
+      case "ready":
+        this.#onReady();
+        break;
+      case "failed":
+        this.#failure = message.error.message;
+        this.kill("unstarted");
+        break;
+      case "beat":
+        this.#heardAtMs = performance.now();
+        this.#vitals = message.vitals;
+        break;
+      case "cut-off":
+        this.#because ??= "cut-off";
+        break;
+      case "call":
+        callOnContext(this.#item(message)?.context, message.name, message.args);
+        break;
+      case "completing":
+        (this.#item(message)?.context.claim as ClaimHandle | undefined)?.noteCompletedInTransaction();
+        break;
+      case "ended":
+        this.#onJobEnded(message);
+        break;
+      default:
+        message satisfies never;
+    }
+  }
+
+  #onReady(): void {
+    if (this.#state !== "starting") return;
+    clearTimeout(this.#endTimer);
+    this.#state = "idle";
+    this.#parts.onReady(this);
+  }
+
+  #item({ job, item }: { job: number; item: number }): BatchItem<never> | undefined {
+    return this.#job?.number === job ? this.#job.items[item] : undefined;
+  }
+
+  #onJobEnded(message: FromRunner & { type: "ended" }): void {
+    const job = this.#job;
+    if (!job || job.number !== message.job) return;
+    this.#memory = message.memory;
+    this.#isTainted = message.isTainted;
+    this.#endJob();
+    job.resolve(message.outcomes.map(revived));
+    // Else it is on its way out already, and only its last word was in time.
+    if (this.#state !== "busy") return;
+    this.#state = "idle";
+    this.#parts.onIdle(this);
+  }
+
+  #endJob(): void {
+    this.#job?.over.abort();
+    this.#job = undefined;
+  }
+
+  #onExit(exit: RunnerExit): void {
+    if (this.#state === "ended") return;
+    const because = this.#because ?? (this.#state === "starting" ? "unstarted" : "exited");
+    const death: RunnerDeath = {
+      runnerId: this.id,
+      kind: this.kind,
+      pid: this.pid,
+      hostname: hostname(),
+      because,
+      exitCode: exit.exitCode,
+      signal: exit.signal,
+      message: this.#failure ?? exit.message,
+      livedMs: performance.now() - this.startedAtMs,
+      silentForMs: performance.now() - this.#heardAtMs,
+      vitals: this.#vitals,
+      stderrTail: this.#channel.stderrTail(),
+      attempts: this.attempts,
+    };
+    const job = this.#job;
+    this.#state = "ended";
+    clearTimeout(this.#endTimer);
+    this.#endJob();
+    this.#parts.onEnded(this, death);
+    job?.reject(new RunnerEndedError(death));
+  }
+}
+
+function carried({ input, context: { task, claim } }: BatchItem<never>, replicaId: ReplicaId): RunItem {
+  return {
+    input,
+    task: { ...task, enqueuedAt: task.enqueuedAt.toISOString() },
+    claimId: claim.id,
+    replicaId,
+  };
+}
+
+function revived(outcome: CarriedOutcome): unknown {
+  if (outcome.kind === "returned") return JSON.parse(outcome.resultJson) as unknown;
+  return outcome.kind === "snoozed" ? new Snooze(outcome.delayMs) : reviveError(outcome.error);
+}

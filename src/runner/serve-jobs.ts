@@ -1,0 +1,128 @@
+/**
+ * The runner's side: takes one job at a time (a task, or a batch of them), gives its handler the context that it would have
+ * inline, and tells what came of it.
+ */
+import type { AnyTask, BatchItem } from "../task/define-task.ts";
+import { requireOneForEach } from "../task/define-task.ts";
+import { examinable } from "../task/error-record.ts";
+import { InvalidInputError, ReplicaGoneError, ResultNotStorableError } from "../task/errors.ts";
+import { parseInput } from "../task/input.ts";
+import { toJson } from "../task/json.ts";
+import { Snooze } from "../task/snooze.ts";
+import { carryError } from "./carried-error.ts";
+import { LogBudget } from "./log-budget.ts";
+import type { CarriedOutcome, FromRunner, RunItem, RunnerCharge, ToRunner } from "./protocol.ts";
+import { createRunnerContext } from "./runner-context.ts";
+import type { StrayRejections } from "./stray-rejections.ts";
+
+export interface ServeParts {
+  readonly charge: RunnerCharge;
+  readonly tasks: ReadonlyMap<string, AnyTask>;
+  readonly strays: StrayRejections;
+  readonly send: (message: FromRunner) => void;
+  readonly memory: () => number;
+}
+
+interface Job {
+  readonly number: number;
+  readonly task: AnyTask;
+  readonly items: readonly RunItem[];
+  readonly aborts: readonly AbortController[];
+}
+
+export class JobServer {
+  readonly #parts: ServeParts;
+  readonly #budget = new LogBudget();
+  #current: Job | undefined;
+  #isTainted = false;
+
+  constructor(parts: ServeParts) {
+    this.#parts = parts;
+  }
+
+  async run({ job: number, name, items }: ToRunner & { type: "run" }): Promise<void> {
+    // Its name was looked for when the runner started.
+    const task = this.#parts.tasks.get(name) as AnyTask;
+    const job: Job = { number, task, items, aborts: items.map(() => new AbortController()) };
+    this.#current = job;
+    const outcomes = await this.#outcomes(job);
+    this.#current = undefined;
+    this.#parts.send({
+      type: "ended",
+      job: number,
+      outcomes,
+      memory: this.#parts.memory(),
+      isTainted: this.#isTainted,
+    });
+  }
+
+  abort(job: number, item: number, reason: unknown): void {
+    if (this.#current?.number === job) this.#current.aborts[item]?.abort(reason);
+  }
+
+  /** The replica is dead: whatever runs is told so, for the moment that is left to it. */
+  abandon(): void {
+    for (const [index, item] of this.#current?.items.entries() ?? []) {
+      this.#current?.aborts[index]?.abort(new ReplicaGoneError(item.task.id));
+    }
+  }
+
+  async #outcomes(job: Job): Promise<CarriedOutcome[]> {
+    const refusals = new Map<number, CarriedOutcome>();
+    const present: BatchItem<never>[] = [];
+    for (const [index, item] of job.items.entries()) {
+      try {
+        const parsed = await parseInput(job.task, item.input);
+        if (!parsed.ok) throw new InvalidInputError(job.task.name, parsed.problems);
+        present.push({ input: parsed.value as never, context: this.#contextOf(job, index) });
+      } catch (error) {
+        refusals.set(index, threw(job.task, error));
+      }
+    }
+    const served = present.length > 0 ? await this.#serve(job, present) : [];
+    return job.items.map((_, index) => refusals.get(index) ?? (served.shift() as CarriedOutcome));
+  }
+
+  async #serve({ task, aborts }: Job, items: readonly BatchItem<never>[]): Promise<CarriedOutcome[]> {
+    try {
+      const returned = await new Promise<readonly unknown[]>((resolve, reject) => {
+        const onStray = (reason: unknown) => {
+          // The rest of the handler may go on, and must not do so beside somebody else's.
+          this.#isTainted = true;
+          reject(reason);
+          for (const abort of aborts) abort.abort(examinable(reason));
+        };
+        this.#parts.strays.scope({ onStray }, () => task.runBatch(items)).then(resolve, reject);
+      });
+      requireOneForEach(task, returned, items.length);
+      return returned.map((value) => this.#outcomeOf(task, value));
+    } catch (error) {
+      return items.map(() => threw(task, error));
+    }
+  }
+
+  #outcomeOf(task: AnyTask, value: unknown): CarriedOutcome {
+    if (value instanceof Error) return threw(task, value);
+    const json = toJson(value, this.#parts.charge.resultLimitBytes);
+    if (json.ok) return { kind: "returned", resultJson: json.text };
+    return threw(task, new ResultNotStorableError(task.name, json.problem));
+  }
+
+  #contextOf({ number, items, aborts }: Job, index: number): BatchItem<never>["context"] {
+    const { charge, send } = this.#parts;
+    return createRunnerContext({
+      item: items[index] as RunItem,
+      signal: (aborts[index] as AbortController).signal,
+      charge,
+      budget: this.#budget,
+      call: (name, args) => send({ type: "call", job: number, item: index, name, args }),
+      onCompleting: () => send({ type: "completing", job: number, item: index }),
+    });
+  }
+}
+
+function threw(task: AnyTask, thrown: unknown): CarriedOutcome {
+  const error = examinable(thrown);
+  if (error instanceof Snooze) return { kind: "snoozed", delayMs: error.delayMs };
+  return { kind: "threw", error: carryError(error, task.settings.isWorthRetrying) };
+}

@@ -1,0 +1,60 @@
+/** The threads and processes that replicas run tasks in. */
+import type { Store } from "../database/database.ts";
+import type { ClaimId, ReplicaId } from "../task/ids.ts";
+
+/** What a replica tells of one of its runners. */
+export interface RunnerRecord {
+  readonly id: string;
+  readonly kind: "thread" | "process";
+  readonly pid: number;
+  readonly ageMs: number;
+  readonly silentForMs: number;
+  readonly status: RunnerRow["status"];
+  readonly vitals: unknown;
+  /** The claims of what it is running. */
+  readonly claims: readonly ClaimId[];
+  readonly exit: unknown;
+}
+
+export interface RunnerRow {
+  readonly id: string;
+  readonly replicaId: ReplicaId;
+  readonly kind: "thread" | "process";
+  readonly pid: number;
+  readonly startedAt: Date;
+  readonly beatAt: Date;
+  readonly status: "starting" | "idle" | "busy" | "ending" | "ended";
+  readonly vitals: Record<string, number> | null;
+  readonly endedAt: Date | null;
+  readonly exit: { code: number | null; signal: string | null; because: string; message?: string } | null;
+}
+
+export async function noteRunners(store: Store, replicaId: ReplicaId, runners: readonly RunnerRecord[]): Promise<void> {
+  await store.query(`select ${store.schema}.note_runners($1, $2::json)`, [replicaId, runnersJson(runners)]);
+}
+
+/** As `note_runners` takes them. */
+export function runnersJson(runners: readonly RunnerRecord[]): string {
+  return JSON.stringify(
+    runners.map(({ ageMs, silentForMs, ...rest }) => ({ ...rest, age_ms: ageMs, silent_ms: silentForMs })),
+  );
+}
+
+export async function listRunners(store: Store): Promise<RunnerRow[]> {
+  return store.query<RunnerRow>(
+    `select id::text, replica_id::text as "replicaId", kind, pid, started_at as "startedAt", beat_at as "beatAt", status, vitals,
+            ended_at as "endedAt", exit
+     from ${store.schema}.runner order by started_at`,
+  );
+}
+
+/** Those that ended, or whose replica is gone, longer ago than that. */
+export async function purgeRunners(store: Store, ageMs: number): Promise<void> {
+  await store.query(
+    `delete from ${store.schema}.runner n
+     where coalesce(n.ended_at, n.beat_at) < now() - make_interval(secs => $1::float8 / 1000)
+       and (n.ended_at is not null or not exists (
+         select from ${store.schema}.replica r where r.id = n.replica_id and r.status in ('online', 'draining')))`,
+    [ageMs],
+  );
+}

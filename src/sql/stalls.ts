@@ -1,0 +1,76 @@
+/** Attempts that do not get on: found, ended and told of. */
+import type { Store } from "../database/database.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { RetryPolicy } from "../task/retry.ts";
+import { endingValues, type Outcome } from "./outcomes.ts";
+
+export interface StalledClaim {
+  readonly claimId: ClaimId;
+  readonly taskId: TaskId;
+  readonly replicaId: ReplicaId;
+  readonly name: string;
+  readonly attempt: number;
+  readonly failures: number;
+  readonly quietForMs: number;
+  readonly stalledAfterMs: number;
+  readonly onStall: "alert" | "fail" | "retry";
+  readonly retry: RetryPolicy | null;
+  readonly phase: string | null;
+  readonly details: unknown;
+  readonly share: number | null;
+  readonly note: string | null;
+}
+
+export async function findStalled(store: Store): Promise<StalledClaim[]> {
+  return store.query<StalledClaim>(
+    `select claim_id as "claimId", task_id::text as "taskId", replica_id::text as "replicaId", name, attempt, failures,
+            quiet_for_ms as "quietForMs", stalled_after_ms as "stalledAfterMs", coalesce(on_stall, 'alert') as "onStall", retry,
+            phase, details, share, note
+     from ${store.schema}.find_stalled()`,
+  );
+}
+
+/** Ends those that are still as quiet as that. Returns their claims. */
+export async function endStalled(
+  store: Store,
+  stalled: readonly { outcome: Outcome; stalledAfterMs: number }[],
+): Promise<ClaimId[]> {
+  const [claims, outcomes] = endingValues(stalled.map(({ outcome }) => outcome));
+  const rows = await store.query<{ claimId: ClaimId }>(
+    `select end_stalled as "claimId" from ${store.schema}.end_stalled($1::bigint[], $2::float8[], $3::json)`,
+    [claims, stalled.map(({ stalledAfterMs }) => stalledAfterMs), outcomes],
+  );
+  return rows.map(({ claimId }) => claimId);
+}
+
+export interface StallAlert {
+  /** The task's id. */
+  readonly subject: string;
+  readonly message: string;
+  readonly details: unknown;
+}
+
+/**
+ * Leaves open alerts for exactly these, and resolves the rest: of tasks that get on again or have ended, and of blocked loops
+ * whose replica is gone. Returns the subjects of those that are new.
+ */
+export async function settleStallAlerts(store: Store, alerts: readonly StallAlert[]): Promise<string[]> {
+  const s = store.schema;
+  const rows = await store.query<{ subject: string }>(
+    `with given as (
+       select * from json_to_recordset($1::json) as x (subject text, message text, details json)
+     ), resolved as (
+       update ${s}.alert a set resolved_at = now()
+       where a.resolved_at is null
+         and (a.kind = 'task-stalled' and not exists (select from given g where g.subject = a.subject)
+              or a.kind = 'loop-blocked' and not exists (
+                select from ${s}.replica r where r.id::text = a.subject and r.status in ('online', 'draining')))
+     )
+     insert into ${s}.alert (kind, subject, message, details)
+     select 'task-stalled', subject, message, details from given
+     on conflict (kind, subject) where resolved_at is null do nothing
+     returning subject`,
+    [JSON.stringify(alerts)],
+  );
+  return rows.map(({ subject }) => subject);
+}

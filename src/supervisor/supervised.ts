@@ -1,0 +1,80 @@
+/**
+ * The child's side. A supervised worker says who it is and when it is ready, and leaves when it is told to.
+ *
+ * Its supervisor decides what a second signal means: a terminal and a service manager send each signal to the whole group of
+ * processes, so here any number of them asks to leave gracefully. When the supervisor is gone, nobody would start this worker
+ * again; it drains and leaves too, and from then on a further signal means "now".
+ */
+import type { Everbeat } from "../everbeat.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { type ChildMessage, readSupervisorMessage } from "./messages.ts";
+
+/** Holds the number of the child's place. Taken out again at once: the children of a handler are not supervised. */
+export const CHILD_VARIABLE = "EVERBEAT_CHILD";
+
+export interface SupervisorLink {
+  /** The number of this child's place. */
+  readonly child: number;
+  readonly leave: Promise<void>;
+  readonly leaveNow: Promise<void>;
+  /** Before it starts to work: says when it has joined, and when it is ready. */
+  tellOf(everbeat: Everbeat): void;
+  /** What it was given to run cannot be run. */
+  refuse(): void;
+}
+
+/** Undefined in a process that nobody supervises. */
+export function linkToSupervisor(): SupervisorLink | undefined {
+  const child = Number(process.env[CHILD_VARIABLE]);
+  delete process.env[CHILD_VARIABLE];
+  if (!Number.isInteger(child) || child < 1) return undefined;
+  const [leave, leaveNow] = [new AbortController(), new AbortController()];
+  const onSignal = () => (leave.signal.aborted && !process.connected ? leaveNow : leave).abort();
+  process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
+  // It means "roll" to the supervisor, and would end this process.
+  process.on("SIGHUP", () => {});
+  process.on("disconnect", () => leave.abort());
+  if (!process.connected) leave.abort();
+  process.on("message", (message) => {
+    const order = readSupervisorMessage(message);
+    if (order?.everbeat === "leave") leave.abort();
+    if (order?.everbeat === "leave-now") leaveNow.abort();
+  });
+  return {
+    child,
+    leave: fired(leave.signal),
+    leaveNow: fired(leaveNow.signal),
+    tellOf: tellOfReplicas,
+    refuse: () => tell({ everbeat: "refused" }),
+  };
+}
+
+function tellOfReplicas(everbeat: Everbeat): void {
+  let beating: ReplicaId | undefined;
+  let joined: ReplicaId | undefined;
+  const sayReady = () => {
+    if (joined !== undefined && joined === beating) tell({ everbeat: "ready", replicaId: joined });
+  };
+  everbeat.on("heart.beating", ({ replicaId }) => {
+    const isNews = beating !== replicaId;
+    beating = replicaId;
+    if (isNews) sayReady();
+  });
+  for (const event of ["worker.started", "replica.rejoined"] as const) {
+    everbeat.on(event, ({ replicaId }) => {
+      joined = replicaId;
+      tell({ everbeat: "joined", replicaId });
+      sayReady();
+    });
+  }
+}
+
+function tell(message: ChildMessage): void {
+  // The supervisor may be gone already, which is heard as a disconnect.
+  if (process.connected) process.send?.(message, undefined, undefined, () => {});
+}
+
+function fired(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}

@@ -1,0 +1,181 @@
+/**
+ * The supervisor: keeps a number of replicas running, each in a process of its own, and tells the database of an exit the
+ * moment it happens, so that nobody has to wait for a silence. It runs no task, so that no task can hold it up.
+ */
+import type { ChildProcess } from "node:child_process";
+import { Events } from "../events.ts";
+import type { Everbeat } from "../everbeat.ts";
+import type { Logger } from "../log.ts";
+import { logEvents } from "../log-events.ts";
+import { causeOf } from "../recovery/recovery-action.ts";
+import { createService, type Service } from "../service.ts";
+import { readClock } from "../sql/clock.ts";
+import { raiseAlert, resolveAlerts } from "../sql/recovery.ts";
+import { toErrorRecord } from "../task/error-record.ts";
+import { atMost, Changes } from "../worker/waiting.ts";
+import type { Child, Exit } from "./child.ts";
+import { DurableWords } from "./durable-words.ts";
+import { Place } from "./place.ts";
+import { type RestartPolicy, rollOrder } from "./restart.ts";
+
+/** How long the first child may take before the others follow: what is wrong for all of them is said once. */
+const FIRST_ALONE_MS = 10_000;
+/** How long a new child may take to become ready before a roll is stopped. */
+const READY_WITHIN_MS = 60_000;
+/** Beyond the grace for running tasks: to abort them, and to write the last outcomes. */
+const LEAVE_MARGIN_MS = 60_000;
+/** How long a supervisor without children goes on trying to tell the database of their exits. */
+const LAST_WORDS_MS = 10_000;
+const LAST_WORDS_IN_HURRY_MS = 1_000;
+
+/** An exit finds a connection that is open: the pool closes those that nobody has used for ten seconds. */
+const KEEP_WARM_MS = 5_000;
+
+export interface SupervisorParts {
+  /** A connection of its own to where its children work. */
+  readonly everbeat: Everbeat;
+  readonly log: Logger;
+  readonly processes: number;
+  /** Starts a process that runs a worker, with a channel to its parent. */
+  readonly spawn: (child: number) => ChildProcess;
+  readonly restart: RestartPolicy;
+  readonly shutdownGraceMs: number;
+  /** Tells its alerts from those of other supervisors. */
+  readonly name: string;
+}
+
+export type SupervisorEnd =
+  /** All children left as they were asked to. */
+  | "left"
+  /** Some had to be killed, or could not leave cleanly. */
+  | "left-badly"
+  /** Every place is in a crash loop. */
+  | "none-left"
+  /** The first child said that what it was given cannot be run. */
+  | "refused";
+
+export class Supervisor {
+  readonly #parts: SupervisorParts;
+  readonly #events: Events;
+  readonly #words: DurableWords;
+  readonly #places: readonly Place[];
+  readonly #changes = new Changes();
+  readonly #warmth: Service;
+  #hasStarted = false;
+  #isLeaving = false;
+  #isInHurry = false;
+  #mustRoll = false;
+  #isRolling = false;
+
+  constructor(parts: SupervisorParts) {
+    this.#parts = parts;
+    const fail = (error: unknown, doing: string) =>
+      parts.log.error({ error: toErrorRecord(error) }, `the supervisor failed at ${doing}`);
+    this.#events = new Events((error) => fail(error, "an event listener"));
+    logEvents(this.#events, parts.log);
+    this.#words = new DurableWords(this.#events, fail);
+    // What is wrong with the database is said by whoever has something to tell it.
+    const lookAround = async () => void (await readClock(parts.everbeat.database));
+    this.#warmth = createService({ intervalMs: KEEP_WARM_MS, runOnce: lookAround, onError: () => {} });
+    this.#places = Array.from({ length: parts.processes }, (_, index) => this.#createPlace(index + 1, fail));
+  }
+
+  /** Resolves when no child is left: they were asked to leave, or none can be kept running. */
+  async run(): Promise<SupervisorEnd> {
+    this.#warmth.start();
+    const [firstPlace, ...others] = this.#places;
+    const first = firstPlace?.start();
+    await atMost(FIRST_ALONE_MS, first?.settled ?? Promise.resolve());
+    if (first?.refused) this.leave({ now: true });
+    if (!this.#isLeaving) for (const place of others) place.start();
+    this.#hasStarted = true;
+    void this.#rollWhileAsked();
+    const isOver = () => this.#places.every((place) => place.isOver) && !this.#isRolling;
+    while (!isOver()) await this.#changes.until(isOver, 60_000);
+    await atMost(this.#isInHurry ? LAST_WORDS_IN_HURRY_MS : LAST_WORDS_MS, this.#words.told());
+    this.#words.stop();
+    void this.#warmth.stop();
+    if (first?.refused) return "refused";
+    if (!this.#isLeaving) return "none-left";
+    return this.#places.some((place) => place.hasFailedToLeave) ? "left-badly" : "left";
+  }
+
+  /** Replaces every child, one at a time. Asked again meanwhile, it does so once more. */
+  roll(): void {
+    this.#mustRoll = true;
+    if (this.#hasStarted) void this.#rollWhileAsked();
+  }
+
+  leave({ now }: { now: boolean }): void {
+    this.#isLeaving = true;
+    this.#isInHurry ||= now;
+    for (const place of this.#places) place.leave({ now });
+  }
+
+  /** Without asking. */
+  kill(): void {
+    this.leave({ now: true });
+    for (const place of this.#places) place.kill();
+  }
+
+  async #rollWhileAsked(): Promise<void> {
+    if (this.#isRolling) return;
+    this.#isRolling = true;
+    while (this.#mustRoll && !this.#isLeaving) {
+      this.#mustRoll = false;
+      await this.#rollOnce();
+    }
+    this.#isRolling = false;
+    this.#changes.announce();
+  }
+
+  async #rollOnce(): Promise<void> {
+    const { everbeat, name } = this.#parts;
+    const children = rollOrder(this.#places.map((place) => place.standing));
+    this.#events.emit("roll.begun", { children });
+    for (const child of children) {
+      const isReplaced = await this.#places[child - 1]?.roll();
+      if (this.#isLeaving) return;
+      if (isReplaced) continue;
+      this.#events.emit("roll.stopped", { child });
+      const message = `The new child ${child} of the supervisor ${name} did not become ready, so its rolling restart was stopped.`;
+      const alert = { kind: "roll-stopped", subject: name, message };
+      void this.#words.say("raising an alert", () => raiseAlert(everbeat.database, alert));
+      return;
+    }
+    this.#events.emit("roll.done", { children });
+    void this.#words.say("resolving an alert", () => resolveAlerts(everbeat.database, "roll-stopped", name));
+  }
+
+  #createPlace(number: number, onError: (error: unknown, doing: string) => void): Place {
+    const { everbeat, spawn, restart, shutdownGraceMs } = this.#parts;
+    const subject = `${this.#parts.name}, child ${number}`;
+    return new Place({
+      ...{ number, spawn, events: this.#events, policy: restart, readyWithinMs: READY_WITHIN_MS, onError },
+      leaveWithinMs: shutdownGraceMs + LEAVE_MARGIN_MS,
+      report: (child, exit) => this.#report(child, exit),
+      onWell: () =>
+        void this.#words.say("resolving an alert", () => resolveAlerts(everbeat.database, "crash-loop", subject)),
+      onLooping: (exitsInARow, last) => {
+        const cause = causeOf({ because: "exited", ...last });
+        const message = `Child ${number} of the supervisor ${this.#parts.name} ended ${exitsInARow} times in a row and is not started again: ${cause}.`;
+        const alert = { kind: "crash-loop", subject, message, details: { child: number, exitsInARow, ...last } };
+        void this.#words.say("raising an alert", () => raiseAlert(everbeat.database, alert));
+      },
+      onSettled: () => this.#changes.announce(),
+    });
+  }
+
+  /** One that has left is off the record, and nothing follows. One that never joined shows at least whether there is a database. */
+  #report(child: Child, exit: Exit): Promise<void> {
+    const { everbeat, log } = this.#parts;
+    return this.#words.say("reporting an exit", async () => {
+      if (child.replicaIds.size === 0) await readClock(everbeat.database);
+      for (const replicaId of child.replicaIds) {
+        const { verdict } = await everbeat.recovery.reportExit(replicaId, exit);
+        if (verdict === "session-held")
+          log.warn({ replicaId }, "its database session goes on without it; it is left to the verdict on its silence");
+      }
+    });
+  }
+}

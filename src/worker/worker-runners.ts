@@ -1,0 +1,46 @@
+/** A worker's runners, and who is told what becomes of them. */
+import { hostname } from "node:os";
+import { heartPlanOf } from "../heart/heart-plan.ts";
+import type { RunnerKind } from "../runner/runner-death.ts";
+import { Runners } from "../runner/runners.ts";
+import { raiseAlert, resolveAlerts } from "../sql/recovery.ts";
+import { noteRunners } from "../sql/runners.ts";
+import { onRunnerDeath } from "./on-runner-death.ts";
+import type { WorkerParts } from "./worker.ts";
+
+const ALERT = "runners-suspended";
+
+export function createWorkerRunners(parts: WorkerParts, onRoom: () => void): Runners {
+  const { database, events, replica, recovery, settings, tasks, resultLimitBytes } = parts;
+  const { stopWithinMs, promise } = heartPlanOf(recovery);
+  const subject = (kind: RunnerKind) => `${kind} on ${hostname()}`;
+  /** Alerts are for people: where one cannot be written, the event has said it. */
+  const quietly = (work: Promise<unknown>) => void work.catch(() => {});
+  return new Runners({
+    ...{ tasks, recovery, replica, resultLimitBytes, settings: settings.runners, schema: database.schema },
+    abortGraceMs: settings.abortGraceMs,
+    // Their end takes a moment too, and must come in time.
+    cutOffGraceMs: Math.min(...Object.values(stopWithinMs)) / 4,
+    leaseMs: promise.promiseMs,
+    carry: (signs) => replica.carry(signs),
+    note: (ended) => noteRunners(database, replica.id, ended),
+    onStarted: ({ id, kind, pid }, isFirst) => {
+      events.emit("runner.started", { runnerId: id, replicaId: replica.id, kind, pid });
+      // One that an earlier replica has left behind.
+      if (isFirst) quietly(resolveAlerts(database, ALERT, subject(kind)));
+    },
+    onDeath: (death) => onRunnerDeath(parts, death),
+    onSuspended(kind, { failures, pauseMs, message }) {
+      events.emit("runners.suspended", { replicaId: replica.id, kind, failures, pauseMs, message });
+      const what = `No ${kind} could be started on ${hostname()} for ${failures} times; its tasks are left to others: ${message}`;
+      const details = { replicaId: replica.id, failures, message };
+      quietly(raiseAlert(database, { kind: ALERT, subject: subject(kind), message: what, details }));
+      onRoom();
+    },
+    onResumed(kind) {
+      events.emit("runners.resumed", { replicaId: replica.id, kind });
+      quietly(resolveAlerts(database, ALERT, subject(kind)));
+      onRoom();
+    },
+  });
+}

@@ -1,0 +1,195 @@
+/** Main threads that do not turn their loop: seen with their stack, and ended where a timeout or a bound says so. */
+import { describe, expect, test, vi } from "vitest";
+import { readLastStack } from "../../src/sql/progress.ts";
+import type { TaskOptions } from "../../src/task/define-task.ts";
+import type { ReplicaId } from "../../src/task/ids.ts";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Handler, PATIENT, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const QUICKLY = { stackAfter: 400, timeoutGrace: 500 };
+const ENDLESS = 600_000;
+
+/** One that blocks its loop, and one that watches and takes over. */
+async function scene(
+  options: { blockedLoop?: object; tasks?: readonly ({ handler: Handler } & Partial<TaskOptions>)[] } = {},
+) {
+  const { blockedLoop = QUICKLY, tasks = [{ handler: "script" }] } = options;
+  const database = await openCrashDatabase();
+  const open = { recovery: { ...PATIENT, blockedLoop } };
+  const busy = await startWorker({ url: database.url, open, tasks });
+  const lookAt = async (id = busy.replicaId) => readLastStack(database.everbeat.database, id as ReplicaId);
+  return { database, busy, open, tasks, lookAt };
+}
+
+async function run(database: CrashDatabase, busy: WorkerProcess, steps: unknown[]): Promise<string> {
+  const id = await database.everbeat.enqueue(task("script"), { steps });
+  await busy.heard({ handler: "begun", taskId: id });
+  return id;
+}
+
+describe("a loop that is blocked for a while", () => {
+  test("is seen with the stack it is stuck in, and said to be over when it turns again", async () => {
+    const { database, busy, lookAt } = await scene();
+    const { everbeat } = database;
+    const id = await run(database, busy, [["block", 10_000]]);
+    const seen = await eventually(() => lookAt(), { within: 20_000, until: (row) => row?.stack != null });
+    expect(seen?.stack).toMatch(/^at block \(.*worker-process\.js:\d+:\d+\)/);
+    expect(seen?.tasks).toEqual([{ claimId: expect.any(String), taskId: id, name: "script" }]);
+    expect(await everbeat.recovery.alerts()).toMatchObject([
+      { kind: "loop-blocked", subject: busy.replicaId, message: expect.stringContaining("block") },
+    ]);
+    const told = await everbeat.recovery.explain(id);
+    expect(told).toMatchObject({
+      because: "owner-blocked",
+      summary: expect.stringMatching(
+        /^Its owner is alive, but its event loop has been blocked for [\d.]+m?s, in: at block \(worker-process\.js:\d+\)\.$/,
+      ),
+    });
+    expect(told.evidence.join("\n")).toMatch(/stuck at block/);
+
+    const over = await busy.heard({ event: "loop.blocked" }, 30_000);
+    expect(over["blockedForMs"]).toBeGreaterThan(4_000);
+    expect(over["stack"]).toMatch(/block/);
+    expect(await everbeat.result(id, { timeout: 20_000 })).toBe("done");
+    await eventually(async () => (await everbeat.recovery.alerts()).length === 0);
+    expect(await lookAt()).toMatchObject({ endedAt: expect.any(Date) });
+    // Noted at 0.4 s, and again each time it had lasted twice as long: one row all the same.
+    const [{ count, paused } = { count: 0, paused: 0 }] = await database.query<{ count: number; paused: number }>(
+      "select count(*)::int as count, max(paused_ms) as paused from everbeat.blocked_loop",
+    );
+    expect(count).toBe(1);
+    expect(paused).toBeGreaterThan(0);
+  });
+
+  test("is seen in a wait that is not JavaScript, and without a stack in native code that does not answer", async () => {
+    const { database, busy, lookAt } = await scene();
+    await run(database, busy, [["wait", 3_000]]);
+    const waiting = await eventually(() => lookAt(), { within: 20_000, until: (row) => row?.stack != null });
+    expect(waiting?.stack).toMatch(/^at Atomics\.wait/);
+    await busy.heard({ event: "loop.blocked" }, 30_000);
+
+    const id = await run(database, busy, [["child", 7_000]]);
+    const native = await eventually(() => lookAt(), {
+      within: 20_000,
+      until: (row) => row !== undefined && row.beganAt > (waiting?.beganAt ?? 0) && row.endedAt === null,
+    });
+    expect(native?.stack).toBeNull();
+    const told = await database.everbeat.recovery.explain(id);
+    expect(told.evidence.join("\n")).toMatch(/did not answer where it is: it is in native code/);
+    expect(await database.everbeat.result(id, { timeout: 20_000 })).toBe("done");
+    expect(await database.deaths()).toBe(0);
+  });
+
+  test("is not taken for one where the whole process stood still", async () => {
+    const recovery = {
+      ...PATIENT,
+      runningStaleThreshold: 60_000,
+      claimedStaleThreshold: 60_000,
+      sessionEvidence: false,
+    };
+    const database = await openCrashDatabase();
+    const open = { recovery: { ...recovery, blockedLoop: { ...QUICKLY, endAfter: 800 } } };
+    const worker = await startWorker({ url: database.url, open, tasks: [{ handler: "hold" }] });
+    const id = await database.everbeat.enqueue(task("hold"), {});
+    await worker.heard({ handler: "begun", taskId: id });
+    worker.signal("SIGSTOP");
+    const stoppedAt = performance.now();
+    await eventually(() => performance.now() - stoppedAt > 3_000, { every: 200 });
+    worker.signal("SIGCONT");
+    const before = (await database.replica(worker.replicaId)).beat_at;
+    await eventually(async () => (await database.replica(worker.replicaId)).beat_at > before);
+    worker.release();
+    expect(await database.everbeat.result(id, { timeout: 20_000 })).toBe("held");
+    expect(worker.endedBy).toBeUndefined();
+    expect(await database.query("select from everbeat.blocked_loop")).toEqual([]);
+  });
+});
+
+describe("a task that blocks the loop past its timeout", () => {
+  test("has timed out, its process is ended, and the others in hand are recovered uncharged", async () => {
+    const { database, busy, open } = await scene({
+      tasks: [
+        { handler: "script", timeout: 1_000 },
+        { handler: "hold", onCrash: "requeue" },
+        { handler: "deaf", onCrash: "fail" },
+      ],
+    });
+    const { everbeat } = database;
+    const repeated = await everbeat.enqueue(task("hold"), {});
+    const spared = await everbeat.enqueue(task("deaf"), {});
+    await busy.heard({ handler: "begun", taskId: repeated });
+    await busy.heard({ handler: "begun", taskId: spared });
+    const guilty = await run(database, busy, [["block", ENDLESS]]);
+    expect((await busy.exited).signal).toBe("SIGKILL");
+    expect(await everbeat.tasks.show(guilty)).toMatchObject({
+      state: "failed",
+      failures: 1,
+      error: { code: "TASK_TIMED_OUT", message: expect.stringMatching(/blocked its worker's event loop.*block/) },
+    });
+    expect(await database.crashesOf(guilty)).toBe(0);
+    expect(await database.replica(busy.replicaId)).toMatchObject({
+      status: "dead",
+      death: { because: "loop-blocked", isCharged: false },
+    });
+
+    const next = await startWorker({ url: database.url, open, tasks: [{ handler: "hold", onCrash: "requeue" }] });
+    await next.heard({ handler: "begun", taskId: repeated, attempt: 2 });
+    expect(await everbeat.tasks.show(repeated)).toMatchObject({
+      attempts: [{ outcome: "aborted" }, { outcome: "running" }],
+    });
+    expect(await database.crashesOf(repeated)).toBe(0);
+    // Nobody has said that this one may be repeated.
+    await eventually(async () => (await everbeat.tasks.show(spared)).state === "failed");
+    expect(await database.crashesOf(spared)).toBe(0);
+    await eventually(async () => (await everbeat.recovery.alerts()).length === 0);
+    expect((await everbeat.recovery.explain(guilty)).summary).toMatch(
+      /its timeout of 1000 ms.*blocked its worker's event loop.*its process was ended/,
+    );
+  });
+
+  test("is tried again as its retry policy says", async () => {
+    const { database, busy, open, tasks } = await scene({
+      tasks: [{ handler: "script", timeout: 1_000, retry: { attempts: 2, delay: 10 } }],
+    });
+    const id = await run(database, busy, [["wait", ENDLESS]]);
+    expect((await busy.exited).signal).toBe("SIGKILL");
+    await startWorker({ url: database.url, open, tasks });
+    expect(await database.everbeat.result(id as never, { timeout: 30_000 })).toBe("done");
+    expect(await database.everbeat.tasks.show(id)).toMatchObject({
+      failures: 1,
+      attempts: [{ outcome: "failed", error: { code: "TASK_TIMED_OUT" } }, { outcome: "completed" }],
+    });
+  });
+
+  test("is left alone where it gives the loop back in time", async () => {
+    const { database, busy } = await scene({
+      blockedLoop: { stackAfter: 400, timeoutGrace: 20_000 },
+      tasks: [{ handler: "script", timeout: 500 }],
+    });
+    const id = await run(database, busy, [["block", 3_000]]);
+    // It returned all the same: finished work is finished.
+    expect(await database.everbeat.result(id as never, { timeout: 20_000 })).toBe("done");
+    expect(busy.endedBy).toBeUndefined();
+    expect(await database.deaths()).toBe(0);
+  });
+});
+
+test("a loop that is blocked beyond the bound ends its process, and its tasks are recovered as after a crash", async () => {
+  const { database, busy, open, tasks } = await scene({
+    blockedLoop: { stackAfter: 400, endAfter: 1_500 },
+    tasks: [{ handler: "script", onCrash: "requeue" }],
+  });
+  const id = await run(database, busy, [["block", ENDLESS]]);
+  expect((await busy.exited).signal).toBe("SIGKILL");
+  expect((await database.replica(busy.replicaId)).death).toMatchObject({
+    because: "loop-blocked",
+    isCharged: true,
+    stack: expect.stringContaining("block"),
+  });
+  await startWorker({ url: database.url, open, tasks });
+  expect(await database.everbeat.result(id as never, { timeout: 30_000 })).toBe("done");
+  expect(await database.crashesOf(id)).toBe(1);
+});

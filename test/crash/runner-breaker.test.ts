@@ -1,0 +1,99 @@
+/** Runners that cannot be started: no task fails for it, somebody is told, and work goes on when they can. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { Everbeat } from "../../src/everbeat.ts";
+import { defineTask } from "../../src/task/define-task.ts";
+import { openCrashDatabase } from "../support/crash-database.ts";
+import { eventually } from "../support/eventually.ts";
+import { startRunnerWorker, task } from "../support/runner-worker.ts";
+
+vi.setConfig({ testTimeout: 120_000 });
+const INDEX = new URL("../../dist/index.js", import.meta.url).href;
+const GOOD = `import { defineTask } from ${JSON.stringify(INDEX)};
+export const look = defineTask({ name: "look", run: async () => "looked" });`;
+
+function moduleFile(text: string): string {
+  const folder = mkdtempSync(join(tmpdir(), "everbeat-runner-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "tasks.mjs");
+  writeFileSync(file, text);
+  return file;
+}
+
+describe.each(["thread", "process"] as const)("a %s whose module cannot be loaded", (runIn) => {
+  test("trips a breaker with an alert; no task fails, and all run when it is mended", async () => {
+    const file = moduleFile("throw new Error('no such thing as the other module');");
+    const { everbeat, url, query, expectSound } = await openCrashDatabase();
+    const tasks = [{ handler: "look", runIn }, { handler: "inline-one" }];
+    const module = pathToFileURL(file).href;
+    const ids = await everbeat.enqueueMany(
+      task("look"),
+      Array.from({ length: 20 }, () => ({})),
+    );
+    const worker = await startRunnerWorker({ url, tasks, module });
+    const suspended = await worker.heard({ event: "runners.suspended" });
+    expect(suspended).toMatchObject({ kind: runIn, message: expect.stringContaining("no such thing") });
+    // What runs inline is none of its business.
+    expect(await everbeat.result(await everbeat.enqueue(task("inline-one"), {}), { timeout: 40_000 })).toBe("inline");
+    const alerts = () => query("select message, resolved_at from everbeat.alert where kind = 'runners-suspended'");
+    const [alert] = await eventually(alerts, { until: (rows) => rows.length > 0, within: 20_000 });
+    expect(alert).toMatchObject({ resolved_at: null, message: expect.stringContaining("no such thing") });
+    await eventually(async () => (await query("select 1 from everbeat.ready where name = 'look'")).length, {
+      until: (count) => count === 20,
+      within: 20_000,
+      what: "all of them given back",
+    });
+    expect((await query("select 1 from everbeat.ended where state = 'failed'")).length).toBe(0);
+    writeFileSync(file, GOOD);
+    for (const id of ids) expect(await everbeat.result(id, { timeout: 60_000 })).toBe("looked");
+    await worker.heard({ event: "runners.resumed" });
+    await eventually(async () => (await alerts())[0]?.["resolved_at"], { within: 20_000 });
+    const [{ failures } = { failures: -1 }] = await query<{ failures: number }>(
+      "select sum(failures + crashes)::int as failures from everbeat.ended",
+    );
+    expect(failures).toBe(0);
+    await expectSound();
+  });
+});
+
+describe("a worker refuses", () => {
+  test("a task with runIn that does not say where its code is, and says what to do", async () => {
+    const { everbeat } = await openCrashDatabase();
+    const lost = defineTask({ name: "lost", runIn: "process", run: async () => {} });
+    await expect(everbeat.work([lost])).rejects.toThrow(/"lost" runs in a process.*module: import\.meta\.url/s);
+  });
+
+  test("options that make no sense", async () => {
+    const { everbeat } = await openCrashDatabase();
+    const fine = defineTask({ name: "fine", run: async () => {} });
+    const runners = { threads: 0, maxMemory: "much", recycleafter: 3 } as never;
+    await expect(everbeat.work([fine], { runners })).rejects.toThrow(
+      /runners\.threads.*runners\.maxMemory.*recycleAfter/s,
+    );
+    expect(() => defineTask({ name: "x", runIn: "proces" as never, run: () => 1 })).toThrow(/did you mean "process"/);
+    expect(() => defineTask({ name: "x", runIn: "thread", module: "./tasks.js", run: () => 1 })).toThrow(
+      /import\.meta\.url/,
+    );
+  });
+
+  test("to be started by a module that a runner loads", async () => {
+    const file = moduleFile(`import { defineTask, Everbeat } from ${JSON.stringify(INDEX)};
+      export const look = defineTask({ name: "look", run: async () => "looked" });
+      const everbeat = await Everbeat.open({ database: process.env.TEST_URL, log: "silent" });
+      await everbeat.work([look]).finally(() => everbeat.close());`);
+    const { url } = await openCrashDatabase();
+    process.env["TEST_URL"] = url;
+    onTestFinished(() => void delete process.env["TEST_URL"]);
+    const local = await Everbeat.open({ database: url, log: "silent" });
+    onTestFinished(() => local.close({ now: true }));
+    const messages: string[] = [];
+    local.on("runners.suspended", ({ message }) => messages.push(message));
+    const look = defineTask({ name: "look", runIn: "process", module: file, run: async () => {} });
+    await local.work([look], { handleSignals: false });
+    await eventually(() => messages[0], { within: 60_000 });
+    expect(messages[0]).toContain("a module of their own");
+  });
+});

@@ -1,0 +1,134 @@
+/** Timeouts and cancels that really stop things: what does not stop when it is told to is ended, and nothing of it goes on. */
+import { describe, expect, test, vi } from "vitest";
+import { openCrashDatabase } from "../support/crash-database.ts";
+import { eventually } from "../support/eventually.ts";
+import { isAlive } from "../support/processes.ts";
+import { startRunnerWorker, task } from "../support/runner-worker.ts";
+import { startWorker } from "../support/worker-process.ts";
+
+vi.setConfig({ testTimeout: 120_000 });
+const work = { abortGrace: 300, runners: { threads: 1, processes: 1 } } as const;
+
+describe.each(["thread", "process"] as const)("in a %s", (runIn) => {
+  test.each([
+    ["an endless loop", "spin"],
+    ["a native-style hang (Atomics.wait)", "hang"],
+    ["a promise that never settles", "never"],
+  ])("%s ends by its timeout", async (_, handler) => {
+    const { everbeat, url, expectSound } = await openCrashDatabase();
+    const tasks = [
+      { handler, runIn, timeout: 1_000 },
+      { handler: "look", runIn },
+    ];
+    const worker = await startRunnerWorker({ url, tasks, work });
+    const id = await everbeat.enqueue(task(handler), {});
+    const { pid } = await worker.heard({ said: "begun", taskId: id });
+    await expect(everbeat.result(id, { timeout: 30_000 })).rejects.toMatchObject({
+      state: "failed",
+      code: "TASK_TIMED_OUT",
+    });
+    // It is over when its runner is, and not before: nothing of it is left when others learn of its end.
+    expect(worker.messages.find((message) => message.event === "runner.ended")).toMatchObject({
+      kind: runIn,
+      because: "aborted",
+      claimId: (await everbeat.tasks.show(id)).claimId,
+    });
+    if (runIn === "process") expect(isAlive(pid as number)).toBe(false);
+    expect(worker.messages.some((message) => message.event === "handler.abandoned")).toBe(false);
+    // The runner was its slot, and there is another.
+    const next = await everbeat.result(await everbeat.enqueue(task("look"), {}), { timeout: 30_000 });
+    expect(next).toMatchObject({ attempt: 1 });
+    await expectSound();
+  });
+
+  test("one that obeys its signal is cancelled, and its runner goes on to the next", async () => {
+    const { everbeat, url } = await openCrashDatabase();
+    const tasks = [
+      { handler: "obey", runIn },
+      { handler: "look", runIn },
+    ];
+    const worker = await startRunnerWorker({ url, tasks, work: { ...work, abortGrace: 20_000 } });
+    const id = await everbeat.enqueue(task("obey"), {});
+    const begun = await worker.heard({ said: "begun", taskId: id });
+    await everbeat.tasks.cancel(id, { reason: "not needed" });
+    await expect(everbeat.result(id, { timeout: 30_000 })).rejects.toMatchObject({
+      state: "cancelled",
+      error: { message: "not needed" },
+    });
+    expect(await worker.heard({ said: "aborted", taskId: id })).toMatchObject({ code: "TASK_CANCELLED" });
+    const next = await everbeat.result(await everbeat.enqueue(task("look"), {}), { timeout: 30_000 });
+    expect(next).toMatchObject({ pid: begun.pid, threadId: begun["threadId"] });
+  });
+
+  test("one that was timed out runs again only when the first is over", async () => {
+    const { everbeat, url } = await openCrashDatabase();
+    const retry = { attempts: 2, backoff: "fixed", delay: 0 } as const;
+    const tasks = [{ handler: "never", runIn, timeout: 700, retry }];
+    const worker = await startRunnerWorker({ url, tasks, work: { ...work, runners: { threads: 2, processes: 2 } } });
+    const id = await everbeat.enqueue(task("never"), {});
+    await expect(everbeat.result(id, { timeout: 40_000 })).rejects.toMatchObject({ code: "TASK_TIMED_OUT" });
+    const order = worker.messages
+      .filter(({ event, said }) => event === "runner.ended" || said === "begun")
+      .map(({ event, said }) => event ?? said);
+    expect(order).toEqual(["begun", "runner.ended", "begun", "runner.ended"]);
+  });
+});
+
+describe("an inline task that ignores its signal", () => {
+  test("is abandoned, reported, and its slot goes to others; what it does later counts for nothing", async () => {
+    const { everbeat, url } = await openCrashDatabase();
+    const worker = await startWorker({
+      url,
+      work: { concurrency: 1, abortGrace: 200 },
+      tasks: [{ handler: "deaf", timeout: 300 }, { handler: "quick" }],
+    });
+    const id = await everbeat.enqueue(task("deaf"), {});
+    await worker.heard({ handler: "begun", taskId: id });
+    await expect(everbeat.result(id, { timeout: 20_000 })).rejects.toMatchObject({ code: "TASK_TIMED_OUT" });
+    expect(await worker.heard({ event: "handler.abandoned", taskId: id })).toMatchObject({ name: "deaf" });
+    await everbeat.result(await everbeat.enqueue(task("quick"), {}), { timeout: 20_000 });
+    worker.release();
+    await everbeat.result(await everbeat.enqueue(task("quick"), {}), { timeout: 20_000 });
+    expect(await everbeat.tasks.show(id)).toMatchObject({ state: "failed", attempt: 1 });
+  });
+});
+
+describe("a worker that stops", () => {
+  test("lets what runs in its runners end, and leaves no process behind", async () => {
+    const { everbeat, url, expectSound } = await openCrashDatabase();
+    const tasks = [{ handler: "wait", runIn: "process" as const }];
+    const worker = await startRunnerWorker({ url, tasks, work });
+    const id = await everbeat.enqueue(task("wait"), { ms: 1_500 });
+    const { pid } = await worker.heard({ said: "begun", taskId: id });
+    worker.signal("SIGTERM");
+    // As a service manager does, to all that belong to it: the runner must not take it for itself.
+    process.kill(pid as number, "SIGTERM");
+    process.kill(pid as number, "SIGINT");
+    await worker.exited;
+    expect(await everbeat.result(id, { timeout: 20_000 })).toBe("waited");
+    await eventually(() => !isAlive(pid as number), { within: 20_000 });
+    expect((await everbeat.runners()).map(({ status, exit }) => [status, exit?.because])).toEqual([
+      ["ended", "stopped"],
+    ]);
+    await expectSound();
+  });
+
+  test("ends what does not stop in time; it is pending again, uncharged", async () => {
+    const { everbeat, url, expectSound } = await openCrashDatabase();
+    const tasks = [
+      { handler: "spin", runIn: "process" as const },
+      { handler: "never", runIn: "thread" as const },
+    ];
+    const worker = await startRunnerWorker({ url, tasks, work: { ...work, shutdownGrace: 200 } });
+    const ids = [await everbeat.enqueue(task("spin"), {}), await everbeat.enqueue(task("never"), {})];
+    const { pid } = await worker.heard({ said: "begun", taskId: ids[0] as string });
+    await worker.heard({ said: "begun", taskId: ids[1] as string });
+    worker.close();
+    expect(await worker.exited).toEqual({ code: 0, signal: null });
+    for (const id of ids) {
+      expect(await everbeat.tasks.show(id)).toMatchObject({ state: "pending", failures: 0 });
+    }
+    expect(isAlive(pid as number)).toBe(false);
+    await expectSound();
+  });
+});

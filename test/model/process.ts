@@ -1,0 +1,344 @@
+/**
+ * One process as the model plays it: the real statements in the order in which a real one sends them, on a real session with
+ * its real lock. What a thread and a clock of its own would decide is decided by the same pure functions.
+ */
+import type { RecoverySettings } from "../../src/config/recovery-options.ts";
+import { type HeartPlan, heartPlanOf } from "../../src/heart/heart-plan.ts";
+import { fenceOn } from "../../src/heart/self-fencing.ts";
+import { rehomeClaims, releaseClaims, startClaims } from "../../src/sql/claims.ts";
+import { beat, beginHeart, takeSession } from "../../src/sql/hearts.ts";
+import { guardClaim, type Outcome } from "../../src/sql/outcomes.ts";
+import { registerReplica, setReplicaStatus } from "../../src/sql/replicas.ts";
+import { workRound } from "../../src/sql/work-round.ts";
+import { type ClaimId, newReplicaId, type ReplicaId, type TaskId } from "../../src/task/ids.ts";
+import type { Chronicle } from "./chronicle.ts";
+import { KINDS } from "./kinds.ts";
+import type { Happening, Write } from "./record.ts";
+import type { Session, Sessions } from "./sessions.ts";
+
+interface InHand {
+  readonly claim: ClaimId;
+  readonly task: TaskId;
+  readonly name: string;
+  isStarted: boolean;
+}
+
+export type Ending = "complete" | "fail" | "retry" | "snooze" | "abort";
+
+export class Process {
+  readonly machine: string;
+  readonly settings: RecoverySettings;
+  readonly hand = new Map<ClaimId, InHand>();
+  condition: "working" | "paused" | "gone" = "working";
+  /** No way to the database. */
+  isCut = false;
+  #replica: ReplicaId = newReplicaId();
+  readonly #plan: HeartPlan;
+  readonly #chronicle: Chronicle;
+  readonly #sessions: Sessions;
+  #session: Session | undefined;
+  /** Gone for us, and not yet for the server. */
+  #halfOpen: Session[] = [];
+  #heardAt = 0;
+  #sessionGoneAt: number | undefined;
+  #isServerDown = false;
+  #isFenced = false;
+
+  constructor(parts: { machine: string; settings: RecoverySettings; chronicle: Chronicle; sessions: Sessions }) {
+    this.machine = parts.machine;
+    this.settings = parts.settings;
+    this.#chronicle = parts.chronicle;
+    this.#sessions = parts.sessions;
+    this.#plan = heartPlanOf(parts.settings);
+  }
+
+  get replica(): ReplicaId {
+    return this.#replica;
+  }
+
+  /** Able to do as it likes in the database. */
+  get isAble(): boolean {
+    return this.condition === "working" && !this.isCut && !this.#isFenced;
+  }
+
+  get hasHalfOpen(): boolean {
+    return this.#halfOpen.length > 0;
+  }
+
+  /** Under a new id each time. */
+  async join(): Promise<void> {
+    const { machine, settings } = this;
+    const { promise } = this.#plan;
+    this.#replica = newReplicaId();
+    this.#heardAt = this.#chronicle.now;
+    this.#sessionGoneAt = undefined;
+    this.#isServerDown = false;
+    this.#isFenced = false;
+    const replica = this.#replica;
+    const tasks = KINDS.map(({ task }) => task.name);
+    await this.#chronicle.during(
+      () =>
+        registerReplica(this.#chronicle.database, {
+          ...{ id: replica, machineId: machine, hostname: machine, pid: 1, version: "0", tasks },
+          ...{ queues: undefined, recovery: settings, promise },
+        }),
+      () => ({
+        ...{ kind: "joined", replica, machine },
+        ...{ promiseMs: promise.promiseMs, sessionPromiseMs: promise.sessionPromiseMs },
+      }),
+    );
+    await this.beat();
+  }
+
+  /** A connection with its lock, and the first word on it. False: refused. */
+  async connect(): Promise<boolean> {
+    if (this.#session) return true;
+    const replica = this.#replica;
+    const session = await this.#sessions.open();
+    this.#session = session;
+    await this.#chronicle.during(
+      () => takeSession(session.store, replica),
+      () => ({ kind: "session", replica, isHeld: true }),
+    );
+    const isHeard = await this.#chronicle.during(
+      () => beginHeart(session.store, replica, this.#plan.promise),
+      (heard) => ({ kind: "beat", replica, isHeard: heard, hasSession: undefined }),
+    );
+    if (!isHeard) {
+      await this.#comeBack();
+      return false;
+    }
+    this.#sessionGoneAt = undefined;
+    this.#isServerDown = false;
+    return true;
+  }
+
+  async beat(): Promise<void> {
+    if (!(await this.connect())) return;
+    const replica = this.#replica;
+    const sentAt = this.#chronicle.now;
+    const { store } = this.#session as Session;
+    const sign = { vitals: {}, hasSession: true, isRemembered: false };
+    const isHeard = await this.#chronicle.during(
+      () => beat(store, replica, sign),
+      (heard) => ({ kind: "beat", replica, isHeard: heard, hasSession: true }),
+    );
+    if (isHeard) this.#heardAt = sentAt;
+    else await this.#comeBack();
+  }
+
+  /** As the heart's watchdog does, on a clock of its own. */
+  async watch(): Promise<void> {
+    if (this.condition !== "working" || this.#isFenced) return;
+    const { now } = this.#chronicle;
+    const standing = {
+      unheardForMs: now - this.#heardAt,
+      sessionGoneForMs: this.#sessionGoneAt === undefined ? undefined : now - this.#sessionGoneAt,
+      isServerDown: this.#isServerDown,
+    };
+    if (fenceOn(standing, this.#plan.fenceAfter) === undefined) return;
+    this.#isFenced = true;
+    await this.#endSession();
+    if (!this.isCut) await this.#comeBack();
+  }
+
+  claim(run: number, prefetch: number): Promise<void> {
+    return this.round([], { run, prefetch });
+  }
+
+  async start(claims: readonly ClaimId[] = this.#unstarted()): Promise<void> {
+    if (claims.length === 0) return;
+    const held = new Set(await this.#writeAll("start", claims, () => startClaims(this.#chronicle.database, claims)));
+    for (const claim of claims) {
+      const own = this.hand.get(claim);
+      if (own && held.has(claim)) own.isStarted = true;
+      else this.hand.delete(claim);
+    }
+  }
+
+  async release(claims: readonly ClaimId[] = this.#unstarted()): Promise<void> {
+    if (claims.length === 0) return;
+    await this.#writeAll("release", claims, () => releaseClaims(this.#chronicle.database, claims));
+    for (const claim of claims) this.hand.delete(claim);
+  }
+
+  finish(own: InHand, ending: Ending): Promise<void> {
+    return this.round([{ own, ending }], { run: 0, prefetch: 0 });
+  }
+
+  /** Writes what has ended and takes what there is room for, in one statement, as a worker does. */
+  async round(
+    endings: readonly { own: InHand; ending: Ending }[],
+    demand: { run: number; prefetch: number },
+  ): Promise<void> {
+    const replica = this.#replica;
+    const outcomes = endings.map(({ own, ending }) => this.#outcomeOf(own, ending));
+    const request = { ...demand, replicaId: replica, names: KINDS.map(({ task }) => task.name), cursors: [] };
+    const { claimed } = await this.#chronicle.during(
+      () => workRound(this.#chronicle.database, { ...request, queues: undefined, room: undefined }, outcomes),
+      (report): Happening[] => [
+        ...outcomes.map(({ claim, outcome }): Happening => {
+          const isRepeat = report.ended.repeated.includes(claim);
+          const verdict = report.ended.late.includes(claim) ? "refused" : isRepeat ? "repeat" : "accepted";
+          return { kind: "wrote", what: "finish", claim, replica, verdict, outcome };
+        }),
+        {
+          ...{ kind: "claimed", replica },
+          claims: report.claimed.map(({ claimId, taskId, state }) => ({ claim: claimId, task: taskId, state })),
+        },
+      ],
+    );
+    for (const { own } of endings) this.hand.delete(own.claim);
+    for (const { claimId: claim, taskId: task, name, state } of claimed) {
+      this.hand.set(claim, { claim, task, name, isStarted: state === "running" });
+    }
+  }
+
+  /** In a transaction of the handler's own. */
+  async inTransaction(own: InHand, what: "guard" | "complete"): Promise<void> {
+    const outcome = what === "complete" ? this.#outcomeOf(own, "complete") : undefined;
+    const replica = this.#replica;
+    const isAccepted = await this.#chronicle.during(
+      () =>
+        this.#chronicle.database
+          .transaction((tx) => guardClaim(tx, own.claim, outcome))
+          .then(() => true)
+          .catch(refusal),
+      (accepted) => ({
+        ...{ kind: "wrote", what, claim: own.claim, replica },
+        ...{ verdict: accepted ? "accepted" : "refused", outcome: outcome?.outcome },
+      }),
+    );
+    if (what === "complete" && isAccepted) this.hand.delete(own.claim);
+  }
+
+  /** Everything that a process which knows nothing of its loss could still write. */
+  async tryEveryWrite(): Promise<void> {
+    for (const own of [...this.hand.values()]) {
+      if (!own.isStarted) await this.release([own.claim]);
+      await this.start([own.claim]);
+      await this.inTransaction(own, "guard");
+      await this.inTransaction(own, "complete");
+      await this.finish(own, "complete");
+    }
+    await this.claim(1, 1);
+  }
+
+  async kill(): Promise<void> {
+    this.condition = "gone";
+    await this.#endSession();
+    await this.dropHalfOpen();
+  }
+
+  async leave(): Promise<void> {
+    await this.release();
+    for (const own of [...this.hand.values()]) await this.finish(own, "abort");
+    await this.#setOffline(this.#replica);
+    await this.kill();
+  }
+
+  async cut(isSeenByTheServer: boolean): Promise<void> {
+    this.isCut = true;
+    if (this.#session) this.#sessionGoneAt ??= this.#chronicle.now;
+    if (isSeenByTheServer) return this.#endSession();
+    if (this.#session) this.#halfOpen.push(this.#session);
+    this.#session = undefined;
+  }
+
+  async heal(): Promise<void> {
+    this.isCut = false;
+    if (this.#isFenced) await this.#comeBack();
+    else await this.connect();
+  }
+
+  /** The server is gone and back: so are all its sessions. */
+  async loseServer(): Promise<void> {
+    const lost = [...this.#halfOpen.splice(0), ...(this.#session ? [this.#session] : [])];
+    for (const session of lost) await this.#sessions.end(session);
+    if (this.#session) this.#sessionGoneAt ??= this.#chronicle.now;
+    this.#isServerDown = !this.isCut;
+    this.#session = undefined;
+  }
+
+  async dropHalfOpen(): Promise<void> {
+    for (const session of this.#halfOpen.splice(0)) await this.#drop(session);
+  }
+
+  /** Under another id, with what is still its own: see src/worker/stand-down.ts. */
+  async #comeBack(): Promise<void> {
+    const before = this.#replica;
+    await this.#endSession();
+    await this.dropHalfOpen();
+    const begun = [...this.hand.values()].filter(({ isStarted }) => isStarted);
+    const unstarted = this.#unstarted();
+    await this.join();
+    const after = this.#replica;
+    const claims = begun.map(({ claim }) => claim);
+    const held = await this.#chronicle.during(
+      () => rehomeClaims(this.#chronicle.database, before, after, claims),
+      (taken) => ({ kind: "rehomed", before, after, claims: taken }),
+    );
+    await this.release(unstarted);
+    await this.#setOffline(before);
+    for (const own of begun) {
+      if (!held.includes(own.claim)) this.hand.delete(own.claim);
+      else if (mustStop(own.name)) await this.finish(own, "abort");
+    }
+  }
+
+  #unstarted(): ClaimId[] {
+    return [...this.hand.values()].filter(({ isStarted }) => !isStarted).map(({ claim }) => claim);
+  }
+
+  async #setOffline(replica: ReplicaId): Promise<void> {
+    await this.#chronicle.during(
+      () => setReplicaStatus(this.#chronicle.database, replica, "offline"),
+      () => ({ kind: "left", replica }),
+    );
+  }
+
+  async #endSession(): Promise<void> {
+    const session = this.#session;
+    this.#session = undefined;
+    if (session) await this.#drop(session);
+  }
+
+  async #drop(session: Session): Promise<void> {
+    const replica = this.#replica;
+    await this.#chronicle.during(
+      () => this.#sessions.end(session),
+      () => ({ kind: "session", replica, isHeld: false }),
+    );
+  }
+
+  #writeAll(what: Write, claims: readonly ClaimId[], work: () => Promise<ClaimId[]>): Promise<ClaimId[]> {
+    const replica = this.#replica;
+    return this.#chronicle.during(work, (done) =>
+      claims.map((claim) => ({
+        ...{ kind: "wrote", what, claim, replica, outcome: undefined },
+        verdict: done.includes(claim) ? "accepted" : "refused",
+      })),
+    );
+  }
+
+  #outcomeOf({ claim, task }: InHand, ending: Ending): Outcome {
+    const ref = { claim, task, replica: this.#replica };
+    const error = { code: "MODEL", message: ending };
+    if (ending === "complete") return { ...ref, to: "completed", outcome: "completed", resultJson: "1" };
+    if (ending === "fail") return { ...ref, to: "failed", outcome: "failed", failures: 1, error };
+    if (ending === "retry") return { ...ref, to: "pending", outcome: "failed", failures: 1, delayMs: 5_000, error };
+    if (ending === "snooze") return { ...ref, to: "pending", outcome: "snoozed", delayMs: 20_000 };
+    return { ...ref, to: "pending", outcome: "aborted", error };
+  }
+}
+
+/** See src/worker/stand-down.ts. */
+function mustStop(name: string): boolean {
+  const kind = KINDS.find(({ task }) => task.name === name);
+  return kind?.task.settings.whenCutOff === "abort" || kind?.exclusive !== undefined;
+}
+
+function refusal(error: unknown): false {
+  if ((error as { code?: string }).code !== "EB001") throw error;
+  return false;
+}

@@ -1,0 +1,80 @@
+/**
+ * Each protection with the small change that switches it off, and the test that must go red then. A text that is to be
+ * replaced must be there exactly once: whoever changes that code looks here too.
+ */
+const SCENES = "test/model/scenes.test.ts";
+
+export const PROTECTIONS = [
+  {
+    name: "fence",
+    meaning: "an outcome is written whoever holds the task now",
+    test: [SCENES, "fence: an outcome of a claim that was lost is refused, also when the task is running elsewhere"],
+    changes: [
+      {
+        file: "migrations/0006_end.sql",
+        find: "begin\n  if exists (select from waiter) then\n    v_tasks",
+        replace: `begin
+  select array_agg(coalesce(u.claim_id, x.claim)),
+         json_agg((to_jsonb(o.value) || jsonb_build_object('claim', coalesce(u.claim_id, x.claim)))::json)
+  into p_claims, p_outcomes
+  from json_array_elements(p_outcomes) o cross join lateral json_to_record(o.value) as x (claim bigint, task uuid)
+  left join running u on u.task_id = x.task;
+  if exists (select from waiter) then
+    v_tasks`,
+      },
+    ],
+  },
+  {
+    name: "epoch",
+    meaning: "stamps and locks of another life of the server count",
+    test: [SCENES, "epoch: a lock that went with the server's last life proves nothing"],
+    changes: [
+      {
+        file: "migrations/0010_hearts.sql",
+        find: "select marker || '/' || extract(epoch from pg_postmaster_start_time()) from epoch_marker",
+        replace: "select 'the same'",
+      },
+    ],
+  },
+  {
+    name: "hearing since",
+    meaning: "silence counts also while nobody listened or nobody could be heard",
+    test: [SCENES, "hearing since: silence in which nobody listened does not count"],
+    changes: [
+      {
+        file: "migrations/0010_hearts.sql",
+        find: "then clock_timestamp() else hearing_since end",
+        replace: "then hearing_since else hearing_since end",
+      },
+    ],
+  },
+  {
+    name: "guard",
+    meaning: "any number of machines is declared dead at once",
+    test: [SCENES, "guard: most machines at once are dead only after a hold"],
+    changes: [
+      {
+        file: "src/recovery/mass-death.ts",
+        find: 'if (!isMass) return "act";',
+        replace: 'if (!isMass || fleet.dying > 0) return "act";',
+      },
+    ],
+  },
+  {
+    name: "promise",
+    meaning: "a heart is judged by the settings of whoever sweeps, and not by what it has promised",
+    test: [SCENES, "promise: nobody is dead before the time in which its own heart stops its work"],
+    changes: [
+      {
+        file: "src/recovery/verdict.ts",
+        find: "Math.max(policy.deadAfterMs, promiseMs + policy.marginMs)",
+        replace: "Math.max(policy.deadAfterMs, 0 * promiseMs)",
+      },
+      {
+        file: "src/recovery/reaper.ts",
+        find: "Math.max(policy.deadAfterMs, heart.promiseMs + policy.marginMs)",
+        replace: "policy.deadAfterMs",
+      },
+    ],
+  },
+];

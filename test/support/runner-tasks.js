@@ -1,0 +1,140 @@
+// Handlers that runners load: what they do to the thread or process that runs them is what is tried. They tell the test what
+// happens through their log, which comes out at their replica.
+import { appendFileSync } from "node:fs";
+import { setPriority } from "node:os";
+import { threadId } from "node:worker_threads";
+import pg from "pg";
+import { defineBatchTask, defineTask } from "../../dist/index.js";
+
+const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
+const begun = (context) => {
+  context.log.info({ pid: process.pid, threadId, taskId: context.task.id, attempt: context.task.attempt }, "begun");
+  context.signal.addEventListener("abort", () =>
+    context.log.info({ taskId: context.task.id, code: context.signal.reason?.code }, "aborted"),
+  );
+  // So that the line is out before what may follow at once.
+  return pause(50);
+};
+const never = () => new Promise(() => setInterval(() => {}, 1_000));
+
+class Odd extends Error {
+  constructor() {
+    super("odd", { cause: new Error("the cause of it") });
+    this.name = "Odd";
+    this.code = "E_ODD";
+  }
+}
+
+export const HANDLERS = {
+  /** What the handler was given, and where it ran. */
+  async look(input, context) {
+    const { task, claim } = context;
+    return {
+      ...{ input, pid: process.pid, threadId, taskId: task.id, attempt: task.attempt, claimId: claim.id },
+      ...{ enqueuedAt: task.enqueuedAt.toISOString(), metadata: task.metadata },
+    };
+  },
+  /** Only the first attempt dies. */
+  async die({ how, once = false }, context) {
+    await begun(context);
+    if (once && context.task.attempt > 1) return "survived";
+    if (how === "exit") process.exit(3);
+    if (how === "abort") process.abort();
+    if (how === "memory") for (const held = []; ; ) held.push(new Array(100_000).fill(Math.random()));
+    process.kill(process.pid, how);
+    await never();
+  },
+  async throwOdd() {
+    throw new Odd();
+  },
+  async throwPointless() {
+    throw Object.assign(new Error("no use"), { retryable: false });
+  },
+  async snoozeOnce(_, context) {
+    if (context.task.attempt === 1) context.snooze(10);
+    return context.task.attempt;
+  },
+  async returnMap() {
+    return { map: new Map([[1, 2]]) };
+  },
+  /** Blocks its loop for ever. */
+  async spin(_, context) {
+    await begun(context);
+    // For ever is long on a machine that has other work.
+    if (threadId === 0) setPriority(19);
+    for (;;);
+  },
+  async hang(_, context) {
+    await begun(context);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+  },
+  /** Deaf to its signal. */
+  async never(_, context) {
+    await begun(context);
+    await never();
+  },
+  /** Ends when its signal fires. */
+  async obey(_, context) {
+    await begun(context);
+    context.signal.throwIfAborted();
+    await new Promise((_resolve, reject) =>
+      context.signal.addEventListener("abort", () => reject(context.signal.reason)),
+    );
+  },
+  async wait({ ms }, context) {
+    await begun(context);
+    await pause(ms);
+    return "waited";
+  },
+  async flood({ lines }, context) {
+    for (let line = 0; line < lines; line++) context.log.info({ line }, "flood");
+    for (let line = 0; line < 1_000; line++) process.stderr.write(`${"x".repeat(100)}\n`);
+    return "flooded";
+  },
+  /** A line every 10 ms, for as long as it runs. */
+  async append({ file }, context) {
+    await begun(context);
+    for (;;) {
+      appendFileSync(file, `${context.claim.id}\n`);
+      await pause(10);
+    }
+  },
+  async grow({ megabytes }) {
+    globalThis.held = [...(globalThis.held ?? []), Buffer.alloc(megabytes * 1_048_576, 1)];
+    return process.pid;
+  },
+  /** Outside of the JavaScript heap, slowly enough for its beats to show it. */
+  async growForEver() {
+    for (const held = []; ; ) {
+      held.push(Buffer.alloc(5 * 1_048_576, 1));
+      await pause(20);
+    }
+  },
+  async rejectUnawaited() {
+    void Promise.reject(new Error("nobody awaits it"));
+    await never();
+  },
+  /** Effect and completion in one transaction; then, if asked to, it dies before it returns. */
+  async completeIn({ url, dies = false, commits = true }, context) {
+    const client = new pg.Client(url);
+    await client.connect();
+    await client.query("begin");
+    await context.claim.guard(client);
+    await context.claim.completeIn(client, { done: true });
+    if (commits) await client.query("commit");
+    await pause(50);
+    if (dies) process.exit(4);
+    await client.end();
+    return { done: true };
+  },
+};
+
+export const tasks = Object.entries(HANDLERS).map(([name, run]) => defineTask({ name, run }));
+
+export const double = defineBatchTask({
+  name: "double",
+  batchSize: 10,
+  async run(items) {
+    return items.map(({ input }) => (input.n < 0 ? new Error(`negative: ${input.n}`) : input.n * 2));
+  },
+});

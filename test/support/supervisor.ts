@@ -1,0 +1,107 @@
+/** A supervisor as a user runs it, with its children, what it said, and its end; all gone when the test is over. */
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
+import { type Finished, projectWith, startEverbeat } from "../cli/run-cli.ts";
+import { eventually } from "./eventually.ts";
+
+/** Its tasks, known to callers by name alone. */
+export const task = (name: "wait" | "hold" | "die") =>
+  defineTask({ name, run: async (_input: { ms?: number; code?: number }): Promise<unknown> => undefined });
+
+const TASKS = `
+  import { existsSync } from "node:fs";
+  import { defineTask } from "everbeat";
+  if (existsSync("broken")) process.exit(7);
+  const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
+  export const wait = defineTask({ name: "wait", onCrash: "requeue", run: async ({ ms = 0 }) => { await pause(ms); return process.pid; } });
+  /** Until its signal fires. */
+  export const hold = defineTask({ name: "hold", onCrash: "requeue", run: (_, { signal }) =>
+    new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))) });
+  export const die = defineTask({ name: "die", run: ({ code = 3 }) => process.exit(code) });
+`;
+
+export interface Line {
+  readonly event?: string;
+  /** None in the supervisor's own lines that are about no child. */
+  readonly child?: number | undefined;
+  readonly pid?: number;
+  readonly replicaId?: string;
+  readonly [other: string]: unknown;
+}
+
+export interface RunningSupervisor {
+  readonly pid: number;
+  readonly ended: Promise<Finished>;
+  /** What it and its children wrote, a JSON line each, in order. */
+  lines(fits?: Partial<Line>): Line[];
+  /** The first line that fits, after so many that fit as well. */
+  said(fits: Partial<Line>, options?: { after?: number; within?: number }): Promise<Line>;
+  signal(signal: NodeJS.Signals): void;
+  /** From now on a child that starts ends at once with code 7… */
+  breakTasks(): Promise<void>;
+  /** …and not any more. */
+  mendTasks(): Promise<void>;
+}
+
+export async function startSupervisor(options: {
+  url: string;
+  processes: number;
+  arguments?: readonly string[];
+}): Promise<RunningSupervisor> {
+  const folder = await projectWith({ "tasks.js": TASKS });
+  const args = ["start", "tasks.js", "--json", "--processes", String(options.processes), ...(options.arguments ?? [])];
+  const running = startEverbeat(args, { database: options.url, cwd: folder });
+  const lines = (fits: Partial<Line> = {}) => linesOf(running.stdout()).filter((line) => isLike(line, fits));
+  onTestFinished(async () => {
+    running.child.kill("SIGKILL");
+    const gone = new Set(lines({ event: "child.exited" }).map(({ pid }) => pid));
+    for (const { pid } of lines({ event: "child.started" })) if (!gone.has(pid)) end(pid);
+  });
+  return {
+    pid: running.child.pid as number,
+    ended: running.ended,
+    lines,
+    async said(fits, { after = 0, within = 40_000 } = {}) {
+      const what = `line ${after + 1} with ${JSON.stringify(fits)}`;
+      const line = await eventually(() => lines(fits)[after], { within, what }).catch((error: Error) => {
+        throw new Error(`${error.message}, in:\n${running.stdout()}`);
+      });
+      return line as Line;
+    },
+    signal: (signal) => void running.child.kill(signal),
+    breakTasks: () => writeFile(join(folder, "broken"), ""),
+    mendTasks: () => rm(join(folder, "broken")),
+  };
+}
+
+/** The line that names the process and the replica of each child, when all are ready. */
+export async function untilReady(supervisor: RunningSupervisor, processes: number): Promise<Line[]> {
+  return Promise.all(
+    Array.from({ length: processes }, (_, index) => supervisor.said({ event: "child.ready", child: index + 1 })),
+  );
+}
+
+function linesOf(text: string): Line[] {
+  return text.split("\n").flatMap((line) => {
+    try {
+      return [JSON.parse(line) as Line];
+    } catch {
+      return [];
+    }
+  });
+}
+
+function isLike(line: Line, fits: Partial<Line>): boolean {
+  return Object.entries(fits).every(([key, value]) => line[key] === value);
+}
+
+/** Children outlive a supervisor that a test has killed. */
+function end(pid: number | undefined): void {
+  try {
+    if (pid) process.kill(pid, "SIGKILL");
+  } catch {
+    // It is gone.
+  }
+}
