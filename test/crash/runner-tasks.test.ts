@@ -26,6 +26,22 @@ describe.each(["thread", "process"] as const)("a task in a %s", (runIn) => {
     await expectSound();
   });
 
+  test("says how it gets on as inline: its last word is on record before its end", async () => {
+    const { everbeat, url } = await openCrashDatabase();
+    await startRunnerWorker({ url, tasks: [{ handler: "report", runIn }] });
+    const id = await everbeat.enqueue(task("report"), {});
+    await everbeat.result(id, result).catch(() => {});
+    expect((await everbeat.tasks.show(id)).attempts).toMatchObject([
+      {
+        outcome: "failed",
+        progress: {
+          ...{ phase: "counting", details: { to: 3 }, share: 1, done: 3, total: 3, note: "number 3" },
+          log: [{ level: "info", text: "counted" }],
+        },
+      },
+    ]);
+  });
+
   test("fails with what its handler threw, and is snoozed, retried or not, as inline", async () => {
     const { everbeat, url, expectSound } = await openCrashDatabase();
     const retry = { attempts: 3, delay: 0, jitter: 0 };

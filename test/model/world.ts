@@ -226,8 +226,14 @@ class World {
     const { movedMs, now } = this.#chronicle;
     await this.#chronicle.during(
       async () => {
-        const isMoving = () => false;
-        await createReaper({ database, events, settings, replica: { id: by }, isMoving, onError }).runOnce();
+        await createReaper({
+          database,
+          events,
+          settings,
+          replica: { id: by },
+          isMoving: () => false,
+          onError,
+        }).runOnce();
         return readHold(database);
       },
       ({ sweptAt, sweptBy, heldSince }): Happening => ({

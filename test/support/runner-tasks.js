@@ -26,6 +26,13 @@ class Odd extends Error {
 }
 
 export const HANDLERS = {
+  /** Says how it gets on, and ends at once. */
+  async report(_, { phase, progress, log }) {
+    await phase("counting", { to: 3 });
+    for (let done = 1; done <= 3; done++) progress({ done, total: 3 }, `number ${done}`);
+    log.info({}, "counted");
+    throw new Error("counted enough");
+  },
   /** What the handler was given, and where it ran. */
   async look(input, context) {
     const { task, claim } = context;
