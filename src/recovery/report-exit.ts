@@ -7,6 +7,7 @@ import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
 import { declareExited, type ExitVerdict } from "../sql/hearts.ts";
+import { mayHaveProcesses } from "../sql/runners.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { type Recovered, recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
@@ -26,6 +27,8 @@ export interface ExitReport {
 
 /** A backend notices within milliseconds that its client is gone. One behind a proxy may not, and is waited with for this long. */
 const SESSION_ENDS_WITHIN_MS = 2_000;
+/** A process that ran a task for it notices its end, and ends too, in half of that. Nobody may run the task again before. */
+const RUNNERS_END_WITHIN_MS = 100;
 const FIRST_LOOK_AGAIN_MS = 5;
 const LAST_LOOK_AGAIN_MS = 100;
 
@@ -33,6 +36,7 @@ export async function reportExit(
   parts: { database: Database; events: Events; settings: RecoverySettings; random: () => number },
   exit: ProcessExit,
 ): Promise<ExitReport> {
+  if (await mayHaveProcesses(parts.database, exit.replicaId)) await delay(RUNNERS_END_WITHIN_MS);
   const until = performance.now() + SESSION_ENDS_WITHIN_MS;
   for (let pauseMs = FIRST_LOOK_AGAIN_MS; ; pauseMs = Math.min(pauseMs * 2, LAST_LOOK_AGAIN_MS)) {
     const { verdict, death } = await declareExited(parts.database, exit.replicaId, exit);

@@ -18,7 +18,7 @@ export interface RunnerHeartData {
 }
 
 /** What a handler has to notice that its replica is dead. Others may run its task soon after that: this process must be gone. */
-const ORPHAN_GRACE_MS = 100;
+const ORPHAN_GRACE_MS = 50;
 
 const { beatEveryMs, leaseMs, buffer } = workerData as RunnerHeartData;
 const vitals = createVitals(new SharedState(buffer), steadyNowMs);

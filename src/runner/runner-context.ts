@@ -5,6 +5,7 @@ import { toErrorRecord } from "../task/error-record.ts";
 import { checkPhase, checkProgress } from "../task/progress.ts";
 import { snooze } from "../task/snooze.ts";
 import { createClaimHandle } from "./claim-handle.ts";
+import type { LatestCall } from "./latest-call.ts";
 import type { LogBudget } from "./log-budget.ts";
 import type { RunItem, RunnerCharge } from "./protocol.ts";
 
@@ -15,6 +16,7 @@ export interface RunnerContextParts {
   readonly budget: LogBudget;
   /** Makes the same call on the context that the replica has; nobody waits for it. */
   readonly call: (name: string, args: readonly unknown[]) => void;
+  readonly progress: LatestCall;
   readonly onCompleting: () => void;
 }
 
@@ -24,6 +26,7 @@ export function createRunnerContext({
   charge,
   budget,
   call,
+  progress,
   onCompleting,
 }: RunnerContextParts): TaskContext {
   const { task, claimId, replicaId } = item;
@@ -46,7 +49,7 @@ export function createRunnerContext({
     },
     progress(value, note) {
       const { share, done, total, note: text } = checkProgress(value, note);
-      call("progress", [done === null || total === null ? share : { done, total }, text ?? undefined]);
+      progress.call([done === null || total === null ? share : { done, total }, text ?? undefined]);
     },
     snooze,
   };

@@ -79,7 +79,10 @@ export class RunnerPool {
   run(job: PoolJob): Promise<readonly unknown[]> {
     return new Promise((resolve, reject) => {
       if (!this.isOpen) return reject(this.#noRunner("none could be started of late"));
-      this.#waiting.push({ ...job, resolve, reject });
+      const waiting = { ...job, resolve, reject };
+      this.#waiting.push(waiting);
+      for (const { context } of job.items) context.signal.addEventListener("abort", () => this.#dropIfOver(waiting));
+      this.#dropIfOver(waiting);
       this.#pump();
       this.#wanted = Math.min(this.#parts.size, Math.max(this.#wanted, this.#busy + this.#waiting.length));
       this.#fill();
@@ -110,7 +113,7 @@ export class RunnerPool {
   #pump(): void {
     for (const runner of this.#runners) {
       if (runner.state !== "idle") continue;
-      const job = this.#nextJob();
+      const job = this.#waiting.shift();
       if (!job) return;
       job.onBegun();
       const { task, items, mustStop } = job;
@@ -118,14 +121,12 @@ export class RunnerPool {
     }
   }
 
-  /** The first that still wants to run. */
-  #nextJob(): Waiting | undefined {
-    for (;;) {
-      const job = this.#waiting.shift();
-      const isOver = job?.items.every(({ context }) => context.signal.aborted);
-      if (!job || !isOver) return job;
-      job.reject(job.items[0]?.context.signal.reason);
-    }
+  /** Everything in it was told to stop before there was a runner for it. */
+  #dropIfOver(job: Waiting): void {
+    const place = this.#waiting.indexOf(job);
+    if (place < 0 || !job.items.every(({ context }) => context.signal.aborted)) return;
+    this.#waiting.splice(place, 1);
+    job.reject(job.items[0]?.context.signal.reason);
   }
 
   #fill(): void {

@@ -10,6 +10,7 @@ import { parseInput } from "../task/input.ts";
 import { toJson } from "../task/json.ts";
 import { Snooze } from "../task/snooze.ts";
 import { carryError } from "./carried-error.ts";
+import { LatestCall } from "./latest-call.ts";
 import { LogBudget } from "./log-budget.ts";
 import type { CarriedOutcome, FromRunner, RunItem, RunnerCharge, ToRunner } from "./protocol.ts";
 import { createRunnerContext } from "./runner-context.ts";
@@ -34,6 +35,8 @@ export class JobServer {
   readonly #parts: ServeParts;
   readonly #budget = new LogBudget();
   #current: Job | undefined;
+  /** Of the current job's items. */
+  readonly #progress: LatestCall[] = [];
   #isTainted = false;
 
   constructor(parts: ServeParts) {
@@ -46,6 +49,7 @@ export class JobServer {
     const job: Job = { number, task, items, aborts: items.map(() => new AbortController()) };
     this.#current = job;
     const outcomes = await this.#outcomes(job);
+    for (const progress of this.#progress.splice(0)) progress.flush();
     this.#current = undefined;
     this.#parts.send({
       type: "ended",
@@ -110,12 +114,16 @@ export class JobServer {
 
   #contextOf({ number, items, aborts }: Job, index: number): BatchItem<never>["context"] {
     const { charge, send } = this.#parts;
+    const call = (name: string, args: readonly unknown[]) =>
+      send({ type: "call", job: number, item: index, name, args });
+    const progress = new LatestCall((args) => call("progress", args));
+    this.#progress.push(progress);
     return createRunnerContext({
       item: items[index] as RunItem,
       signal: (aborts[index] as AbortController).signal,
       charge,
       budget: this.#budget,
-      call: (name, args) => send({ type: "call", job: number, item: index, name, args }),
+      ...{ call, progress },
       onCompleting: () => send({ type: "completing", job: number, item: index }),
     });
   }

@@ -48,6 +48,17 @@ export async function listRunners(store: Store): Promise<RunnerRow[]> {
   );
 }
 
+/** Whether this replica may have had processes of its own, which outlive it by a moment. */
+export async function mayHaveProcesses(store: Store, replicaId: ReplicaId): Promise<boolean> {
+  const [row] = await store.query<{ may: boolean }>(
+    `select exists (
+       select from ${store.schema}.replica r join ${store.schema}.definition d on d.name = any (r.tasks)
+       where r.id = $1 and d.settings ->> 'runIn' = 'process') as may`,
+    [replicaId],
+  );
+  return row?.may === true;
+}
+
 /** Those that ended, or whose replica is gone, longer ago than that. */
 export async function purgeRunners(store: Store, ageMs: number): Promise<void> {
   await store.query(

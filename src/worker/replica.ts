@@ -31,7 +31,7 @@ export class Replica {
   #id: ReplicaId = newReplicaId();
   #hasJoined = false;
   #heart: Heart | undefined;
-  readonly #lease: Lease | undefined;
+  #lease: Lease | undefined;
   #unheard: HeartNews[] = [];
   #onNews: (news: HeartNews) => void = (news) => this.#keepNews(news);
   #inHand: () => number = () => 0;
@@ -40,8 +40,6 @@ export class Replica {
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
-    // Only processes can go on while this one stands still.
-    if (parts.tasks.some((task) => task.settings.runIn === "process")) this.#lease = openLease();
   }
 
   /** Where its runners read when it was last heard. */
@@ -75,6 +73,8 @@ export class Replica {
     });
     this.#hasJoined = true;
     await onKnown();
+    // Only processes can go on while this one stands still.
+    if (tasks.some((task) => task.settings.runIn === "process")) this.#lease ??= openLease();
     const firstBeat = new AbortController();
     this.#heart = startHeart({
       ...{ database, replicaId: this.#id, plan, heardAtMs, vanishedAfterMs: settings.runningDeadAfterMs },

@@ -59,6 +59,40 @@ describe.each(["thread", "process"] as const)("a %s whose module cannot be loade
   });
 });
 
+describe("a process whose module never comes to an end of loading", () => {
+  const SLOW = "await new Promise((resolve) => setTimeout(resolve, 600_000));";
+
+  test("is given up after the start timeout, and what waited for it is given back", async () => {
+    const module = pathToFileURL(moduleFile(SLOW)).href;
+    const { everbeat, url, query } = await openCrashDatabase();
+    const id = await everbeat.enqueue(task("look"), {});
+    const work = { runners: { startTimeout: 1_000 } };
+    const worker = await startRunnerWorker({ url, tasks: [{ handler: "look", runIn: "process" }], module, work });
+    expect(await worker.heard({ event: "runner.ended" })).toMatchObject({ because: "unstarted", signal: "SIGKILL" });
+    expect(await worker.heard({ event: "runners.suspended" })).toMatchObject({
+      message: expect.stringContaining("1000 ms"),
+    });
+    const state = async () => (await everbeat.tasks.show(id)).state;
+    await eventually(state, { until: (now) => now === "pending", within: 20_000 });
+    const [row] = await query("select failures, crashes from everbeat.tasks where id = $1", [id]);
+    expect(row).toEqual({ failures: 0, crashes: 0 });
+  });
+
+  test("does not keep a task from being cancelled meanwhile", async () => {
+    const module = pathToFileURL(moduleFile(SLOW)).href;
+    const { everbeat, url } = await openCrashDatabase();
+    const worker = await startRunnerWorker({
+      url,
+      tasks: [{ handler: "look", runIn: "process", timeout: 50 }],
+      module,
+    });
+    const id = await everbeat.enqueue(task("look"), {});
+    await worker.heard({ event: "task.started" });
+    await everbeat.tasks.cancel(id, { reason: "not needed" });
+    await expect(everbeat.result(id, { timeout: 25_000 })).rejects.toMatchObject({ error: { message: "not needed" } });
+  });
+});
+
 describe("a worker refuses", () => {
   test("a task with runIn that does not say where its code is, and says what to do", async () => {
     const { everbeat } = await openCrashDatabase();

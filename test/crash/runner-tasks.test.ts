@@ -97,6 +97,8 @@ describe.each(["thread", "process"] as const)("a task in a %s", (runIn) => {
     const id = await everbeat.enqueue(task("flood"), { lines: 200_000 });
     expect(await everbeat.result(id, { timeout: 50_000 })).toBe("flooded");
     expect(await everbeat.result(await everbeat.enqueue(task("look"), {}), result)).toBe("inline");
+    const [attempt] = (await everbeat.tasks.show(id)).attempts;
+    expect(attempt?.progress).toMatchObject({ done: 200_000, total: 200_000 });
     const lines = worker.messages.filter(({ said }) => said === "flood").length;
     expect(lines).toBeGreaterThan(0);
     expect(lines).toBeLessThan(100_000);

@@ -95,6 +95,7 @@ export const HANDLERS = {
   },
   async flood({ lines }, context) {
     for (let line = 0; line < lines; line++) context.log.info({ line }, "flood");
+    for (let done = 1; done <= lines; done++) context.progress({ done, total: lines });
     for (let line = 0; line < 1_000; line++) process.stderr.write(`${"x".repeat(100)}\n`);
     return "flooded";
   },

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { afterFailedStart, afterPause, type Breaker, CLOSED } from "../../src/runner/breaker.ts";
 import { carryError, reviveError } from "../../src/runner/carried-error.ts";
+import { LatestCall } from "../../src/runner/latest-call.ts";
 import { LogBudget } from "../../src/runner/log-budget.ts";
 import { decode, encode, LineReader, type ToRunner } from "../../src/runner/protocol.ts";
 import { runnerArguments } from "../../src/runner/runner-arguments.ts";
@@ -130,6 +131,20 @@ describe("a log budget", () => {
     expect(granted).toHaveLength(1_000);
     expect(budget.take(1_000)).toEqual({ isGranted: true, dropped: 500 });
     expect(budget.take(1_000)).toEqual({ isGranted: true, dropped: 0 });
+  });
+});
+
+describe("a call of which only the last counts", () => {
+  test("is not sent for each of a flood, and its last one always", () => {
+    const sent: unknown[] = [];
+    const progress = new LatestCall(([value]) => sent.push(value));
+    for (let done = 1; done <= 50_000; done++) progress.call([done]);
+    progress.flush();
+    progress.flush();
+    expect(sent[0]).toBe(1);
+    expect(sent.at(-1)).toBe(50_000);
+    expect(sent.length).toBeLessThan(1_000);
+    expect(new Set(sent).size).toBe(sent.length);
   });
 });
 
