@@ -5,8 +5,8 @@
 
 create type claim_row as (
   claim_id bigint, task_id uuid, state text, name text, queue text, priority smallint, attempt smallint,
-  failures smallint, crashes smallint, run_at timestamptz, created_at timestamptz, lane_id integer,
-  input json, metadata json, exclusive_key text
+  failures smallint, crashes smallint, created_ms double precision, input json, metadata json, exclusive_key text,
+  lane_id integer, run_at timestamptz
 );
 
 create function claim_tasks(
@@ -113,7 +113,10 @@ begin
           returning *
         )
         select p.claim_id, p.task_id, p.state, p.name, p.queue, p.priority, p.attempt, p.failures, p.crashes,
-               p.run_at, t.created_at, v_lane.id, t.input, t.metadata, p.exclusive_key
+               date_part('epoch', t.created_at) * 1000, t.input, t.metadata, p.exclusive_key,
+               -- The last of a lane says where the next search begins.
+               case when p.claim_id = (select max(claim_id) from put) then v_lane.id end,
+               case when p.claim_id = (select max(claim_id) from put) then p.run_at end
         from put p join task t on t.id = p.task_id;
       get diagnostics v_found = row_count;
       v_claimed := v_claimed + v_found;
@@ -131,8 +134,8 @@ create function adopt_claims(p_replica uuid, p_known bigint[]) returns setof cla
 language sql set search_path from current
 as $$
   select r.claim_id, r.task_id, r.state, r.name, r.queue, r.priority, r.attempt, r.failures, r.crashes,
-         r.run_at, t.created_at, l.id, t.input, t.metadata, r.exclusive_key
-  from running r join task t on t.id = r.task_id left join lane l on l.queue = r.queue and l.priority = r.priority
+         date_part('epoch', t.created_at) * 1000, t.input, t.metadata, r.exclusive_key, null::integer, null::timestamptz
+  from running r join task t on t.id = r.task_id
   where r.replica_id = p_replica and r.claim_id <> all (p_known)
 $$;
 

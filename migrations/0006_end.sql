@@ -35,13 +35,12 @@ as $$
 $$;
 
 -- Ends attempts, each only while its claim holds. `p_outcomes` is an array of
---   { claim, task, to, outcome, delayMs, failures, crashes, replica, confirm, result, error }
+--   { claim, to, outcome, delayMs, failures, crashes, result, error }
 -- where `to` is the task's new state: an ended one, or `pending` for another attempt after delayMs, and result and
--- error are JSON within text (see enqueue). A task whose cancellation was asked for is cancelled instead of pending,
--- unless somebody takes it away to run it again.
+-- error are JSON within text (see enqueue). A claim that is not in it has completed, without a result: most do. A task whose
+-- cancellation was asked for is cancelled instead of pending, unless somebody takes it away to run it again.
 -- Returns only what was not done as asked:
---   repeat    this very outcome was written before and the reply was lost
---   late      the claim had been lost; the outcome is kept as late
+--   unknown   the claim does not hold: the caller goes on with refuse_outcomes
 --   unparked  (no claim) a task that waited for an exclusive key was let go: look from the beginning again
 -- Everybody locks claims in the order of their ids, and exclusive keys after claims: that way nobody waits in a circle.
 -- Here the order is that of the index, hence no other kind of scan.
@@ -50,7 +49,7 @@ language plpgsql set search_path from current set plan_cache_mode = force_generi
 set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 declare
-  v_ended  integer;
+  v_ended  bigint[];
   v_keys   text[];
   v_queues text[];
   v_tasks  uuid[];
@@ -65,11 +64,12 @@ begin
     delete from running where claim_id = any (p_claims) returning *
   ), finals as (
     insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error)
-    select g.task_id, case o."to" when 'pending' then 'cancelled' else o."to" end, g.claim_id, g.replica_id, g.attempt,
-           coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.claimed_at, g.started_at, now(), o.result::json,
+    select g.task_id, case o."to" when 'pending' then 'cancelled' else coalesce(o."to", 'completed') end, g.claim_id, g.replica_id, g.attempt,
+           coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.claimed_at, g.started_at, now(),
+           case when o.claim is null then 'null' else o.result end::json,
            case o."to" when 'pending' then cancelled_instead(o.error, g.cancel_reason) else o.error end::json
-    from gone g join o on o.claim = g.claim_id
-    where o."to" <> 'pending' or g.cancel_requested_at is not null and o.outcome <> 'taken'
+    from gone g left join o on o.claim = g.claim_id
+    where o."to" is distinct from 'pending' or g.cancel_requested_at is not null and o.outcome <> 'taken'
   ), again as (
     insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
     select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, o.result::json, o.error::json
@@ -83,7 +83,7 @@ begin
     where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
     returning queue, run_at
   )
-  select (select count(*) from gone),
+  select (select array_agg(claim_id) from gone),
          (select array_agg(exclusive_key) from gone where exclusive_key is not null),
          -- A place in a queue with a limit may be what an idle worker elsewhere is waiting for.
          (select array_agg(queue) from (
@@ -100,21 +100,19 @@ begin
   if v_queues is not null then
     perform ring(v_queues);
   end if;
-  if v_ended < cardinality(p_claims) then
-    return query select * from refuse_outcomes(p_outcomes);
+  if coalesce(cardinality(v_ended), 0) < cardinality(p_claims) then
+    return query select c, 'unknown' from unnest(p_claims) c where c <> all (coalesce(v_ended, '{}'));
   end if;
 end $$;
 
--- The outcomes among these whose claim neither holds now nor ended in this very way: kept, as late.
+-- Outcomes of claims that do not hold: `repeat` where this very outcome was written before and the reply was lost; kept as
+-- `late` where the claim had been lost. Each says besides whose it is: { claim, task, replica, to, outcome, confirm, result, error }.
 create function refuse_outcomes(p_outcomes json) returns table (claim bigint, verdict text)
 language sql set search_path from current
 as $$
   with o as materialized (
     select x.* from json_to_recordset(p_outcomes) as x (
       claim bigint, task uuid, replica uuid, "to" text, outcome text, confirm boolean, result text, error text)
-    -- What the caller's own transaction has just ended has this transaction's time and is not a repeat.
-    where not exists (select from ended e where e.task_id = x.task and e.claim_id = x.claim and e.xmin = pg_current_xact_id()::xid)
-      and not exists (select from attempt a where a.claim_id = x.claim and a.xmin = pg_current_xact_id()::xid)
   ), judged as (
     select o.*, exists (
         select from ended e
@@ -148,7 +146,7 @@ begin
     end if;
     return null;
   end if;
-  if exists (select from end_claims(array[new.claim_id], json_build_array(new.outcome)) e where e.verdict in ('late', 'repeat')) then
+  if exists (select from end_claims(array[new.claim_id], json_build_array(new.outcome)) e where e.verdict = 'unknown') then
     raise exception 'claim % no longer holds: its task cannot be completed by this transaction', new.claim_id using errcode = 'EB001';
   end if;
   return null;

@@ -121,7 +121,7 @@ export type AnyListener = <N extends EventName>(name: N, event: EverbeatEvents[N
 
 export class Events {
   readonly #listeners = new Map<EventName, Set<(event: never) => void>>();
-  readonly #all = new Set<AnyListener>();
+  readonly #all = new Map<AnyListener, (name: EventName) => boolean>();
   readonly #onListenerError: (error: unknown, name: EventName) => void;
 
   constructor(onListenerError: (error: unknown, name: EventName) => void) {
@@ -136,15 +136,23 @@ export class Events {
     return () => listeners.delete(listener);
   }
 
-  onAny(listener: AnyListener): () => void {
-    this.#all.add(listener);
+  /** Only those that it wants, where it can say so. */
+  onAny(listener: AnyListener, wants: (name: EventName) => boolean = () => true): () => void {
+    this.#all.set(listener, wants);
     return () => this.#all.delete(listener);
+  }
+
+  /** Spares making events that nobody hears. */
+  isHeard(name: EventName): boolean {
+    if ((this.#listeners.get(name)?.size ?? 0) > 0) return true;
+    for (const wants of this.#all.values()) if (wants(name)) return true;
+    return false;
   }
 
   emit<N extends EventName>(name: N, event: EverbeatEvents[N]): void {
     for (const listener of this.#listeners.get(name) ?? [])
       this.#call(name, () => (listener as EventListener<N>)(event));
-    for (const listener of this.#all) this.#call(name, () => listener(name, event));
+    for (const [listener, wants] of this.#all) if (wants(name)) this.#call(name, () => listener(name, event));
   }
 
   #call(name: EventName, listener: () => void): void {

@@ -116,11 +116,11 @@ const LINES: { [N in EventName]: Line<N> } = {
 export const EVENT_NAMES = Object.keys(LINES) as EventName[];
 
 export function logEvents(events: Events, logger: Logger): () => void {
+  const wants = (name: EventName) => logger.isLevelEnabled?.(LINES[name].level) !== false;
   return events.onAny((name, event) => {
     const line = LINES[name] as Line<typeof name>;
-    if (logger.isLevelEnabled?.(line.level) === false) return;
     const fields: Record<string, unknown> = { event: name, ...event };
     if ("error" in fields && fields["error"] !== undefined) fields["error"] = toErrorRecord(fields["error"]);
     logger[line.level](fields, line.message(event as never));
-  });
+  }, wants);
 }

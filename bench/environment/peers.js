@@ -16,7 +16,10 @@ export function installPeers(note) {
   if (!isComplete(node)) {
     note("installing the peers into bench/node_modules (once)");
     // Not `npm ci`, which fails where the lock file lacks an optional package of another platform.
-    const npm = spawnSync("npm", ["install", "--no-save", "--no-audit", "--no-fund"], { cwd: folder, encoding: "utf8" });
+    const npm = spawnSync("npm", ["install", "--no-save", "--no-audit", "--no-fund"], {
+      cwd: folder,
+      encoding: "utf8",
+    });
     if (npm.status !== 0 || !isComplete(node)) {
       note(`The peers could not be installed (npm install in bench/), so ours is measured alone:\n${npm.stderr}`);
       return { node: process.execPath, versions: { node: process.version } };

@@ -12,14 +12,14 @@ export interface ClaimedTask {
   readonly attempt: number;
   readonly failures: number;
   readonly crashes: number;
-  /** Exact to the microsecond, hence text: it goes back to the database as part of a cursor. */
-  readonly runAt: string;
-  /** As the database writes it: few handlers ask for it. */
-  readonly createdAt: string;
-  readonly laneId: number | null;
+  readonly createdMs: number;
   readonly input: unknown;
   readonly metadata: unknown;
   readonly exclusiveKey: string | null;
+  /** On the last that was found in a lane: where the next search of it begins. */
+  readonly laneId: number | null;
+  /** Exact to the microsecond, hence text: it goes back to the database as part of a cursor. */
+  readonly runAt: string | null;
 }
 
 /** Where the last search of a lane ended. */
@@ -43,7 +43,7 @@ export interface ClaimRequest {
 
 /** The columns of `claim_row`, and what they are called here. */
 export const CLAIM_COLUMNS = `claim_id as "claimId", task_id::text as "taskId", state, name, queue, priority, attempt, failures, crashes,
-  run_at::text as "runAt", created_at::text as "createdAt", lane_id as "laneId", input, metadata, exclusive_key as "exclusiveKey"`;
+  created_ms as "createdMs", input, metadata, exclusive_key as "exclusiveKey", lane_id as "laneId", run_at::text as "runAt"`;
 
 /** In the order of their claim ids, which is the order in which they should run. */
 export async function claimTasks(store: Store, request: ClaimRequest): Promise<ClaimedTask[]> {

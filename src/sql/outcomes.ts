@@ -30,29 +30,57 @@ export interface EndingReport {
 
 export interface EndingRow {
   readonly claimId: ClaimId | null;
-  readonly state: "repeat" | "late" | "unparked";
+  readonly state: "unknown" | "unparked";
 }
+
+export const NOTHING_REFUSED: EndingReport = { repeated: [], late: [], hasUnparked: false };
 
 export async function endClaims(store: Store, outcomes: readonly Outcome[]): Promise<EndingReport> {
   const rows = await store.query<EndingRow>(
     `select claim as "claimId", verdict as state from ${store.schema}.end_claims($1::bigint[], $2::json)`,
     endingValues(outcomes),
   );
-  return reportOf(rows);
+  return reportOn(store, outcomes, rows);
 }
 
+/** Most have completed without a result: that is what a claim with nothing more to say means. */
 export function endingValues(outcomes: readonly Outcome[]): [claims: ClaimId[], outcomesJson: string] {
-  return [outcomes.map((outcome) => outcome.claim), `[${outcomes.map(outcomeJson).join(",")}]`];
+  const claims: ClaimId[] = [];
+  const others: string[] = [];
+  for (const outcome of outcomes) {
+    claims.push(outcome.claim);
+    if (outcome.outcome !== "completed" || outcome.resultJson !== "null") others.push(outcomeJson(outcome));
+  }
+  return [claims, `[${others.join(",")}]`];
 }
 
-export function reportOf(rows: readonly EndingRow[]): EndingReport {
-  const claimsWith = (state: EndingRow["state"]) =>
-    rows.filter((row) => row.state === state).map((row) => row.claimId as ClaimId);
+/** Of claims that do not hold it has yet to be found out why; that is kept on record, apart from the others. */
+export async function reportOn(
+  store: Store,
+  outcomes: readonly Outcome[],
+  rows: readonly EndingRow[],
+): Promise<EndingReport> {
+  if (rows.length === 0) return NOTHING_REFUSED;
+  const unknown = new Set(rows.filter(({ state }) => state === "unknown").map(({ claimId }) => claimId));
+  const refused =
+    unknown.size === 0
+      ? []
+      : await refuse(
+          store,
+          outcomes.filter(({ claim }) => unknown.has(claim)),
+        );
+  const claimsWith = (verdict: string) => refused.filter((row) => row.verdict === verdict).map(({ claim }) => claim);
   return {
     repeated: claimsWith("repeat"),
     late: claimsWith("late"),
-    hasUnparked: rows.some((row) => row.state === "unparked"),
+    hasUnparked: rows.some(({ state }) => state === "unparked"),
   };
+}
+
+function refuse(store: Store, outcomes: readonly Outcome[]): Promise<{ claim: ClaimId; verdict: "repeat" | "late" }[]> {
+  return store.query(`select claim, verdict from ${store.schema}.refuse_outcomes($1::json)`, [
+    `[${outcomes.map(outcomeJson).join(",")}]`,
+  ]);
 }
 
 /** Inside the user's transaction: fails at once where the claim is lost, and again at commit. With an outcome, ends the claim there. */
@@ -64,12 +92,6 @@ export async function guardClaim(tx: Store, claim: ClaimId, outcome?: Outcome): 
 }
 
 /** Result and error go in as JSON within text, so that they are stored to the letter. */
-function outcomeJson(outcome: Outcome): string {
-  // Nearly all outcomes are like this one, and ids need no escaping.
-  if (outcome.outcome === "completed") {
-    const { claim, task, replica, resultJson } = outcome;
-    return `{"claim":${claim},"task":"${task}","replica":"${replica}","to":"completed","outcome":"completed","result":${JSON.stringify(resultJson)}}`;
-  }
-  const { resultJson, error, ...rest } = outcome;
+function outcomeJson({ resultJson, error, ...rest }: Outcome): string {
   return JSON.stringify({ ...rest, result: resultJson, error: error && JSON.stringify(error) });
 }

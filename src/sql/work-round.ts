@@ -8,7 +8,14 @@ import {
   claimTasks,
   claimValues,
 } from "./claims.ts";
-import { type EndingReport, type EndingRow, endingValues, type Outcome, reportOf } from "./outcomes.ts";
+import {
+  type EndingReport,
+  type EndingRow,
+  endingValues,
+  NOTHING_REFUSED,
+  type Outcome,
+  reportOn,
+} from "./outcomes.ts";
 
 export interface RoundReport {
   readonly claimed: readonly ClaimedTask[];
@@ -21,14 +28,14 @@ export async function workRound(
   request: ClaimRequest,
   outcomes: readonly Outcome[],
 ): Promise<RoundReport> {
-  if (outcomes.length === 0) return { claimed: await claimTasks(store, request), ended: reportOf([]) };
+  if (outcomes.length === 0) return { claimed: await claimTasks(store, request), ended: NOTHING_REFUSED };
   // The parts of a UNION ALL are run one after the other, each to its end.
   const rows = await store.query<ClaimedTask | EndingRow>(
     `select ${CLAIM_COLUMNS} from (
        select claim as claim_id, null::uuid as task_id, verdict as state, null as name, null as queue,
               null::smallint as priority, null::smallint as attempt, null::smallint as failures, null::smallint as crashes,
-              null::timestamptz as run_at, null::timestamptz as created_at, null::integer as lane_id,
-              null::json as input, null::json as metadata, null as exclusive_key
+              null::double precision as created_ms, null::json as input, null::json as metadata, null as exclusive_key,
+              null::integer as lane_id, null::timestamptz as run_at
        from ${store.schema}.end_claims($11::bigint[], $12::json)
        union all
        select * from (select * from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS}) order by claim_id) claimed
@@ -41,5 +48,5 @@ export async function workRound(
     if (row.state === "running" || row.state === "claimed") claimed.push(row as ClaimedTask);
     else refused.push(row as EndingRow);
   }
-  return { claimed, ended: reportOf(refused) };
+  return { claimed, ended: await reportOn(store, outcomes, refused) };
 }

@@ -137,7 +137,7 @@ export class Attempts {
     const executions = members.map((member) => new Execution(task, member, parts));
     for (const execution of executions) {
       hand.begin(execution);
-      events.emit("task.started", refOf(execution.claimed));
+      if (events.isHeard("task.started")) events.emit("task.started", refOf(execution.claimed));
     }
     runGroup(executions, parts, {
       onEnding: (execution, ending) => this.#onEnding(execution, ending),
@@ -191,6 +191,8 @@ export class Attempts {
     // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.
     if (verdict === "given-up") return;
     hand.finished(claimed.claimId);
+    onWritten();
+    if (verdict === "done" && !events.isHeard("task.ended")) return;
     const ref = refOf(claimed);
     if (verdict === "late") {
       execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));
@@ -206,7 +208,6 @@ export class Attempts {
       willRunAgain: outcome.to === "pending" && !isConfirmed,
       error: isConfirmed ? undefined : outcome.error,
     });
-    onWritten();
   }
 }
 

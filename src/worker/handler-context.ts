@@ -32,9 +32,7 @@ export function createContext(execution: Execution, parts: ExecutionParts): Task
       priority: claimed.priority,
       attempt: claimed.attempt,
       failures: claimed.failures,
-      get enqueuedAt() {
-        return new Date(claimed.createdAt);
-      },
+      enqueuedAt: new Date(claimed.createdMs),
       metadata: claimed.metadata,
     },
     snooze,

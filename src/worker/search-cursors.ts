@@ -35,7 +35,7 @@ export class SearchCursors {
     // While tasks flow there may be some before the cursors. A search that finds nothing is no reason to look again.
     if (search.isFullLook ? found.claimed.length >= found.asked : found.claimed.length > 0) this.wantFullLook();
     for (const { laneId, runAt, taskId } of found.claimed) {
-      if (laneId !== null) this.#remember({ laneId, runAt, taskId });
+      if (laneId !== null && runAt !== null) this.#remember({ laneId, runAt, taskId });
     }
   }
 

@@ -115,7 +115,7 @@ describe("where recovery is switched off", { timeout: 180_000 }, async () => {
     const [task] = await everbeat.recovery.review.list();
     const id = String(task?.id);
     const { stdout } = await cli(["tasks", "review"], at);
-    expect(stdout).toMatch(new RegExp(`^${id}  hold +default .* is dead: `, "m"));
+    expect(stdout).toMatch(new RegExp(`^${id}  hold +default .* failed by hand; its worker on .* was dead`, "m"));
     expect(stdout).toContain("Each may have had part of its effects");
     expect((await cli(["status"], at)).stdout).toContain("1 task needs review (everbeat tasks review)");
     expect((await everbeatJson<Explanation>(["explain", id], at)).answer.because).toBe("needs-review");

@@ -13,7 +13,8 @@ const QUICK = [{ handler: "quick" }] as const;
 describe("all workers but one, killed at once on machines of their own", () => {
   async function massDeath(hold: number, sessionEvidence = true) {
     const database = await openCrashDatabase();
-    const open = { recovery: { ...SCALED, sessionEvidence, massDeath: { hold } } };
+    // A grace in which a busy machine has noticed the end of all of them.
+    const open = { recovery: { ...SCALED, sessionEvidence, sessionGrace: 3_000, massDeath: { hold } } };
     const start = (machine: number, tasks: typeof TASKS | typeof QUICK) =>
       startWorker({ url: database.url, open, tasks, machineId: `machine-${machine}`, work: { concurrency: 1 } });
     const doomed = await Promise.all([1, 2, 3].map((machine) => start(machine, TASKS)));
