@@ -65,12 +65,15 @@ describe("a post-mortem", () => {
 
   test("names the kernel's killer as likely where the last beat was at the limit of memory", async () => {
     const { database, worker, id } = await openScene();
-    // A limit that its own memory fills: nobody beats while it stands still.
+    // A limit that its own memory fills. Nobody beats while it stands still, once what was on its way has arrived.
     worker.signal("SIGSTOP");
-    await database.query(
-      `update everbeat.heart set vitals = (vitals::jsonb || jsonb_build_object('memoryLimit', (vitals ->> 'rss')::bigint + 1))::json where replica_id = $1`,
-      [worker.replicaId],
-    );
+    const fillItsMemory = () =>
+      database.query(
+        `update everbeat.heart set vitals = (vitals::jsonb || jsonb_build_object('memoryLimit', (vitals ->> 'rss')::bigint + 1))::json
+         where replica_id = $1 and beat_at < clock_timestamp() - interval '500 milliseconds' returning 1`,
+        [worker.replicaId],
+      );
+    await eventually(fillItsMemory, { until: (rows) => rows.length === 1 });
     await worker.kill();
     await untilFailed(database, id);
     expect(await untilExamined(database, worker.replicaId)).toMatchObject({
