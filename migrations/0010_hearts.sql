@@ -26,9 +26,26 @@ create table heart (
   epoch              text not null,
   session_epoch      text,               -- the epoch in which it took its lock; null: it has none, or it would mean nothing
   session_free_since timestamptz,        -- since when a reaper has seen the lock free
-  vitals             json,
+  signs              json,               -- its vitals without their names (see vitals_of)
   beat_at            timestamptz not null
 ) with (fillfactor = 50);
+
+-- Vitals with and without their names, which would be half of what a beat writes.
+create function signs_of(p_vitals json) returns json
+language sql immutable strict
+as $$
+  select json_build_array(
+    p_vitals -> 'memoryLimit', p_vitals -> 'inHand', p_vitals -> 'rss', p_vitals -> 'heapUsed', p_vitals -> 'loopP50Ms',
+    p_vitals -> 'loopP99Ms', p_vitals -> 'loopMaxMs', p_vitals -> 'blockedForMs', p_vitals -> 'cpu')
+$$;
+
+create function vitals_of(p_signs json) returns json
+language sql immutable strict
+as $$
+  select json_build_object(
+    'memoryLimit', p_signs -> 0, 'inHand', p_signs -> 1, 'rss', p_signs -> 2, 'heapUsed', p_signs -> 3, 'loopP50Ms', p_signs -> 4,
+    'loopP99Ms', p_signs -> 5, 'loopMaxMs', p_signs -> 6, 'blockedForMs', p_signs -> 7, 'cpu', p_signs -> 8)
+$$;
 
 create table beat_history (
   replica_id uuid not null,
@@ -124,7 +141,7 @@ declare
   v_epoch text := current_epoch();
 begin
   update heart h
-  set beat_at = now(), epoch = v_epoch, vitals = p_vitals,
+  set beat_at = now(), epoch = v_epoch, signs = signs_of(p_vitals),
       session_epoch = case when p_has_session then v_epoch end,
       session_free_since = case when p_has_session then null else h.session_free_since end
   from replica r
@@ -235,7 +252,7 @@ language sql stable set search_path from current
 as $$
   select h.replica_id, r.machine_id, r.hostname, r.status, silent_ms(h, r.started_at, l),
          extract(epoch from clock_timestamp() - h.session_free_since)::double precision * 1000,
-         h.promise_ms, h.session_promise_ms, h.vitals
+         h.promise_ms, h.session_promise_ms, vitals_of(h.signs)
   from listening l cross join heart h join replica r on r.id = h.replica_id
   where r.status in ('online', 'draining')
 $$;
@@ -292,7 +309,7 @@ begin
   update heart set is_dead = true where replica_id = p_replica;
   update replica set status = 'dead', died_at = clock_timestamp(), death = json_build_object(
       'replicaId', id, 'machineId', machine_id, 'hostname', hostname, 'because', 'exited',
-      'exitCode', p_exit_code, 'signal', p_signal, 'wasDraining', status = 'draining', 'vitals', v_heart.vitals)
+      'exitCode', p_exit_code, 'signal', p_signal, 'wasDraining', status = 'draining', 'vitals', vitals_of(v_heart.signs))
   where id = p_replica;
   return query select 'dead', replica.death from replica where id = p_replica;
 end $$;

@@ -1,7 +1,7 @@
 /** The migration files that ship with this version, in order. */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { packageFile } from "../package-files.ts";
 
 export interface Migration {
   readonly version: number;
@@ -12,7 +12,7 @@ export interface Migration {
   readonly compatibleFrom: number;
 }
 
-const FOLDER = fileURLToPath(new URL("../../migrations/", import.meta.url));
+const FOLDER = packageFile("migrations");
 
 export function readMigrations(folder: string = FOLDER): readonly Migration[] {
   return readdirSync(folder)

@@ -1,9 +1,9 @@
 /** A replica's heart, as its main thread sees it: started with the replica, told to stop with it, heard in between. */
 import { hostname } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { fileURLToPath } from "node:url";
 import { Worker as Thread } from "node:worker_threads";
 import type { Database } from "../database/database.ts";
+import { builtFile } from "../package-files.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { BlockedLoopPolicy } from "./blockage.ts";
 import { steadyNowMs } from "./clock.ts";
@@ -74,7 +74,7 @@ export function startHeart(parts: {
 }
 
 function onThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
-  const thread = new Thread(threadFile(), { workerData: data });
+  const thread = new Thread(builtFile("heart/heart-thread.js"), { workerData: data });
   let isOver = false;
   const hear = (news: HeartNews) => {
     if (isOver) return;
@@ -148,10 +148,4 @@ export function tick(shared: SharedState, inHand: () => number): NodeJS.Timeout 
   const timer = setInterval(write, TICK_MS);
   timer.unref();
   return timer;
-}
-
-/** Run from sources (in our own tests), the thread is the compiled one: plain Node cannot run TypeScript. */
-function threadFile(): string {
-  const file = import.meta.url.endsWith(".ts") ? "../../dist/heart/heart-thread.js" : "./heart-thread.js";
-  return fileURLToPath(new URL(file, import.meta.url));
 }

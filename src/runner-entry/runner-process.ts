@@ -3,10 +3,10 @@
  * heart of its own that also notices when the replica is dead, and then ends this process, whatever this thread does.
  */
 import { Socket } from "node:net";
-import { fileURLToPath } from "node:url";
 import { Worker as Thread } from "node:worker_threads";
 import { tick } from "../heart/heart.ts";
 import { SharedState } from "../heart/shared-state.ts";
+import { builtFile } from "../package-files.ts";
 import { MESSAGES_FD } from "../runner/pipes.ts";
 import { decode, encode, type FromRunner, LineReader, type RunnerCharge, type ToRunner } from "../runner/protocol.ts";
 import { liveAsRunner } from "./live-as-runner.ts";
@@ -55,7 +55,7 @@ function startHeart({ beatEveryMs, leaseMs }: RunnerCharge): void {
   const shared = new SharedState();
   tick(shared, () => 0);
   const data: RunnerHeartData = { beatEveryMs, leaseMs, buffer: shared.buffer };
-  heart = new Thread(fileURLToPath(new URL("./runner-heart-thread.js", import.meta.url)), {
+  heart = new Thread(builtFile("runner-entry/runner-heart-thread.js"), {
     workerData: data,
     // What the application has Node load first is not for the heart.
     execArgv: [],

@@ -1,8 +1,8 @@
 /** A runner in a process of its own, from its replica's side. */
 import { spawn } from "node:child_process";
 import type { Duplex } from "node:stream";
+import { builtFile } from "../package-files.ts";
 import type { OpenChannel, RunnerExit } from "./channel.ts";
-import { entryFile } from "./entry-file.ts";
 import { HEART_FD, MESSAGES_FD } from "./pipes.ts";
 import { decode, encode, type FromRunner, LineReader } from "./protocol.ts";
 import { runnerArguments } from "./runner-arguments.ts";
@@ -14,7 +14,7 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => 
   const heap = heapLimitMb === undefined ? [] : [`--max-old-space-size=${heapLimitMb}`];
   const child = spawn(
     process.execPath,
-    [...runnerArguments(process.execArgv), ...heap, entryFile("runner-process.js")],
+    [...runnerArguments(process.execArgv), ...heap, builtFile("runner-entry/runner-process.js")],
     // What it prints appears where its replica's own output does.
     { stdio: ["ignore", "inherit", "pipe", "pipe", "pipe", leaseFd ?? "ignore"] },
   );

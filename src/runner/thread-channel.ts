@@ -1,12 +1,12 @@
 /** A runner in a thread of this process, from its replica's side. */
 import { Worker as Thread } from "node:worker_threads";
+import { builtFile } from "../package-files.ts";
 import type { OpenChannel } from "./channel.ts";
-import { entryFile } from "./entry-file.ts";
 import { decode, encode, type FromRunner } from "./protocol.ts";
 import { keepTail } from "./stderr-tail.ts";
 
 export const openThread: OpenChannel = (listener, { heapLimitMb }) => {
-  const thread = new Thread(entryFile("runner-thread.js"), {
+  const thread = new Thread(builtFile("runner-entry/runner-thread.js"), {
     stderr: true,
     ...(heapLimitMb === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: heapLimitMb } }),
   });

@@ -42,7 +42,7 @@ export interface ClaimRequest {
 }
 
 /** The columns of `claim_row`, and what they are called here. */
-export const CLAIM_COLUMNS = `claim_id as "claimId", task_id::text as "taskId", state, name, queue, priority, attempt, failures, crashes,
+export const CLAIM_COLUMNS = `claim_id as "claimId", task_id as "taskId", state, name, queue, priority, attempt, failures, crashes,
   created_ms as "createdMs", input, metadata, exclusive_key as "exclusiveKey", lane_id as "laneId", run_at::text as "runAt"`;
 
 /** In the order of their claim ids, which is the order in which they should run. */

@@ -200,7 +200,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'heardAgoMs', ${ms("c.now - h.beat_at")}, 'silentForMs', ${s}.silent_ms(h, r.started_at, l),
               'hasSession', coalesce(h.session_epoch = l.epoch, false),
               'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${ms("c.now - h.session_free_since")},
-              'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'vitals', h.vitals,
+              'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'vitals', ${s}.vitals_of(h.signs),
               'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death,
               'blocked', (select json_build_object('forMs', ${ms("c.now - b.began_at")}, 'stack', b.stack, 'tasks', b.tasks)
                 from ${s}.blocked_loop b where b.replica_id = r.id and b.ended_at is null and r.status in ('online', 'draining')

@@ -38,7 +38,7 @@ export async function workRound(
               null::integer as lane_id, null::timestamptz as run_at
        from ${store.schema}.end_claims($11::bigint[], $12::json)
        union all
-       select * from (select * from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS}) order by claim_id) claimed
+       select * from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS})
      ) round`,
     [...claimValues(request), ...endingValues(outcomes)],
   );

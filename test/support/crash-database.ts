@@ -60,7 +60,7 @@ export async function openCrashDatabase(options: OpenOptions = {}, serverUrl?: s
 
 async function readReplica({ query }: TestDatabase, id: string): Promise<ReplicaRow> {
   const [row] = await query<ReplicaRow>(
-    `select r.status, r.died_at, r.seen_at, r.death, h.beat_at, h.vitals
+    `select r.status, r.died_at, r.seen_at, r.death, h.beat_at, everbeat.vitals_of(h.signs) as vitals
      from everbeat.replica r left join everbeat.heart h on h.replica_id = r.id where r.id = $1`,
     [id],
   );

@@ -1,12 +1,12 @@
 /** A worker in a process of its own, to be killed, frozen and stopped. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
+import { builtFile } from "../../package-files.ts";
 import type { ReplicaId } from "../../task/ids.ts";
 import { DemoFailedError } from "../errors.ts";
 
-const MAIN = fileURLToPath(new URL("../main.js", import.meta.url));
-const TASKS = fileURLToPath(new URL("./demo-worker-tasks.js", import.meta.url));
+const MAIN = builtFile("cli/main.js");
+const TASKS = builtFile("cli/demo/demo-worker-tasks.js");
 const CONCURRENCY = 4;
 const STOP_MS = 5_000;
 

@@ -1,9 +1,10 @@
 // Starts the keeper, the process that stops the server after the last one has left.
+
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { parse } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { Client } from "pg";
+import { builtFile } from "../../package-files.ts";
 import { isKept } from "./coordination-sql.ts";
 import { EmbeddedKeeperMissingError } from "./embedded-errors.ts";
 import { openLog } from "./server-log.ts";
@@ -33,7 +34,7 @@ export async function ensureKeeper(client: Client, keeping: Keeping): Promise<vo
 
 /** Done in one breath with what it is to look after: there is no moment in which a kill leaves one without the other. */
 export function spawnKeeper({ folder, lingerMs }: Keeping, logFd: number): void {
-  const script = keeperScript();
+  const script = builtFile("database/embedded/keeper.js");
   if (!existsSync(script)) throw new EmbeddedKeeperMissingError(script);
   const child = spawn(process.execPath, [script, folder, String(lingerMs)], {
     cwd: parse(script).root,
@@ -44,12 +45,6 @@ export function spawnKeeper({ folder, lingerMs }: Keeping, logFd: number): void 
   });
   child.once("error", () => {}); // The next look finds no keeper and tries again.
   child.unref();
-}
-
-/** Run from sources (in our own tests), the keeper is the compiled one: plain Node cannot run TypeScript. */
-function keeperScript(): string {
-  const script = import.meta.url.endsWith(".ts") ? "../../../dist/database/embedded/keeper.js" : "./keeper.js";
-  return fileURLToPath(new URL(script, import.meta.url));
 }
 
 /** Loaders, inspectors and coverage are meant for the caller, not for a process that outlives it. */
