@@ -36,7 +36,7 @@ describe("a loop that is blocked for a while", () => {
     const { everbeat } = database;
     const id = await run(database, busy, [["block", 10_000]]);
     const seen = await eventually(() => lookAt(), { within: 20_000, until: (row) => row?.stack != null });
-    expect(seen?.stack).toMatch(/^at block \(.*worker-process\.js:\d+:\d+\)/);
+    expect(seen?.stack).toMatch(/^at block \(.*worker-process\.js:\d+:\d+\)/m);
     expect(seen?.tasks).toEqual([{ claimId: expect.any(String), taskId: id, name: "script" }]);
     expect(await everbeat.recovery.alerts()).toMatchObject([
       { kind: "loop-blocked", subject: busy.replicaId, message: expect.stringContaining("block") },

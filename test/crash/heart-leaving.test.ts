@@ -127,10 +127,11 @@ describe("where recovery is switched off", () => {
     const { recovery, tasks } = database.everbeat;
     const off = { ...SCALED, autoFailStaleRunning: false, autoRequeueStaleClaimed: false };
     const options = { url: database.url, open: { recovery: off } };
+    const watching = await startWorker({ ...options, tasks: [{ handler: "quick" }] });
     const worker = await startWorker({ ...options, tasks: HOLD, work: { concurrency: 1, prefetch: 1 } });
+    // What is claimed ahead is given back after two seconds: nothing that takes long comes between this and the kill.
     const ids = await database.everbeat.enqueueMany(task("hold"), [{}, {}]);
     const states = async () => (await Promise.all(ids.map((id) => tasks.show(id)))).map(({ state }) => state).sort();
-    const watching = await startWorker({ ...options, tasks: [{ handler: "quick" }] });
     await killWhile(worker, async () => (await states()).join() === "claimed,running");
     await database.untilStatus(worker.replicaId, "dead");
     const swept = async () => Number((await recovery.listening())?.sweptAt);
