@@ -23,6 +23,40 @@ export const demoPoison = defineTask({
   },
 });
 
+/** Takes more memory than there is on its heap, the first time; runs in a process of its own, so that only that one dies of it. */
+export const demoHungry = defineTask({
+  name: "demo-hungry",
+  runIn: "process",
+  module: import.meta.url,
+  onCrash: "requeue",
+  run(_input: object, { task }): { isFull: boolean } {
+    const eaten: number[][] = [];
+    while (task.attempt === 1) eaten.push(new Array<number>(10_000).fill(Math.random()));
+    return { isFull: eaten.length > 0 };
+  },
+});
+
+/** Does not let the event loop turn while it works: what many a parser, cipher or regular expression does. */
+export const demoBlock = defineTask({
+  name: "demo-block",
+  onCrash: "requeue",
+  run({ workMs }: { workMs: number }): { prime: number } {
+    return { prime: largestPrimeWithin(workMs) };
+  },
+});
+
+function largestPrimeWithin(workMs: number): number {
+  const until = performance.now() + workMs;
+  let largest = 2;
+  for (let n = 3; performance.now() < until; n += 2) if (isPrime(n)) largest = n;
+  return largest;
+}
+
+function isPrime(n: number): boolean {
+  for (let divisor = 3; divisor * divisor <= n; divisor += 2) if (n % divisor === 0) return false;
+  return true;
+}
+
 /** The demo holds the other end of its workers' standard input: when it is killed, they leave too. */
 export function leaveWithParent(): void {
   process.stdin.on("end", () => process.kill(process.pid, "SIGTERM"));
