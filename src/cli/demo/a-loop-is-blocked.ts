@@ -4,6 +4,7 @@ import type { TaskId } from "../../task/ids.ts";
 import type { Scene, Stage } from "./stage.ts";
 
 const WORK_MS = 3_000;
+const FRAMES = 3;
 
 export const aLoopIsBlocked: Scene = {
   title: "A task blocks its worker's event loop",
@@ -38,9 +39,8 @@ async function lookWhileItIsBlocked(stage: Stage): Promise<{ id: TaskId; told: E
   });
 }
 
-/** The lines of the evidence from the innermost frame on, as far as they are frames. */
+/** The innermost frames that it is stuck in; none where they are not known. */
 function stackOf({ evidence }: Explanation): readonly string[] {
   const from = evidence.findIndex((line) => line.startsWith("stuck at "));
-  const rest = from < 0 ? [] : evidence.slice(from + 1);
-  return from < 0 ? [] : [evidence[from] ?? "", ...rest.slice(0, rest.findIndex((line) => !line.startsWith(" ")))];
+  return from < 0 ? [] : [...evidence.slice(from, from + FRAMES), "      …"];
 }

@@ -16,7 +16,7 @@ export const aRunnerRunsOutOfMemory: Scene = {
     story.bad("Its runner is dead. Its worker is not: it has seen the end, and says what it was.");
     story.command(`everbeat post-mortem ${id}`);
     story.tell(`    ${postMortem.sentence}`);
-    for (const line of postMortem.evidence) story.tell(line.startsWith(" ") ? `  ${line}` : `    · ${line}`);
+    for (const line of tellingLines(postMortem)) story.tell(line.startsWith(" ") ? `  ${line}` : `    · ${line}`);
     const task = await untilCompleted(stage, id);
     const worker = stage.workerOf(task);
     stage.tally.tasksTakenBack++;
@@ -32,7 +32,15 @@ export const aRunnerRunsOutOfMemory: Scene = {
 
 async function untilExamined(stage: Stage, id: TaskId): Promise<PostMortemRow> {
   stage.story.now("it eats");
-  return stage.until("its runner's post-mortem", async () => (await stage.everbeat.recovery.postMortems({ of: id }))[0]);
+  return stage.until(
+    "its runner's post-mortem",
+    async () => (await stage.everbeat.recovery.postMortems({ of: id }))[0],
+  );
+}
+
+/** Of what it wrote last, only what says it all. */
+function tellingLines({ evidence }: PostMortemRow): readonly string[] {
+  return evidence.filter((line) => !line.startsWith(" ") || line.includes("FATAL ERROR"));
 }
 
 async function untilCompleted(stage: Stage, id: TaskId): Promise<TaskDetails> {
