@@ -102,7 +102,7 @@ test("a thread out of memory is told apart from its process, which lives on", as
   expect((await everbeat.replicas()).map(({ status }) => status)).toEqual(["online"]);
 });
 
-test("a supervised replica that is killed leaves a post-mortem with the signal, and so does the attempt it had", async () => {
+test("a supervised replica that ends leaves a post-mortem with its exit code, and so does the attempt it had", async () => {
   const { everbeat, url } = await openCrashDatabase();
   const supervisor = await startSupervisor({ url, processes: 1 });
   await supervisor.said({ event: "child.ready" });
@@ -126,4 +126,23 @@ test("a supervised replica that is killed leaves a post-mortem with the signal, 
       $ everbeat tasks review ID --done
       $ everbeat tasks review ID --redrive"
   `);
+});
+
+test("a supervised replica that is killed leaves one with the signal, and memory against its limit", async () => {
+  const { everbeat, url } = await openCrashDatabase();
+  const supervisor = await startSupervisor({ url, processes: 1 });
+  const { pid, replicaId } = await supervisor.said({ event: "child.ready" });
+  const id = await everbeat.enqueue(supervised("hold"), {});
+  await eventually(async () => (await everbeat.tasks.show(id)).state === "running");
+  process.kill(pid as number, "SIGKILL");
+  const found = await eventually(() => everbeat.recovery.postMortems({}), { until: (rows) => rows.length === 2 });
+  const evidence = expect.arrayContaining([
+    "its process was ended by SIGKILL",
+    expect.stringMatching(/^memory: \d+ of \d+ MiB/),
+    "it was running 1 task",
+  ]);
+  expect(found).toContainEqual(expect.objectContaining({ kind: "replica", cause: "killed", replicaId, evidence }));
+  expect(found).toContainEqual(expect.objectContaining({ kind: "attempt", cause: "killed", taskId: id, evidence }));
+  await eventually(async () => (await everbeat.tasks.show(id)).attempt === 2, { within: 30_000 });
+  expect((await everbeat.tasks.show(id)).postMortem).toMatch(/^The process was killed \(SIGKILL\) by somebody else/);
 });

@@ -34,7 +34,7 @@ export async function playDemo(screen: Screen, signal: AbortSignal): Promise<Dem
   const story = createStoryteller(screen);
   const startedAt = performance.now();
   story.title("Everbeat: background work that never gets stuck");
-  story.tell("Real processes on a real PostgreSQL, for some twenty seconds. Nothing is left behind.");
+  story.tell("Real processes on a real PostgreSQL, for about twenty seconds. Nothing is left behind.");
   screen.say();
   const server = await startOwnServer((message) => story.now(message));
   story.good(`PostgreSQL ${server.version} is up, after ${formatDuration(performance.now() - startedAt)}.`);
