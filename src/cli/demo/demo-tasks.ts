@@ -1,5 +1,7 @@
 /** The tasks of the demo, as its worker processes load them. */
 import { setTimeout as pause } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import { builtFile } from "../../package-files.ts";
 import { defineTask } from "../../task/define-task.ts";
 
 /** Deaf to its signal on purpose: a handler that never hears of losing its claim, so that only fencing stands in its way. */
@@ -27,7 +29,8 @@ export const demoPoison = defineTask({
 export const demoHungry = defineTask({
   name: "demo-hungry",
   runIn: "process",
-  module: import.meta.url,
+  // Not the file that a worker loads: a runner has no parent to leave with.
+  module: pathToFileURL(builtFile("cli/demo/demo-tasks.js")),
   onCrash: "requeue",
   run(_input: object, { task }): { isFull: boolean } {
     const eaten: number[][] = [];
