@@ -16,6 +16,7 @@ const ENTRIES = [
   "testing/index",
   "cli/main",
   "cli/demo/demo-worker-tasks",
+  "cli/demo/demo-tasks",
   "heart/heart-thread",
   "heart/main-stack",
   "runner-entry/runner-process",

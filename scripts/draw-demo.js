@@ -22,6 +22,8 @@ const CHARACTER = 8.4;
 
 /** What a terminal shows in the end of a line that was rewritten many times. */
 const lines = run.stdout
+  // Where it was drawn does not matter.
+  .replaceAll(`${process.cwd()}/`, "")
   .split("\n")
   .map(
     (line) =>

@@ -3,8 +3,10 @@ import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Reliability } from "../recovery/reliability.ts";
 import type { ReplicaRow } from "../sql/replicas.ts";
+import type { RunnerRow } from "../sql/runners.ts";
 import type { Colours } from "./colours.ts";
 import { type HeartState, heartStateOf, heartWords, vitalsWords } from "./replica-heart.ts";
+import { runnersWords } from "./replica-runners.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
 import { type Column, table } from "./table.ts";
@@ -18,6 +20,8 @@ export interface ReplicaLook {
   readonly indent?: number;
   /** Of their machines, by id. */
   readonly reliability?: ReadonlyMap<string, Reliability>;
+  /** Those that are there, by replica. */
+  readonly runners?: ReadonlyMap<string, readonly RunnerRow[]>;
 }
 
 export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook, { colours, width }: Screen): string {
@@ -47,6 +51,11 @@ export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook,
       isOptional: true,
     },
     { title: "PROCESS", value: (row) => String(row.pid), align: "right" },
+    {
+      title: "RUNNERS",
+      value: ({ id, status }) => (status === "dead" ? "" : runnersWords(look.runners?.get(id) ?? [])),
+      isOptional: true,
+    },
     { title: "VERSION", value: (row) => row.version },
     { title: "VITALS", value: (row) => (look.withVitals ? vitalsWords(row) : ""), isOptional: true },
     { title: "QUEUES", value: (row) => row.queues?.join(", ") ?? "all" },

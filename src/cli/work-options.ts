@@ -2,10 +2,12 @@
 import { type Command, Option } from "commander";
 import type { RecoveryOptions } from "../config/recovery-options.ts";
 import type { LogLevel } from "../log.ts";
+import type { RunnerOptions } from "../runner/runner-options.ts";
 import { isName } from "../task/settings.ts";
 import type { WorkOptions } from "../worker/options.ts";
 import { commaSeparated, duration, wholeNumber } from "./arguments.ts";
 import { recoveryOptions } from "./recovery-options.ts";
+import { runnerOptions } from "./runner-options.ts";
 
 export interface WorkCliOptions {
   readonly concurrency?: number;
@@ -13,6 +15,7 @@ export interface WorkCliOptions {
   readonly prefetch?: number;
   readonly pollInterval?: number;
   readonly shutdownGrace?: number;
+  readonly runners?: RunnerOptions;
   readonly recovery?: RecoveryOptions;
   readonly logLevel: LogLevel;
 }
@@ -40,6 +43,11 @@ export function addWorkOptions(command: Command): void {
       duration({ minMs: 0, maxMs: DAY_MS }),
     )
     .option(
+      "--runners <settings>",
+      "the threads and processes for tasks with runIn, as in processes=2,heapLimit=512MB",
+      runnerOptions,
+    )
+    .option(
       "--recovery <settings>",
       "a profile, or options as in profile=quick,checkInterval=10s (default: fast)",
       recoveryOptions,
@@ -52,12 +60,13 @@ export function addLogLevel(command: Command, level: LogLevel): void {
 }
 
 export function toWorkOptions(options: WorkCliOptions): WorkOptions {
-  const { concurrency, queues, prefetch, pollInterval, shutdownGrace } = options;
+  const { concurrency, queues, prefetch, pollInterval, shutdownGrace, runners } = options;
   return {
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(queues === undefined ? {} : { queues }),
     ...(prefetch === undefined ? {} : { prefetch }),
     ...(pollInterval === undefined ? {} : { pollInterval }),
     ...(shutdownGrace === undefined ? {} : { shutdownGrace }),
+    ...(runners === undefined ? {} : { runners }),
   };
 }

@@ -6,6 +6,8 @@ import type { Death } from "./recovery-action.ts";
 
 export interface DeathEvidence {
   readonly kind: "replica" | "runner";
+  /** Of a runner: it was a thread, and its process lives on. */
+  readonly isThread?: boolean | undefined;
   readonly because: Death["because"];
   /** How its process ended, where somebody saw it. */
   readonly exitCode?: number | null | undefined;
@@ -19,8 +21,8 @@ export interface DeathEvidence {
   /** Its database session was still open when it was declared dead. */
   readonly holdsSession?: boolean | undefined;
   readonly memory?: Memory | undefined;
-  /** Against what V8 allows, where that is known. */
-  readonly heap?: { readonly used: number; readonly limit: number } | undefined;
+  /** Against what V8 allows, where that is known; how much of it was used, where a beat has told. */
+  readonly heap?: { readonly used: number | undefined; readonly limit: number } | undefined;
   readonly loopP99Ms?: number | undefined;
   readonly blockedForMs?: number | undefined;
   /** The JavaScript stack of its main thread, as its heart saw it. */
@@ -38,6 +40,7 @@ export interface DeathEvidence {
 }
 
 const MOST_LINES = 10;
+const LONGEST_LINE = 200;
 
 export function evidenceLines(evidence: DeathEvidence): string[] {
   const { silentForMs, livedForMs, memory, heap, blockedForMs = 0, loopP99Ms, running, phase, neighbours } = evidence;
@@ -47,7 +50,7 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
     lines.push(evidence.holdsSession ? "its database session was still open" : "its database session had ended");
   if (livedForMs !== undefined) lines.push(`it had lived for ${formatDuration(livedForMs)}`);
   if (memory) lines.push(memoryWords(memory));
-  if (heap) lines.push(`heap: ${mib(heap.used)} of ${mib(heap.limit)} MiB`);
+  if (heap) lines.push(heapWords(heap));
   if (blockedForMs >= 1_000) lines.push(`its event loop had not turned for ${formatDuration(blockedForMs)}`);
   else if (loopP99Ms !== undefined) lines.push(`its event loop turned: delay p99 ${Math.round(loopP99Ms)} ms`);
   if (running !== undefined) lines.push(`it was running ${counted(running, "task")}`);
@@ -61,7 +64,7 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
   if (evidence.cameBack) lines.push(backWords(evidence.cameBack));
   lines.push(...block("last stack of its main thread", evidence.stack));
   lines.push(...block("last lines of the task's log", evidence.log));
-  lines.push(...block("last lines of standard error", evidence.stderr));
+  lines.push(...block("last lines of standard error", evidence.stderr?.filter(isForPeople)));
   return lines;
 }
 
@@ -82,7 +85,8 @@ export function backWords({ afterMs, how }: NonNullable<DeathEvidence["cameBack"
   return `it was here again ${formatDuration(afterMs)} after it had been declared dead, ${did}`;
 }
 
-function endWords({ because, signal, exitCode }: DeathEvidence): string {
+function endWords({ because, signal, exitCode, isThread }: DeathEvidence): string {
+  if (isThread && exitCode !== undefined) return `its thread ended with exit code ${exitCode}`;
   if (signal) return `its process was ended by ${signal}`;
   if (exitCode !== undefined && exitCode !== null) return `its process ended with exit code ${exitCode}`;
   return ENDS[because];
@@ -99,9 +103,23 @@ const ENDS: Record<Death["because"], string> = {
   "runner-silent": "its runner fell silent and was ended",
 };
 
+function heapWords({ used, limit }: NonNullable<DeathEvidence["heap"]>): string {
+  if (used === undefined) return `heap: at most ${mib(limit)} MiB`;
+  return `heap: ${mib(used)} of ${mib(limit)} MiB at its last beat`;
+}
+
+/** The frames of Node's own machine code, with which it ends, would leave no room for what it said before. */
+function isForPeople(line: string): boolean {
+  return !/^\s*\d+: 0x[0-9a-f]+ |^-+ (Native|JavaScript|JS) stack ?trace -+$/i.test(line);
+}
+
 function block(title: string, lines: readonly string[] | undefined): string[] {
   if (!lines || lines.length === 0) return [];
-  return [`${title}:`, ...lines.slice(-MOST_LINES).map((line) => `    ${line}`)];
+  return [`${title}:`, ...lines.slice(-MOST_LINES).map((line) => `    ${clip(line)}`)];
+}
+
+function clip(line: string): string {
+  return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line;
 }
 
 function mib(bytes: number): number {

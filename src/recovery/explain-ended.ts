@@ -1,9 +1,11 @@
 /** How a task ended, and whether that is the end of it. */
 import { formatDuration } from "../config/duration.ts";
 import type { TaskFacts } from "../sql/explain-task.ts";
+import type { ErrorRecord } from "../task/error-record.ts";
 import type { Reason } from "./explain.ts";
 import { progressEvidence } from "./explain-hung.ts";
 import { counted, triesWords } from "./explain-words.ts";
+import type { Death } from "./recovery-action.ts";
 
 type Ending = Omit<Reason, "evidence" | "isStuck">;
 
@@ -38,7 +40,7 @@ function endingOf(facts: TaskFacts): Ending {
     const summary = `It failed${ago}, with no attempts left or none worth making${told}`;
     return { because: "failed", summary, next: "Nothing, unless somebody runs it again.", advice: [retry] };
   }
-  const summary = `It failed${ago} because its worker died while running it.${why(facts)} The task may have had part of its effects.`;
+  const summary = `It failed${ago} because its ${whoDied(error)} died while running it.${why(facts)} The task may have had part of its effects.`;
   if (facts.review) {
     const note = facts.review.note === null ? "" : `: "${facts.review.note}"`;
     const next = `Nothing: it was reviewed ${formatDuration(facts.review.reviewedAgoMs)} ago${note}.`;
@@ -52,7 +54,12 @@ function endingOf(facts: TaskFacts): Ending {
   };
 }
 
-/** What its worker probably died of. */
+/** Where it had a runner of its own, its worker is well. */
+function whoDied(error: ErrorRecord & Pick<Partial<Death>, "runner">): "runner" | "worker" {
+  return error.runner ? "runner" : "worker";
+}
+
+/** What that probably died of. */
 function why({ postMortem }: TaskFacts): string {
   return postMortem ? ` ${postMortem.sentence}` : "";
 }

@@ -173,11 +173,18 @@ function evidenceOf(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySetti
     lines.push(`its heart beat ${formatDuration(owner.heardAgoMs)} ago${silence}`);
     lines.push(sessionWords(owner, settings));
   }
+  if (owner.runner) lines.push(runnerWords(owner.runner));
   lines.push(...hungEvidence(facts, owner));
   if (owner.diedAgoMs !== null) lines.push(`declared dead ${formatDuration(owner.diedAgoMs)} ago`);
   if (listening) lines.push(`the last sweep was ${formatDuration(listening.sweptAgoMs)} ago`);
   lines.push(budgetWords(facts, settings));
   return lines;
+}
+
+function runnerWords({ kind, pid, status, heardAgoMs }: NonNullable<OwnerFacts["runner"]>): string {
+  const where = kind === "process" ? `a process of its own (${pid})` : "a thread of its own";
+  const heard = status === "ended" ? "" : `, heard ${formatDuration(Math.max(0, heardAgoMs))} ago`;
+  return `it runs in ${where}: ${status}${heard}`;
 }
 
 function sessionWords({ hasSession, holdsSession }: OwnerFacts, settings: RecoverySettings): string {

@@ -98,9 +98,12 @@ export class PostMortems {
   /** Of a runner, whose replica has seen how it ended. What is concluded is known also where it cannot be written. */
   async writeRunner(subject: DeadRunner, evidence: DeathEvidence): Promise<Told> {
     const told = probableCause(evidence);
-    await this.#try("writing the post-mortem of a runner", (tx) =>
-      writePostMortems(tx, [{ kind: "runner", ...subject, ...told }]),
-    );
+    await this.#try("writing the post-mortem of a runner", async (tx) => {
+      const claims = subject.claimId ? [subject.claimId] : [];
+      const signs = await this.#signs.ofTasks?.(tx, claims);
+      const complete = evidenceLines({ ...evidence, ...signs?.get(claims[0] as ClaimId) });
+      await writePostMortems(tx, [{ kind: "runner", ...subject, ...told, evidence: complete }]);
+    });
     return told;
   }
 

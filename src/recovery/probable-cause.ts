@@ -68,7 +68,8 @@ const CASES: readonly Case[] = [
     cause: "heap-out-of-memory",
     fits: (evidence) =>
       saysHeap(evidence) || (isSignal(evidence, "SIGABRT") && evidence.heap !== undefined && isFull(evidence.heap)),
-    sentence: () => "The process ran out of JavaScript heap, and V8 aborted it.",
+    sentence: (evidence) =>
+      `${who(evidence)} ran out of JavaScript heap${heapLimit(evidence)}, and V8 ${evidence.isThread ? "ended" : "aborted"} it.`,
   },
   {
     cause: "out-of-memory",
@@ -106,15 +107,16 @@ const CASES: readonly Case[] = [
   {
     cause: "uncaught-error",
     fits: ({ exitCode, stderr }) => exitCode === 1 || (hasExitCode(exitCode) && (stderr ?? []).some(isErrorLine)),
-    sentence: ({ stderr }) => {
+    sentence: ({ stderr, isThread }) => {
       const line = (stderr ?? []).find(isErrorLine);
-      return `An error that nobody caught ended the process${line ? `: ${line.trim()}` : " (exit code 1)"}.`;
+      return `An error that nobody caught ended the ${isThread ? "thread" : "process"}${line ? `: ${line.trim()}` : " (exit code 1)"}.`;
     },
   },
   {
     cause: "exited",
     fits: ({ exitCode }) => hasExitCode(exitCode),
-    sentence: ({ exitCode }) => `The process ended itself with exit code ${exitCode}, as by process.exit(${exitCode}).`,
+    sentence: (evidence) =>
+      `${who(evidence)} ended itself with exit code ${evidence.exitCode}, as by process.exit(${evidence.exitCode}).`,
   },
   {
     cause: "host-gone",
@@ -201,8 +203,16 @@ function isErrorLine(line: string): boolean {
   return /^\s*(\w*Error|\[?Uncaught)\b.*:/.test(line);
 }
 
-function isFull({ used, limit }: { used: number; limit: number }): boolean {
+function isFull({ used = 0, limit }: NonNullable<DeathEvidence["heap"]>): boolean {
   return limit > 0 && used >= FULL * limit;
+}
+
+function heapLimit({ heap }: DeathEvidence): string {
+  return heap ? `, of which it may have ${Math.round(heap.limit / 1_048_576)} MiB` : "";
+}
+
+function who({ isThread }: DeathEvidence): string {
+  return isThread ? "The thread" : "The process";
 }
 
 function memoryShare({ memory }: DeathEvidence): string {

@@ -123,7 +123,8 @@ export function crashError(death: Death, action: RecoveryAction): ErrorRecord & 
   const { where, silence } = wordsOn({ ...death, silentForMs: death.runner ? undefined : death.silentForMs });
   const why = death.sentence ? ` ${death.sentence}` : "";
   const isPoisoned = action.kind === "fail" && action.because === "crash-budget";
-  const dead = `The worker that ran this task${where} is dead: ${causeOf(death)}${silence}.${why}`;
+  const who = death.runner?.kind ?? "worker";
+  const dead = `The ${who} that ran this task${where} is dead: ${causeOf(death)}${silence}.${why}`;
   return {
     code: isPoisoned ? "POISONED" : "WORKER_CRASHED",
     message: `${dead} The task may have had part of its effects.${isPoisoned ? poisonWords(action.crashes) : ""}`,

@@ -29,8 +29,11 @@ export interface RunnerDeath {
   readonly livedMs: number;
   /** How long its heart had not been heard. */
   readonly silentForMs: number;
-  /** As of its last beat. */
+  /** As of its last beat… */
   readonly vitals: RunnerVitals | undefined;
+  /** …and of the one before. */
+  readonly earlier: { readonly agoMs: number; readonly vitals: RunnerVitals } | undefined;
+  readonly heapLimitMb: number | undefined;
   /** The end of what it wrote to its standard error. */
   readonly stderrTail: string;
   /** What it was running. */

@@ -71,6 +71,7 @@ export class Runner {
   #failure: string | undefined;
   #heardAtMs = performance.now();
   #vitals: RunnerVitals | undefined;
+  #earlier: { atMs: number; vitals: RunnerVitals } | undefined;
   #memory = 0;
   #isTainted = false;
   #endTimer: NodeJS.Timeout | undefined;
@@ -217,6 +218,7 @@ export class Runner {
         this.kill("unstarted");
         break;
       case "beat":
+        if (this.#vitals) this.#earlier = { atMs: this.#heardAtMs, vitals: this.#vitals };
         this.#heardAtMs = performance.now();
         this.#vitals = message.vitals;
         break;
@@ -281,6 +283,8 @@ export class Runner {
       livedMs: performance.now() - this.startedAtMs,
       silentForMs: performance.now() - this.#heardAtMs,
       vitals: this.#vitals,
+      earlier: this.#earlier && { agoMs: performance.now() - this.#earlier.atMs, vitals: this.#earlier.vitals },
+      heapLimitMb: this.#parts.heapLimitMb,
       stderrTail: this.#channel.stderrTail(),
       attempts: this.attempts,
     };

@@ -6,6 +6,7 @@ import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import type { RetryPolicy } from "../task/retry.ts";
 import type { AttemptOutcome, TaskState } from "../task/states.ts";
 import type { ReplicaRow, SignsOfLife } from "./replicas.ts";
+import type { RunnerRow } from "./runners.ts";
 
 /** Distances in time are counted by the database's clock, so whoever explains needs none. */
 export interface TaskFacts {
@@ -130,6 +131,8 @@ export interface OwnerFacts extends SignsOfLife {
     readonly wasDraining?: boolean;
     readonly isCharged?: boolean;
   } | null;
+  /** The thread or process that it has for this task; null where it runs inline, or has not begun there. */
+  readonly runner: (Pick<RunnerRow, "kind" | "pid" | "status"> & { readonly heardAgoMs: number }) | null;
   /** Its event loop as its heart sees it; null while it turns. */
   readonly blocked: BlockedFacts | null;
   readonly cameBack: boolean;
@@ -202,6 +205,8 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${ms("c.now - h.session_free_since")},
               'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'vitals', ${s}.vitals_of(h.signs),
               'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death,
+              'runner', (select json_build_object('kind', n.kind, 'pid', n.pid, 'status', n.status, 'heardAgoMs', ${ms("c.now - n.beat_at")})
+                from ${s}.runner n where n.id = u.runner_id),
               'blocked', (select json_build_object('forMs', ${ms("c.now - b.began_at")}, 'stack', b.stack, 'tasks', b.tasks)
                 from ${s}.blocked_loop b where b.replica_id = r.id and b.ended_at is null and r.status in ('online', 'draining')
                 order by b.id desc limit 1),

@@ -4,6 +4,7 @@ import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import type { AttemptOutcome, TaskState } from "../task/states.ts";
 import { type ProgressRow, readLastProgress } from "./progress.ts";
+import type { RunnerRow } from "./runners.ts";
 
 export interface TaskSummary {
   readonly id: TaskId;
@@ -42,6 +43,8 @@ export interface TaskDetails extends TaskSummary {
   readonly late: readonly LateRow[];
   /** What its last attempt that crashed probably died of. */
   readonly postMortem: string | null;
+  /** The thread or process that it is running in; null where that is its worker's own. */
+  readonly runner: Pick<RunnerRow, "id" | "kind" | "pid" | "status"> | null;
 }
 
 export interface AttemptRow {
@@ -116,7 +119,9 @@ export async function showTask(store: Store, id: TaskId): Promise<TaskDetails | 
   const [task] = await store.query<Omit<TaskDetails, "attempts" | "late">>(
     `select ${SUMMARY(store.schema)}, t.input, t.metadata, t.result, t.unique_key as "uniqueKey", t.exclusive_key as "exclusiveKey",
             t.expires_at as "expiresAt",
-            (select p.sentence from ${store.schema}.post_mortem p where p.task_id = t.id order by p.id desc limit 1) as "postMortem"
+            (select p.sentence from ${store.schema}.post_mortem p where p.task_id = t.id order by p.id desc limit 1) as "postMortem",
+            (select json_build_object('id', n.id, 'kind', n.kind, 'pid', n.pid, 'status', n.status)
+             from ${store.schema}.running u join ${store.schema}.runner n on n.id = u.runner_id where u.task_id = t.id) as runner
      from ${store.schema}.tasks t where t.id = $1`,
     [id],
   );

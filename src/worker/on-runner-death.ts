@@ -1,6 +1,7 @@
 /** What follows the end of a runner, besides what becomes of the attempt that it had. Everything that is known of it comes here. */
-import type { PostMortems } from "../recovery/post-mortems.ts";
+import type { DeadRunner, PostMortems } from "../recovery/post-mortems.ts";
 import type { RunnerDeath } from "../runner/runner-death.ts";
+import type { Reporting } from "./reports.ts";
 import { runnerEvidence } from "./runner-evidence.ts";
 import type { WorkerParts } from "./worker.ts";
 
@@ -8,8 +9,7 @@ import type { WorkerParts } from "./worker.ts";
 const CRASHES: readonly RunnerDeath["because"][] = ["exited", "silent"];
 
 export function onRunnerDeath(
-  parts: Pick<WorkerParts, "events" | "replica" | "database">,
-  postMortems: PostMortems,
+  parts: Pick<WorkerParts, "events" | "replica"> & { postMortems: PostMortems; reporting: Pick<Reporting, "flush"> },
   death: RunnerDeath,
 ): void {
   const { events, replica } = parts;
@@ -23,5 +23,15 @@ export function onRunnerDeath(
   const { taskId, claimId, name } = attempts[0] ?? {};
   const subject = { runnerId, replicaId: replica.id, hostname };
   const of = taskId && claimId && name ? { ...subject, taskId, claimId, name } : subject;
-  void postMortems.writeRunner(of, runnerEvidence(death));
+  void writePostMortem(parts, of, death);
+}
+
+/** What its task said last is a part of it, and on record by then. */
+async function writePostMortem(
+  { postMortems, reporting }: Parameters<typeof onRunnerDeath>[0],
+  subject: DeadRunner,
+  death: RunnerDeath,
+): Promise<void> {
+  if (subject.claimId) await reporting.flush(subject.claimId);
+  await postMortems.writeRunner(subject, runnerEvidence(death));
 }

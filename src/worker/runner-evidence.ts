@@ -1,17 +1,26 @@
 /** What is known about the end of a runner, as a post-mortem takes it. Pure. */
 import type { DeathEvidence } from "../recovery/death-evidence.ts";
-import { memoryOutlook } from "../recovery/memory-outlook.ts";
+import { type MemorySample, memoryOutlook } from "../recovery/memory-outlook.ts";
+import type { RunnerVitals } from "../runner/protocol.ts";
 import type { RunnerDeath } from "../runner/runner-death.ts";
 
+const MIB = 1_048_576;
+
 export function runnerEvidence(death: RunnerDeath): DeathEvidence {
-  const { because, exitCode, signal, livedMs, silentForMs, vitals, stderrTail, message } = death;
+  const { because, exitCode, signal, livedMs, silentForMs, vitals, earlier, heapLimitMb, stderrTail, message } = death;
   const lines = [...stderrTail.split("\n"), ...(message === undefined ? [] : [message])];
-  const { rss, memoryLimit = 0, loopP99Ms, blockedForMs } = vitals ?? {};
+  const { heapUsed, loopP99Ms, blockedForMs } = vitals ?? {};
   return {
     ...{ kind: "runner", exitCode, signal, livedForMs: livedMs, loopP99Ms, blockedForMs },
+    isThread: death.kind === "thread",
     because: because === "silent" ? "runner-silent" : "runner-ended",
     silentForMs: because === "silent" ? silentForMs : undefined,
-    memory: rss === undefined ? undefined : memoryOutlook([{ agoMs: silentForMs, rss, limit: memoryLimit }]),
+    memory: memoryOutlook([...sample(silentForMs, vitals), ...sample(earlier?.agoMs ?? 0, earlier?.vitals)]),
+    heap: heapLimitMb === undefined ? undefined : { used: heapUsed, limit: heapLimitMb * MIB },
     stderr: lines.filter((line) => line.trim() !== ""),
   };
+}
+
+function sample(agoMs: number, vitals: RunnerVitals | undefined): MemorySample[] {
+  return vitals?.rss === undefined ? [] : [{ agoMs, rss: vitals.rss, limit: vitals.memoryLimit ?? 0 }];
 }

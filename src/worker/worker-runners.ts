@@ -7,11 +7,15 @@ import { Runners } from "../runner/runners.ts";
 import { raiseAlert, resolveAlerts } from "../sql/recovery.ts";
 import { noteRunners } from "../sql/runners.ts";
 import { onRunnerDeath } from "./on-runner-death.ts";
+import type { Reporting } from "./reports.ts";
 import type { WorkerParts } from "./worker.ts";
 
 const ALERT = "runners-suspended";
 
-export function createWorkerRunners(parts: WorkerParts, onRoom: () => void): Runners {
+export function createWorkerRunners(
+  parts: WorkerParts,
+  { onRoom, flush }: { onRoom: () => void } & Pick<Reporting, "flush">,
+): Runners {
   const { database, events, replica, recovery, settings, tasks, resultLimitBytes } = parts;
   const postMortems = new PostMortems({ database, events });
   const { stopWithinMs, promise } = heartPlanOf(recovery);
@@ -31,7 +35,7 @@ export function createWorkerRunners(parts: WorkerParts, onRoom: () => void): Run
       // One that an earlier replica has left behind.
       if (isFirst) quietly(resolveAlerts(database, ALERT, subject(kind)));
     },
-    onDeath: (death) => onRunnerDeath(parts, postMortems, death),
+    onDeath: (death) => onRunnerDeath({ events, replica, postMortems, reporting: { flush } }, death),
     onSuspended(kind, { failures, pauseMs, message }) {
       events.emit("runners.suspended", { replicaId: replica.id, kind, failures, pauseMs, message });
       const what = `No ${kind} could be started on ${hostname()} for ${failures} times; its tasks are left to others: ${message}`;

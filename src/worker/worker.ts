@@ -82,7 +82,10 @@ export class Worker {
     const { database, notices, events, settings, tasks, replica } = parts;
     this.#parts = parts;
     this.#outages = new Outages(events);
-    this.#runners = createWorkerRunners(parts, () => this.#onRoom());
+    this.#runners = createWorkerRunners(parts, {
+      onRoom: () => this.#onRoom(),
+      flush: (claim) => this.#reports.flush(claim),
+    });
     this.#slots = new Slots(settings.concurrency, settings.queueLimits, (runIn) => this.#runners.limitOf(runIn));
     const claimable = new ClaimableNames(tasks, this.#slots);
     this.#claimable = claimable;

@@ -19,6 +19,15 @@ test("the demo tells its story, ends well and leaves nothing behind", { timeout:
   expect(stderr).toMatch(/Refused: "completed" under claim \d+ came late/);
   const summary = JSON.parse(stdout) as DemoSummary;
   expect(summary).toMatchObject({ ok: true, lost: 0, endedTwice: 0, strangers: 0, workersKilled: 4, workersFrozen: 1 });
+  expect(summary).toMatchObject({ runnersLost: 1, loopsBlocked: 1 });
+  expect(stderr).toContain("The process ran out of JavaScript heap, of which it may have 48 MiB, and V8 aborted it.");
+  expect(stderr).toMatch(/heap: \d+ of 48 MiB at its last beat/);
+  expect(stderr).toMatch(/FATAL ERROR: .*heap out of memory/);
+  expect(stderr).toMatch(
+    /event loop has been blocked for [\d.]+m?s, in: at (isPrime|largestPrimeWithin) \(\w+\.js:\d+\)/,
+  );
+  expect(stderr).toMatch(/stuck at (isPrime|largestPrimeWithin) \(.*\.js:\d+:\d+\)/);
+  expect(stderr).toContain("The loop turns again, and the task has completed, at attempt 1.");
   expect(summary).toMatchObject({ quarantined: 1, poisonous: 1, completed: summary.accepted - 1 });
   expect(stderr.match(/dies in the middle of its tasks\. Which of them was it\?/g)).toHaveLength(3);
   expect(stderr).toMatch(/went into quarantine .* ago: it was running when 3 workers died/);

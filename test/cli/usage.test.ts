@@ -87,6 +87,12 @@ describe("wrong usage exits with 2 and says what was meant", () => {
     ["a state that nobody holds", ["stale", "--state", "pending"], /Allowed choices are claimed, running/],
     ["a confirmation of something else", ["recover", "--confirm", "--dry-run"], /cannot be used with/],
     ["a note on nothing", ["tasks", "review", "--note", "x"], /--note needs --done or --redrive/],
+    [
+      "an option of runners that is none",
+      ["start", "a.ts", "--runners", "processes=2,heapLimits=1GB"],
+      /heapLimits: .*did you mean "?heapLimit"?/,
+    ],
+    ["too small a heap", ["start", "a.ts", "--runners", "heapLimit=1MB"], /heapLimit: must be an amount of memory/],
     ["a profile that is none", ["start", "a.ts", "--recovery", "fats"], /profile: must be .*did you mean "fast"/],
     [
       "a threshold below twice its interval",

@@ -42,7 +42,8 @@ export const HANDLERS = {
     };
   },
   /** Only the first attempt dies. */
-  async die({ how, once = false }, context) {
+  async die({ how, once = false, phase }, context) {
+    if (phase) await context.phase(phase);
     await begun(context);
     if (once && context.task.attempt > 1) return "survived";
     if (how === "exit") process.exit(3);

@@ -11,7 +11,14 @@ const settings = (options: unknown = {}) => checkRecovery(options, new Problems(
 const owner: OwnerFacts = {
   ...{ replicaId: "replica-1" as ReplicaId, status: "online", hostname: "host-7", pid: 42, heardAgoMs: 300 },
   ...{ silentForMs: 300, hasSession: true, holdsSession: true, sessionFreeForMs: null, promiseMs: 12_000 },
-  ...{ sessionPromiseMs: 600, vitals: { blockedForMs: 11_700 }, diedAgoMs: null, death: null, blocked: null },
+  ...{
+    sessionPromiseMs: 600,
+    vitals: { blockedForMs: 11_700 },
+    diedAgoMs: null,
+    death: null,
+    runner: null,
+    blocked: null,
+  },
   ...{ cameBack: false, crowd: { running: 1, most: 0, withMost: 1 } },
 };
 const definition: DefinitionFacts = {

@@ -29,7 +29,7 @@ const owner: OwnerFacts = {
     promiseMs: 12_000,
     sessionPromiseMs: 600,
   },
-  ...{ vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null, blocked: null, cameBack: false },
+  ...{ vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null, runner: null, blocked: null, cameBack: false },
   crowd: { running: 1, most: 0, withMost: 1 },
 };
 const defined = { onCrash: null, retry: null, timeoutMs: null, stalledAfterMs: null, onStall: null } as const;
@@ -300,6 +300,14 @@ describe("an explanation of a task that", () => {
       "the last sweep was 100ms ago",
       'if its owner dies: onCrash "fail", 0 of 3 crashes so far',
     ]);
+  });
+
+  test.each([
+    ["process", "it runs in a process of its own (77): busy, heard 40ms ago"],
+    ["thread", "it runs in a thread of its own: busy, heard 40ms ago"],
+  ] as const)("runs in a %s of its own is shown with it", (kind, line) => {
+    const runner = { kind, pid: 77, status: "busy", heardAgoMs: 40 } as const;
+    expect(explain(ownedBy({ runner }), settings()).evidence).toContain(line);
   });
 
   test("is held without a session says why only silence counts", () => {

@@ -177,7 +177,16 @@ describe("the outcome of a crash", () => {
       exitCode: null,
       signal: "SIGSEGV",
     },
-    ...{ message: undefined, livedMs: 1, silentForMs: 1, vitals: undefined, stderrTail: "", attempts: [] },
+    ...{
+      message: undefined,
+      livedMs: 1,
+      silentForMs: 1,
+      vitals: undefined,
+      earlier: undefined,
+      heapLimitMb: undefined,
+      stderrTail: "",
+      attempts: [],
+    },
   };
   const ref = { claim: "1" as ClaimId, task: "t" as TaskId, replica: "r" as ReplicaId };
   const policy = { requeuesClaimed: true, recoversRunning: false, crashBudget: 3 };

@@ -46,6 +46,8 @@ function describe(summary: DemoSummary, { colours }: Screen): string {
   const facts = [
     `${summary.workersStarted} workers, ${summary.workersKilled} killed, ${summary.workersFrozen} frozen`,
     ...(summary.crashKnownMs === undefined ? [] : [`a crash known after ${formatDuration(summary.crashKnownMs)}`]),
+    `${summary.runnersLost} runner out of memory`,
+    `${summary.loopsBlocked} loop blocked`,
     `${summary.tasksTakenBack} tasks recovered`,
     `${lateRefused} late ${lateRefused === 1 ? "outcome" : "outcomes"} refused`,
     formatDuration(summary.durationMs),

@@ -47,6 +47,7 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string {
         "progress",
         last?.changedAt ? `${progressWords(last)}  ${colours.dim(fromNow(last.changedAt, now))}` : undefined,
       ],
+      ["runs in", task.runner ? runnerWords(task.runner) : undefined],
       ["queue", `${task.queue}, priority ${task.priority}`],
       ["enqueued", momentAndDistance(task.createdAt, now)],
       ["due", task.state === "pending" ? momentAndDistance(task.runAt, now) : undefined],
@@ -74,6 +75,10 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string {
   }
   if (task.error?.stack) parts.push(colours.dim(task.error.stack));
   return parts.join("\n\n");
+}
+
+function runnerWords({ kind, pid, status }: NonNullable<TaskDetails["runner"]>): string {
+  return `${kind === "process" ? `process ${pid}` : "a thread"} of its own, ${status}`;
 }
 
 /** `download {"platform":"cdn"}, 50 % (page 3)`. */

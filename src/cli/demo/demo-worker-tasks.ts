@@ -1,6 +1,6 @@
 /** What a worker process of the demo is started with. */
 import { leaveWithParent } from "./demo-tasks.ts";
 
-export { demoPoison, demoStep } from "./demo-tasks.ts";
+export { demoBlock, demoHungry, demoPoison, demoStep } from "./demo-tasks.ts";
 
 leaveWithParent();

@@ -4,6 +4,8 @@ import { formatDuration } from "../../config/duration.ts";
 import { Everbeat } from "../../everbeat.ts";
 import { DemoInterruptedError } from "../errors.ts";
 import type { Screen } from "../screen.ts";
+import { aLoopIsBlocked } from "./a-loop-is-blocked.ts";
+import { aRunnerRunsOutOfMemory } from "./a-runner-runs-out-of-memory.ts";
 import { aTaskIsPoisoned } from "./a-task-is-poisoned.ts";
 import { aWorkerIsKilled } from "./a-worker-is-killed.ts";
 import { aWorkerStandsStill } from "./a-worker-stands-still.ts";
@@ -13,7 +15,13 @@ import { type Scene, Stage, type Tally } from "./stage.ts";
 import { createStoryteller } from "./storyteller.ts";
 
 /** In this order; a later version adds its own. */
-const SCENES: readonly Scene[] = [aWorkerIsKilled, aWorkerStandsStill, aTaskIsPoisoned];
+const SCENES: readonly Scene[] = [
+  aWorkerIsKilled,
+  aWorkerStandsStill,
+  aRunnerRunsOutOfMemory,
+  aLoopIsBlocked,
+  aTaskIsPoisoned,
+];
 
 export interface DemoSummary extends RecordCheck, Tally {
   readonly ok: boolean;
@@ -26,7 +34,7 @@ export async function playDemo(screen: Screen, signal: AbortSignal): Promise<Dem
   const story = createStoryteller(screen);
   const startedAt = performance.now();
   story.title("Everbeat: background work that never gets stuck");
-  story.tell("Real processes on a real PostgreSQL, for some twenty seconds. Nothing is left behind.");
+  story.tell("Real processes on a real PostgreSQL, for about twenty seconds. Nothing is left behind.");
   screen.say();
   const server = await startOwnServer((message) => story.now(message));
   story.good(`PostgreSQL ${server.version} is up, after ${formatDuration(performance.now() - startedAt)}.`);

@@ -3,7 +3,7 @@ import type { Everbeat } from "../../everbeat.ts";
 import type { TaskSummary } from "../../sql/tasks.ts";
 import type { TaskId } from "../../task/ids.ts";
 import { DemoFailedError, DemoInterruptedError } from "../errors.ts";
-import { demoPoison, demoStep } from "./demo-tasks.ts";
+import { demoBlock, demoHungry, demoPoison, demoStep } from "./demo-tasks.ts";
 import type { Storyteller } from "./storyteller.ts";
 import { startWorkerProcess, type WorkerProcess } from "./worker-process.ts";
 
@@ -11,6 +11,9 @@ import { startWorkerProcess, type WorkerProcess } from "./worker-process.ts";
 export interface Tally {
   workersKilled: number;
   workersFrozen: number;
+  /** Processes that workers had started for a task. */
+  runnersLost: number;
+  loopsBlocked: number;
   tasksTakenBack: number;
   /** Tasks that were meant to end in quarantine. */
   poisonous: number;
@@ -32,6 +35,8 @@ export class Stage {
   readonly tally: Tally = {
     workersKilled: 0,
     workersFrozen: 0,
+    runnersLost: 0,
+    loopsBlocked: 0,
     tasksTakenBack: 0,
     poisonous: 0,
     crashKnownMs: undefined,
@@ -78,10 +83,23 @@ export class Stage {
 
   /** Accepted like any other. */
   async enqueuePoison(): Promise<TaskId> {
-    const id = await this.everbeat.enqueue(demoPoison, {});
-    this.accepted.push(id);
     this.tally.poisonous++;
-    return id;
+    return this.#accept(await this.everbeat.enqueue(demoPoison, {}));
+  }
+
+  async enqueueHungry(): Promise<TaskId> {
+    return this.#accept(await this.everbeat.enqueue(demoHungry, {}));
+  }
+
+  async enqueueBlock(workMs: number): Promise<TaskId> {
+    return this.#accept(await this.everbeat.enqueue(demoBlock, { workMs }));
+  }
+
+  /** Which worker has it, or had it last. */
+  workerOf({ id, replicaId }: TaskSummary): WorkerProcess {
+    const worker = this.everyWorker.find((each) => each.replicaId === replicaId);
+    if (!worker) throw new DemoFailedError(`task ${id} is with ${replicaId}, which is no worker of this demo.`);
+    return worker;
   }
 
   async runningOn(worker: WorkerProcess): Promise<readonly TaskSummary[]> {
@@ -99,6 +117,11 @@ export class Stage {
         throw new DemoFailedError(`waited ${PATIENCE_MS / 1_000} s in vain for ${what}.`);
       await this.pause(LOOK_EVERY_MS);
     }
+  }
+
+  #accept(id: TaskId): TaskId {
+    this.accepted.push(id);
+    return id;
   }
 
   async pause(ms: number): Promise<void> {

@@ -12,9 +12,13 @@ const STOP_MS = 5_000;
 
 /** Shorter than by default, so that nobody has to watch a worker standing still for a quarter of a minute. */
 export const DEAD_AFTER_MS = 3_000;
+/** The same for a blocked event loop: by default its stack is taken after five seconds. */
+const BLOCKED_AFTER_MS = 500;
+export const HEAP_LIMIT = "48MB";
 const RECOVERY = [
   `runningStaleThreshold=${DEAD_AFTER_MS},runnerHeartbeatInterval=500ms`,
   `claimedStaleThreshold=${DEAD_AFTER_MS},claimerHeartbeatInterval=500ms`,
+  `blockedLoop.stackAfter=${BLOCKED_AFTER_MS}`,
 ].join(",");
 
 export interface WorkerProcess {
@@ -34,7 +38,8 @@ export interface WorkerProcess {
 }
 
 export async function startWorkerProcess(name: string, databaseUrl: string): Promise<WorkerProcess> {
-  const work = ["--concurrency", String(CONCURRENCY), "--prefetch", "0", "--recovery", RECOVERY];
+  const runners = `processes=1,heapLimit=${HEAP_LIMIT}`;
+  const work = ["--concurrency", String(CONCURRENCY), "--prefetch", "0", "--recovery", RECOVERY, "--runners", runners];
   const args = [MAIN, "start", TASKS, "--json", ...work];
   // By the environment, since a command line with its password is visible to every user of the machine.
   const env = { ...process.env, DATABASE_URL: databaseUrl };
