@@ -133,7 +133,8 @@ end $$;
 -- Lets as many parked tasks go as these keys have room for, and as many from each of their queues: one queue may be
 -- paused or have no workers, and those of the others must not wait for it. What is too many parks again. Returns how many.
 create function unpark(p_keys text[]) returns integer
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
   v_key   text;

@@ -30,20 +30,28 @@ create table heart (
   beat_at            timestamptz not null
 ) with (fillfactor = 50);
 
--- Vitals with and without their names, which would be half of what a beat writes.
-create function signs_of(p_vitals json) returns json
+-- Vitals with and without their names, which would be half of what a beat writes; sizes in kilobytes for the same reason.
+create function kilobytes(p_bytes json) returns bigint
 language sql immutable strict
+as $$ select (p_bytes #>> '{}')::numeric::bigint / 1024 $$;
+
+create function bytes(p_kilobytes json) returns bigint
+language sql immutable strict
+as $$ select (p_kilobytes #>> '{}')::bigint * 1024 $$;
+
+create function signs_of(p_vitals json) returns json
+language sql immutable strict set search_path from current
 as $$
   select json_build_array(
-    p_vitals -> 'memoryLimit', p_vitals -> 'inHand', p_vitals -> 'rss', p_vitals -> 'heapUsed', p_vitals -> 'loopP50Ms',
+    kilobytes(p_vitals -> 'memoryLimit'), p_vitals -> 'inHand', kilobytes(p_vitals -> 'rss'), kilobytes(p_vitals -> 'heapUsed'), p_vitals -> 'loopP50Ms',
     p_vitals -> 'loopP99Ms', p_vitals -> 'loopMaxMs', p_vitals -> 'blockedForMs', p_vitals -> 'cpu')
 $$;
 
 create function vitals_of(p_signs json) returns json
-language sql immutable strict
+language sql immutable strict set search_path from current
 as $$
   select json_build_object(
-    'memoryLimit', p_signs -> 0, 'inHand', p_signs -> 1, 'rss', p_signs -> 2, 'heapUsed', p_signs -> 3, 'loopP50Ms', p_signs -> 4,
+    'memoryLimit', bytes(p_signs -> 0), 'inHand', p_signs -> 1, 'rss', bytes(p_signs -> 2), 'heapUsed', bytes(p_signs -> 3), 'loopP50Ms', p_signs -> 4,
     'loopP99Ms', p_signs -> 5, 'loopMaxMs', p_signs -> 6, 'blockedForMs', p_signs -> 7, 'cpu', p_signs -> 8)
 $$;
 

@@ -33,15 +33,15 @@ export function createVitals(shared: SharedState, steadyNow: () => number): () =
       inHand: shared.get("inHand"),
       rss: process.memoryUsage.rss(),
       heapUsed: shared.get("heapUsed"),
-      loopP50Ms: round(shared.get("delayP50Ms")),
-      loopP99Ms: round(shared.get("delayP99Ms")),
-      loopMaxMs: round(shared.get("delayMaxMs")),
+      loopP50Ms: round(shared.get("delayP50Ms"), 1),
+      loopP99Ms: round(shared.get("delayP99Ms"), 1),
+      loopMaxMs: round(shared.get("delayMaxMs"), 1),
       blockedForMs: Math.max(0, Math.round(now.at - shared.get("tickedAtMs"))),
-      cpu: round(cpu),
+      cpu: round(cpu, 2),
     };
   };
 }
 
-function round(value: number): number {
-  return Math.round(value * 100) / 100;
+function round(value: number, digits: number): number {
+  return Number(value.toFixed(digits));
 }

@@ -104,14 +104,15 @@ export class Claimer {
   }
 
   /** The next look, if there is reason for one. */
-  look(): Look | undefined {
+  look({ outcomes }: { outcomes: number }): Look | undefined {
     const { replica, names, queues, demand: demandBesides, notices, looksAlone } = this.#parts;
     const isAlone = looksAlone || this.#phase !== "looking";
     if (this.#stopping.signal.aborted || this.#regaining || this.#phase === "asleep") return undefined;
     if (isAlone && this.#underWay > 0) return undefined;
     const demand = demandBesides(this.#asked, isAlone);
     if (isNone(demand)) return undefined;
-    const isSettling = this.#phase === "settling";
+    // Whoever arms a bell waits for those who ring one, and outcomes may ring: never both in one transaction.
+    const isSettling = this.#phase === "settling" && outcomes === 0;
     const arms = isSettling && notices.isListening && !this.#isArmed;
     if (arms) {
       // Before the reply: the bell may ring, and unset this again, before the reply to its arming is here.

@@ -27,8 +27,8 @@ export interface RoundsParts {
   readonly database: Database;
   readonly outages: Outages;
   /** What there is room for now; undefined where there is none or nothing to be had. */
-  readonly look: () => Look | undefined;
-  /** Tasks were let go that sort before those claimed last. */
+  readonly look: (beside: { outcomes: number }) => Look | undefined;
+  /** Tasks were let go that may sort before those claimed last; none was claimed in the same round. */
   readonly onUnparked: () => void;
 }
 
@@ -85,9 +85,8 @@ export class Rounds {
   }
 
   #begin(): boolean {
-    const look = this.#parts.look();
-    // Whoever arms a bell waits for those who ring one, and outcomes may ring: never both in one transaction.
-    const ended = look?.request.arms ? [] : this.#waiting.splice(0, MAX_OUTCOMES);
+    const look = this.#parts.look({ outcomes: this.#waiting.length });
+    const ended = this.#waiting.splice(0, MAX_OUTCOMES);
     if (!look && ended.length === 0) return false;
     void this.#run(ended, look);
     return true;
@@ -112,7 +111,7 @@ export class Rounds {
   async #writeAndTake(outcomes: readonly Outcome[], look: Look | undefined): Promise<readonly Verdict[]> {
     if (!look) return this.#verdicts(outcomes, await endClaims(this.#parts.database, outcomes));
     const { claimed, ended } = await workRound(this.#parts.database, look.request, outcomes);
-    const verdicts = this.#verdicts(outcomes, ended);
+    const verdicts = this.#verdicts(outcomes, { ...ended, hasUnparked: ended.hasUnparked && claimed.length === 0 });
     look.found(claimed);
     return verdicts;
   }

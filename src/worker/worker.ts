@@ -95,7 +95,7 @@ export class Worker {
     this.#rounds = new Rounds({
       database,
       outages: this.#outages,
-      look: () => this.#claimer.look(),
+      look: (beside) => this.#claimer.look(beside),
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
     });
     const isRunning = (claim: ClaimId) => this.#hand.running.has(claim);

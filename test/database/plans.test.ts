@@ -88,4 +88,18 @@ describe("with statistics that say that ready is empty, and a large record", () 
     await client.query("insert into everbeat.lane (queue, priority) values ('later', 0) on conflict do nothing");
     expect(await pagesTouched(client, CLAIM, ["{later}", "{NULL}"])).toBeLessThan(200);
   });
+
+  test("of twenty thousand tasks behind one key, the next is let go without sorting them all", async () => {
+    await client.query("vacuum analyze everbeat.parked");
+    await client.query(
+      `with put as (
+         insert into everbeat.task (id, name, queue, priority, run_at, input, exclusive_key, exclusive_limit)
+         select gen_random_uuid(), 'noop', 'default', 0, now(), '1', 'one', 1 from generate_series(1, 20000) returning *)
+       insert into everbeat.parked (task_id, queue, priority, run_at, name, attempt, failures, crashes, exclusive_key)
+       select id, queue, priority, run_at, name, 1, 0, 0, exclusive_key from put`,
+    );
+    for (let round = 0; round < 8; round++) {
+      expect(await pagesTouched(client, "select everbeat.unpark($1)", [["one"]])).toBeLessThan(200);
+    }
+  });
 });
