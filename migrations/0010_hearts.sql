@@ -31,28 +31,22 @@ create table heart (
 ) with (fillfactor = 50);
 
 -- Vitals with and without their names, which would be half of what a beat writes; sizes in kilobytes for the same reason.
-create function kilobytes(p_bytes json) returns bigint
-language sql immutable strict
-as $$ select (p_bytes #>> '{}')::numeric::bigint / 1024 $$;
-
-create function bytes(p_kilobytes json) returns bigint
-language sql immutable strict
-as $$ select (p_kilobytes #>> '{}')::bigint * 1024 $$;
-
 create function signs_of(p_vitals json) returns json
-language sql immutable strict set search_path from current
+language sql immutable
 as $$
   select json_build_array(
-    kilobytes(p_vitals -> 'memoryLimit'), p_vitals -> 'inHand', kilobytes(p_vitals -> 'rss'), kilobytes(p_vitals -> 'heapUsed'), p_vitals -> 'loopP50Ms',
-    p_vitals -> 'loopP99Ms', p_vitals -> 'loopMaxMs', p_vitals -> 'blockedForMs', p_vitals -> 'cpu')
+    (p_vitals ->> 'memoryLimit')::numeric::bigint / 1024, p_vitals -> 'inHand', (p_vitals ->> 'rss')::numeric::bigint / 1024,
+    (p_vitals ->> 'heapUsed')::numeric::bigint / 1024, p_vitals -> 'loopP50Ms', p_vitals -> 'loopP99Ms', p_vitals -> 'loopMaxMs',
+    p_vitals -> 'blockedForMs', p_vitals -> 'cpu')
 $$;
 
 create function vitals_of(p_signs json) returns json
-language sql immutable strict set search_path from current
+language sql immutable
 as $$
-  select json_build_object(
-    'memoryLimit', bytes(p_signs -> 0), 'inHand', p_signs -> 1, 'rss', bytes(p_signs -> 2), 'heapUsed', bytes(p_signs -> 3), 'loopP50Ms', p_signs -> 4,
-    'loopP99Ms', p_signs -> 5, 'loopMaxMs', p_signs -> 6, 'blockedForMs', p_signs -> 7, 'cpu', p_signs -> 8)
+  select case when p_signs is not null then json_build_object(
+    'memoryLimit', (p_signs ->> 0)::bigint * 1024, 'inHand', p_signs -> 1, 'rss', (p_signs ->> 2)::bigint * 1024,
+    'heapUsed', (p_signs ->> 3)::bigint * 1024, 'loopP50Ms', p_signs -> 4, 'loopP99Ms', p_signs -> 5, 'loopMaxMs', p_signs -> 6,
+    'blockedForMs', p_signs -> 7, 'cpu', p_signs -> 8) end
 $$;
 
 create table beat_history (
@@ -172,7 +166,7 @@ end $$;
 create function silent_ms(p_heart heart, p_started_at timestamptz, p_listening listening) returns double precision
 language sql stable
 as $$
-  select extract(epoch from clock_timestamp() - greatest(
+  select date_part('epoch', clock_timestamp() - greatest(
     case when p_heart.epoch = p_listening.epoch then p_heart.beat_at end, p_started_at, p_listening.hearing_since)) * 1000
 $$;
 
@@ -258,10 +252,12 @@ returns table (replica_id uuid, machine_id text, hostname text, status text, sil
                session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, vitals json)
 language sql stable set search_path from current
 as $$
-  select h.replica_id, r.machine_id, r.hostname, r.status, silent_ms(h, r.started_at, l),
-         extract(epoch from clock_timestamp() - h.session_free_since)::double precision * 1000,
-         h.promise_ms, h.session_promise_ms, vitals_of(h.signs)
+  select h.replica_id, r.machine_id, r.hostname, r.status, s.silent_ms,
+         date_part('epoch', clock_timestamp() - h.session_free_since) * 1000, h.promise_ms, h.session_promise_ms,
+         -- Of a death they are evidence; of those who are heard nobody asks.
+         case when h.session_free_since is not null or s.silent_ms > 2 * h.interval_ms then vitals_of(h.signs) end
   from listening l cross join heart h join replica r on r.id = h.replica_id
+  cross join lateral (select silent_ms(h, r.started_at, l) as silent_ms offset 0) s
   where r.status in ('online', 'draining')
 $$;
 
@@ -349,26 +345,19 @@ end $$;
 -- The owners of unfinished tasks that are not alive: dead, gone, or not on record at all. By a loose index scan: one
 -- probe per owner, however many tasks each has.
 create function absent_owners() returns table (replica_id uuid, status text)
-language plpgsql set search_path from current set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
-#variable_conflict use_column
-declare
-  v_owner  uuid;
-  v_status text;
 begin
-  select min(r.replica_id::text)::uuid into v_owner from (select replica_id from running order by replica_id limit 1) r;
-  while v_owner is not null loop
-    select r.status into v_status from replica r where r.id = v_owner;
-    if not found or v_status in ('dead', 'offline') then
-      replica_id := v_owner; status := coalesce(v_status, 'missing');
-      return next;
-    end if;
-    v_status := null;
-    select r.replica_id into v_owner from running r where r.replica_id > v_owner order by r.replica_id limit 1;
-    if not found then
-      v_owner := null;
-    end if;
-  end loop;
+  return query
+    with recursive owner (id) as (
+      (select u.replica_id from running u order by u.replica_id limit 1)
+      union all
+      select (select u.replica_id from running u where u.replica_id > owner.id order by u.replica_id limit 1)
+      from owner where owner.id is not null
+    )
+    select o.id, coalesce(r.status, 'missing') from owner o left join replica r on r.id = o.id
+    where o.id is not null and (r.id is null or r.status in ('dead', 'offline'));
 end $$;
 
 -- One line per task and role, as if each task had a heartbeat of its own, and without a write per task.

@@ -14,7 +14,7 @@ import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import { adoptClaims, type ClaimedTask, readNextDueMs } from "../sql/claims.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
-import { type Demand, isNone, NO_DEMAND } from "./demand.ts";
+import { type Demand, NO_DEMAND } from "./demand.ts";
 import type { Outages } from "./outages.ts";
 import type { Look } from "./rounds.ts";
 import { type Search, SearchCursors } from "./search-cursors.ts";
@@ -104,13 +104,13 @@ export class Claimer {
   }
 
   /** The next look, if there is reason for one. */
-  look({ outcomes }: { outcomes: number }): Look | undefined {
+  look({ outcomes, atLeast }: { outcomes: number; atLeast: number }): Look | undefined {
     const { replica, names, queues, demand: demandBesides, notices, looksAlone } = this.#parts;
     const isAlone = looksAlone || this.#phase !== "looking";
     if (this.#stopping.signal.aborted || this.#regaining || this.#phase === "asleep") return undefined;
     if (isAlone && this.#underWay > 0) return undefined;
     const demand = demandBesides(this.#asked, isAlone);
-    if (isNone(demand)) return undefined;
+    if (demand.run + demand.prefetch < atLeast) return undefined;
     // Whoever arms a bell waits for those who ring one, and outcomes may ring: never both in one transaction.
     const isSettling = this.#phase === "settling" && outcomes === 0;
     const arms = isSettling && notices.isListening && !this.#isArmed;

@@ -13,10 +13,6 @@ export interface Demand {
 
 export const NO_DEMAND: Demand = { run: 0, prefetch: 0, room: undefined };
 
-export function isNone(demand: Demand): boolean {
-  return demand.run + demand.prefetch <= 0;
-}
-
 export function demandOf(state: {
   settings: WorkSettings;
   slots: Slots;

@@ -27,7 +27,9 @@ export interface RoundsParts {
   readonly database: Database;
   readonly outages: Outages;
   /** What there is room for now; undefined where there is none or nothing to be had. */
-  readonly look: (beside: { outcomes: number }) => Look | undefined;
+  readonly look: (beside: { outcomes: number; atLeast: number }) => Look | undefined;
+  /** How much there must be to do for a second round beside the first; less than that goes with the next. */
+  readonly secondFrom: number;
   /** Tasks were let go that may sort before those claimed last; none was claimed in the same round. */
   readonly onUnparked: () => void;
 }
@@ -85,9 +87,11 @@ export class Rounds {
   }
 
   #begin(): boolean {
-    const look = this.#parts.look({ outcomes: this.#waiting.length });
+    const outcomes = this.#waiting.length;
+    const atLeast = this.#underWay === 0 || outcomes >= this.#parts.secondFrom ? 1 : this.#parts.secondFrom;
+    const look = this.#parts.look({ outcomes, atLeast });
+    if (!look && outcomes < atLeast) return false;
     const ended = this.#waiting.splice(0, MAX_OUTCOMES);
-    if (!look && ended.length === 0) return false;
     void this.#run(ended, look);
     return true;
   }

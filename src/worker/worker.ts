@@ -96,6 +96,7 @@ export class Worker {
       database,
       outages: this.#outages,
       look: (beside) => this.#claimer.look(beside),
+      secondFrom: Math.ceil(settings.concurrency / 4),
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
     });
     const isRunning = (claim: ClaimId) => this.#hand.running.has(claim);
