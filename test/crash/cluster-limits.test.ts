@@ -73,6 +73,7 @@ describe("a queue's concurrency", () => {
     // It finishes and leaves: only the other can take what comes next, and it was told so.
     const after = await database.everbeat.enqueue(deaf, {});
     holder?.signal("SIGTERM");
+    await database.untilStatus(holder?.replicaId as string, "draining");
     holder?.release();
     await database.everbeat.result(before);
     await other.heard({ handler: "begun", taskId: after }, 5_000);
