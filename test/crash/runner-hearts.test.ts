@@ -50,6 +50,20 @@ describe("a runner", () => {
     expect(isAlive(pid as number)).toBe(true);
   });
 
+  test("beats through its replica's heart: one connection of hearts, however many runners", async () => {
+    const { everbeat, url, query } = await openCrashDatabase();
+    const tasks = [{ handler: "never", runIn: "process" as const }];
+    const worker = await startRunnerWorker({ url, open, tasks, work: { runners: { processes: 3 } } });
+    const ids = await everbeat.enqueueMany(task("never"), [{}, {}, {}]);
+    for (const taskId of ids) await worker.heard({ said: "begun", taskId });
+    const beating = () => query("select 1 from everbeat.runner where status = 'busy' and beat_at > started_at");
+    await eventually(beating, { until: (rows) => rows.length === 3, within: 30_000 });
+    const hearts = await query(
+      "select pid from pg_stat_activity where datname = current_database() and application_name = 'everbeat heart'",
+    );
+    expect(hearts).toHaveLength(1);
+  });
+
   test("is not blamed for a time in which its replica could not hear it", async () => {
     const { everbeat, url } = await openCrashDatabase();
     const worker = await startRunnerWorker({ url, open, tasks: [{ handler: "wait", runIn: "process" }] });
