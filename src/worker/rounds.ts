@@ -40,6 +40,8 @@ interface Ended {
 }
 
 const MAX_UNDER_WAY = 2;
+/** A round that takes longer than this is held up by something: nothing waits for it any more. */
+const HELD_UP_AFTER_MS = 50;
 const MAX_OUTCOMES = 1_000;
 
 export class Rounds {
@@ -49,6 +51,8 @@ export class Rounds {
   #underWay = 0;
   #held = 0;
   #isScheduled = false;
+  #begunAtMs = 0;
+  #later: NodeJS.Timeout | undefined;
   #onIdle: (() => void)[] = [];
 
   constructor(parts: RoundsParts) {
@@ -88,16 +92,31 @@ export class Rounds {
 
   #begin(): boolean {
     const outcomes = this.#waiting.length;
-    const atLeast = this.#underWay === 0 || outcomes >= this.#parts.secondFrom ? 1 : this.#parts.secondFrom;
+    const isHeldUp = performance.now() - this.#begunAtMs >= HELD_UP_AFTER_MS;
+    const isFirst = this.#underWay === 0 || isHeldUp;
+    const atLeast = isFirst || outcomes >= this.#parts.secondFrom ? 1 : this.#parts.secondFrom;
     const look = this.#parts.look({ outcomes, atLeast });
-    if (!look && outcomes < atLeast) return false;
+    if (!look && outcomes < atLeast) {
+      if (!isFirst && outcomes > 0) this.#tickLater();
+      return false;
+    }
     const ended = this.#waiting.splice(0, MAX_OUTCOMES);
     void this.#run(ended, look);
     return true;
   }
 
+  /** In case that the round before does not come back soon. */
+  #tickLater(): void {
+    if (this.#later) return;
+    this.#later = setTimeout(() => {
+      this.#later = undefined;
+      this.tick();
+    }, HELD_UP_AFTER_MS);
+  }
+
   async #run(ended: readonly Ended[], look: Look | undefined): Promise<void> {
     this.#underWay++;
+    this.#begunAtMs = performance.now();
     const outcomes = ended.map(({ outcome }) => outcome);
     try {
       this.#settle(ended, await this.#writeAndTake(outcomes, look));

@@ -85,3 +85,17 @@ test("a statement that waits for as long as the reply may take is not carried ou
   await expectDone(scene, [id]);
   expect(await database.everbeat.tasks.show(id)).toMatchObject({ attempt: 1, late: [] });
 });
+
+test("an outcome does not wait for a round that hangs: it is written on another connection", async () => {
+  const database = await openCrashDatabase();
+  const proxy = await startCuttingProxy(database.url);
+  const worker = await startWorker({
+    ...{ url: proxy.url, open: { replyTimeout: "5m" }, tasks: [{ handler: "hold" }] },
+    work: { pollInterval: 100, concurrency: 20 },
+  });
+  const id = await database.everbeat.enqueue(task("hold"), {});
+  await worker.heard({ handler: "begun", taskId: id });
+  await proxy.holdReplyTo("claim_tasks(");
+  worker.release();
+  expect(await database.everbeat.result(id, { timeout: 20_000 })).toBe("held");
+});
