@@ -33,6 +33,8 @@ export interface CuttingProxy {
   mend(): void;
   /** How many statements whose text holds this have come by. */
   asked(text: string): number;
+  /** Before the test ends, which does it too: what was cut off is still connected to the server until then. */
+  close(): void;
 }
 
 type Swallowed = Record<Exclude<CutDirection, "both"> | "hearts", boolean>;
@@ -68,10 +70,11 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
     } else carry({ client, upstream, cuts, swallowed, asked });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
+  const close = () => {
     for (const socket of sockets) socket.destroy();
     server.close();
-  });
+  };
+  onTestFinished(close);
   const address = new URL(url);
   address.hostname = "127.0.0.1";
   address.port = String((server.address() as { port: number }).port);
@@ -105,6 +108,7 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
       const counts = [...asked].filter(([statement]) => statement.includes(text)).map(([, count]) => count);
       return counts.reduce((sum, count) => sum + count, 0);
     },
+    close,
   };
 }
 

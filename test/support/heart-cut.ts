@@ -49,6 +49,7 @@ export async function openCutScene(): Promise<{
       const gapMs = Number((after[0] ?? 0n) - (before.at(-1) ?? 0n)) / 1e6;
       const ended = old.endedBy === undefined ? "lives on" : old.endedBy;
       await Promise.all([old.kill(), other.kill()]);
+      proxy.close();
       return { direction, how, gapMs, linesBefore: before.length, ended };
     },
   };
