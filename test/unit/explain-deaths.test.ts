@@ -2,11 +2,15 @@
 import { expect, test } from "vitest";
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
+import { timedOutOutcome } from "../../src/heart/timed-out.ts";
 import { type Explanation, explain } from "../../src/recovery/explain.ts";
 import { probableCause } from "../../src/recovery/probable-cause.ts";
 import { crashError, type Death } from "../../src/recovery/recovery-action.ts";
 import type { TaskFacts } from "../../src/sql/explain-task.ts";
-import type { ClaimId, TaskId } from "../../src/task/ids.ts";
+import { toErrorRecord } from "../../src/task/error-record.ts";
+import { TaskTimedOutError, WorkerStoppingError } from "../../src/task/errors.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
+import { DEFAULT_RETRY } from "../../src/task/retry.ts";
 import { DEATHS } from "../support/deaths.ts";
 
 const settings = checkRecovery({}, new Problems());
@@ -70,4 +74,31 @@ test("a suspect, one at its last chance and one in quarantine are explained", as
   ] as const;
   const golden = texts.map(([what, told]) => `${what} (${told.because})\n\n${textOf(told)}`).join("\n\n\n");
   await expect(`${golden}\n`).toMatchFileSnapshot("golden/explain-suspects.txt");
+});
+
+test("a task that never ends by itself is explained by how it was stopped, and one whose worker left by where it waits", async () => {
+  const { taskId, claimId } = { taskId: "task-1" as TaskId, claimId: "7" as ClaimId };
+  const timedOut = toErrorRecord(new TaskTimedOutError(taskId, 2_000));
+  const blocked = timedOutOutcome({
+    claim: { claimId, taskId, failures: 0, retry: { ...DEFAULT_RETRY, attempts: 1 } } as never,
+    deadline: { timeoutMs: 2_000, isWorthRetrying: true },
+    ...{ replicaId: "replica-1" as ReplicaId, stack: "at fib (/srv/tasks.ts:12:3)", random: 0 },
+  });
+  const left = toErrorRecord(new WorkerStoppingError(taskId));
+  const pending = { ...ended, state: "pending", endedAgoMs: null, claimId: null, crashes: 0 } as const;
+  const texts = [
+    ["an endless loop or a wait in a thread or a process", { ...ended, crashes: 0, failures: 1, error: timedOut }],
+    [
+      "an endless loop on its worker's main thread",
+      { ...ended, crashes: 0, failures: 1, error: blocked.error ?? null },
+    ],
+    [
+      "its worker left, as in a rolling restart",
+      { ...pending, last: { outcome: "aborted", attempt: 1, endedAgoMs: 50, error: left } },
+    ],
+  ] as const;
+  const golden = texts.map(([what, facts]) => `${what}\n\n${textOf(explain(facts as TaskFacts, settings))}`);
+  await expect(`${golden.join("\n\n\n").replaceAll(/\n *at .*/g, "")}\n`).toMatchFileSnapshot(
+    "golden/explain-stopped.txt",
+  );
 });
