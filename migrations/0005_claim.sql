@@ -36,10 +36,14 @@ declare
   v_rounds  integer;
   v_limited boolean;
   v_absent  boolean;
+  v_now     timestamptz;
 begin
   if p_arm then
     perform arm_bells(coalesce(p_queues, '{*}'));
   end if;
+  -- Not now(), which is when this transaction began: it may have waited for the bells since, and what was put in meanwhile has
+  -- not rung them. It must count as due.
+  v_now := clock_timestamp();
   -- A replica that was declared dead gets nothing more, whatever it believes of itself, nor once it is forgotten.
   select bool_or(q.concurrency is not null or q.rate_limit is not null),
          not exists (select from replica r where r.id = p_replica and r.status in ('online', 'draining'))
@@ -84,7 +88,7 @@ begin
       from (
         select r.ctid as row_id, r.gated, r.expires_at
         from ready r
-        where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= now()
+        where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
           and (r.run_at, r.task_id) > (v_lane.after_run_at, v_lane.after_task)
           and r.name = any (p_names)
         order by r.run_at, r.task_id
