@@ -101,6 +101,16 @@ test.concurrent("a server that was told to stop once all have left is restarted 
   expect(after).not.toEqual([before]);
 });
 
+test.concurrent("a server that was told so before its keeper came is restarted as well", async (context) => {
+  const project = await temporaryProject(context);
+  const joined = await (await project.client()).join();
+  const [before] = await query(joined.url, startTime);
+  await killKeeper(project.folder, joined.url);
+  await killPostmaster(joined.dataFolder, "SIGTERM");
+  const after = await until("the server to be back", () => query(joined.url, startTime).catch(() => undefined));
+  expect(after).not.toEqual([before]);
+});
+
 test.concurrent("a hard stop holds against processes that are still joined, until someone joins anew", async (context) => {
   const project = await temporaryProject(context);
   const joined = await (await project.client()).join();

@@ -5,6 +5,7 @@
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { attendServer } from "./attend-server.ts";
+import { isServerClosing, stopClosingServer } from "./closing-server.ts";
 import {
   allowPresence,
   isAnyoneConnected,
@@ -15,7 +16,7 @@ import {
 import { EmbeddedServerStoppedError } from "./embedded-errors.ts";
 import type { Keeping } from "./keeper-process.ts";
 import { reachServer } from "./reach-server.ts";
-import { type ServerConnection, tryToConnect } from "./server-connection.ts";
+import type { ServerConnection } from "./server-connection.ts";
 import { shutDown } from "./shut-down.ts";
 
 /** What ended a watch: nobody is left, the server is gone under us, or it waits for everyone to leave (SIGTERM). */
@@ -28,15 +29,20 @@ async function keep(keeping: Keeping): Promise<void> {
     if (connection === undefined || !(await tryToBecomeKeeper(connection.client))) return;
     const end = await watch(connection, keeping);
     if (end === "lost") continue;
-    const hasStopped = await tryToStop(connection, keeping);
+    const hasStopped = await tryToStop(connection, keeping, end);
     if (hasStopped && end === "deserted") return;
   }
 }
 
 /** Can fail for a while: `npm ci` takes PostgreSQL's programs away and brings them back. */
-async function tryToStop({ client, dataFolder }: ServerConnection, { folder, lingerMs }: Keeping): Promise<boolean> {
+async function tryToStop(
+  { client, dataFolder }: ServerConnection,
+  { folder, lingerMs }: Keeping,
+  end: "deserted" | "closing",
+): Promise<boolean> {
   try {
-    await shutDown(folder, dataFolder);
+    if (end === "closing") await stopClosingServer(folder);
+    else await shutDown(folder, dataFolder);
     return true;
   } catch (error) {
     console.error(`everbeat keeper: ${(error as Error).message}`);
@@ -70,7 +76,7 @@ async function watch({ client, dataFolder }: ServerConnection, { lingerMs }: Kee
       else if (now - lastSeenAt >= lingerMs && (await isDeserted(client))) return "deserted";
       if (now - closingLookAt < CLOSING_LOOK_INTERVAL_MS) continue;
       closingLookAt = now;
-      if (await isClosing(dataFolder)) return "closing";
+      if (await isServerClosing(dataFolder)) return "closing";
     }
   } catch {
     await client.end().catch(() => {});
@@ -84,13 +90,6 @@ async function isDeserted(client: ServerConnection["client"]): Promise<boolean> 
   if (!(await isAnyoneConnected(client))) return true;
   await allowPresence(client);
   return false;
-}
-
-/** A server that was told to stop when all have left turns newcomers away for ever while anyone stays. */
-async function isClosing(dataFolder: string): Promise<boolean> {
-  const attempt = await tryToConnect(dataFolder, KEEPER_NAME);
-  if (attempt.kind === "connected") await attempt.connection.client.end();
-  return attempt.kind === "busy" && /shutting down/.test(attempt.obstacle);
 }
 
 const [folder, lingerMs] = process.argv.slice(2);

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { EverbeatError } from "../../errors.ts";
+import { closingWatch } from "./closing-server.ts";
 import {
   EmbeddedPasswordRefusedError,
   EmbeddedServerLateError,
@@ -14,14 +15,12 @@ import { prepareServer } from "./prepare-server.ts";
 import { type ServerConnection, tryToConnect } from "./server-connection.ts";
 import { isStoppedOrGone, PASSWORD_FILE, realDataFolder, serverFiles } from "./server-files.ts";
 import { logTail } from "./server-log.ts";
-import { shutDown } from "./shut-down.ts";
 import { startServer } from "./start-server.ts";
 import { takeTurn } from "./starting-turn.ts";
 
 const DEADLINE_MS = 60_000;
 const BUSY_INTERVAL_MS = 40;
 const RETRY_INTERVAL_MS = 150;
-const CLOSING_PATIENCE_MS = 2_000;
 /** For as long as what is left of a killed server may hold its memory, while a stranger answers on its port. */
 const TURNED_AWAY_INTERVAL_MS = 1_000;
 
@@ -46,7 +45,7 @@ export async function reachServer(options: ReachOptions): Promise<Reached> {
   const beganAt = performance.now();
   let startedHere = false;
   let hasKeeper = false;
-  let closingSince: number | undefined;
+  const hurryIfClosing = closingWatch(folder);
   let isSuspect = false;
   let obstacle = "";
   for (;;) {
@@ -58,10 +57,8 @@ export async function reachServer(options: ReachOptions): Promise<Reached> {
       const detail = { lastObstacle: obstacle, logTail: await logTail(folder) };
       throw new EmbeddedServerLateError(serverFiles(folder).log, waitedMs, detail);
     }
+    await hurryIfClosing(look);
     if (look.kind === "busy") {
-      const isClosing = look.obstacle.includes("shutting down");
-      closingSince = isClosing ? (closingSince ?? performance.now()) : undefined;
-      if (closingSince !== undefined && performance.now() - closingSince > CLOSING_PATIENCE_MS) await hurry(folder);
       await pause(BUSY_INTERVAL_MS);
       continue;
     }
@@ -102,12 +99,6 @@ async function lookOnce(options: ReachOptions, hasKeeper: boolean): ReturnType<t
     if (error instanceof EverbeatError) throw error;
     return { kind: "busy", obstacle: (error as Error).message };
   }
-}
-
-/** A server that got SIGTERM turns everyone away until the last one has left, which may be never: make it now. */
-async function hurry(folder: string): Promise<void> {
-  const dataFolder = await realDataFolder(folder);
-  if (dataFolder !== undefined) await shutDown(folder, dataFolder);
 }
 
 async function refuseIfStopped({ folder, purpose }: ReachOptions): Promise<void> {
