@@ -3,11 +3,19 @@
 -- The planner settings make the plan independent of statistics: a `ready` that was vacuumed while empty has
 -- statistics that say so, and a million rows loaded after that were once sorted whole for every claim.
 
+-- A claim; or, with a state of its own:
+--   lane   no claim: those before it are of this lane, and the next search of it begins after this row
+--   ended  no claim: the ends that were asked for in the same statement, where not all went as asked (its input, see end_claims)
+-- What is nearly always the same is left out, since it would be written, sent and read with every row: a claim without a state
+-- is running, without a queue and a priority it has those of its lane, and attempt, failures and crashes are 1, 0 and 0.
 create type claim_row as (
-  claim_id bigint, task_id uuid, state text, name text, queue text, priority smallint, attempt smallint,
-  failures smallint, crashes smallint, created_ms double precision, input json, metadata json, exclusive_key text,
-  lane_id integer, run_at timestamptz
+  claim_id bigint, task_id uuid, state text, name text, attempt smallint, failures smallint, crashes smallint, created_ms bigint,
+  input json, metadata json, exclusive_key text, queue text, priority smallint, lane_id integer, run_at timestamptz
 );
+
+create function milliseconds(p_at timestamptz) returns bigint
+language sql immutable
+as $$ select (date_part('epoch', p_at) * 1000)::bigint $$;
 
 create function claim_tasks(
   p_replica       uuid,
@@ -19,14 +27,18 @@ create function claim_tasks(
   p_cursor_lane   integer[],     -- where the last claim ended, lane by lane; lanes not named are searched whole
   p_cursor_run_at timestamptz[],
   p_cursor_task   uuid[],
-  p_arm           boolean default false -- ask to be told of new tasks in these queues, from before the search on
+  p_arm           boolean default false, -- ask to be told of new tasks in these queues, from before the search on
+  p_ended         json default null -- what end_claims said, which as an argument is called before anything is claimed
 ) returns setof claim_row
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_lane    record;
+  v_last    record;
   v_rows    tid[];
+  v_part    tid[];
+  v_starts  boolean;
   v_found   integer;
   v_special boolean;
   v_want    integer;
@@ -34,31 +46,18 @@ declare
   v_claimed integer := 0;
   v_total   integer := p_run + p_prefetch;
   v_rounds  integer;
-  v_limited boolean;
-  v_absent  boolean;
+  v_locked  boolean := false;
   v_now     timestamptz;
 begin
+  if p_ended is not null then
+    return next row(null, null, 'ended', null, null, null, null, null, p_ended, null, null, null, null, null, null)::claim_row;
+  end if;
   if p_arm then
     perform arm_bells(coalesce(p_queues, '{*}'));
   end if;
   -- Not now(), which is when this transaction began: it may have waited for the bells since, and what was put in meanwhile has
   -- not rung them. It must count as due.
   v_now := clock_timestamp();
-  -- A replica that was declared dead gets nothing more, whatever it believes of itself, nor once it is forgotten.
-  select bool_or(q.concurrency is not null or q.rate_limit is not null),
-         not exists (select from replica r where r.id = p_replica and r.status in ('online', 'draining'))
-  into v_limited, v_absent
-  from queue q where not q.paused and (p_queues is null or q.name = any (p_queues));
-  if v_absent then
-    return;
-  end if;
-  -- Held until commit: two claims cannot both see the last free place. All at once and in order, because the lanes are
-  -- searched in an order that is drawn, and two claims that lock two queues each way round would wait for each other.
-  if v_limited then
-    perform from queue
-    where (concurrency is not null or rate_limit is not null) and not paused and (p_queues is null or name = any (p_queues))
-    order by name for update;
-  end if;
 
   for v_lane in
     select l.id, l.queue, l.priority, q.concurrency, q.rate_limit, q.rate_per_ms,
@@ -66,9 +65,25 @@ begin
            coalesce(p_cursor_task[array_position(p_cursor_lane, l.id)], '00000000-0000-0000-0000-000000000000') as after_task
     from lane l join queue q on q.name = l.queue
     where not q.paused and (p_queues is null or l.queue = any (p_queues))
+      -- A replica that was declared dead gets nothing more, whatever it believes of itself, nor once it is forgotten.
+      and exists (select from replica r where r.id = p_replica and r.status in ('online', 'draining'))
     -- Among equals the order is drawn, so that a flooded queue does not starve the others.
     order by l.priority, random()
   loop
+    if v_lane.concurrency is not null or v_lane.rate_limit is not null then
+      -- Held until commit: two claims cannot both see the last free place. All at once and in order, because the lanes are
+      -- searched in an order that is drawn, and two claims that lock two queues each way round would wait for each other.
+      if not v_locked then
+        perform from queue
+        where (concurrency is not null or rate_limit is not null) and not paused and (p_queues is null or name = any (p_queues))
+        order by name for update;
+        v_locked := true;
+      end if;
+      -- As it is now: the limit may have been changed while we waited for the lock.
+      select q.concurrency, q.rate_limit, q.rate_per_ms into v_lane.concurrency, v_lane.rate_limit, v_lane.rate_per_ms
+      from queue q where q.name = v_lane.queue and not q.paused;
+      continue when not found;
+    end if;
     v_rounds := 0;
     -- A round may be used up by rows that are held back; a few more rounds fill the batch all the same.
     while v_claimed < v_total and v_rounds < 8 loop
@@ -103,29 +118,39 @@ begin
         v_rows := v_rows[1 : take_rate('queue/' || v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms, cardinality(v_rows))];
         v_special := v_special and cardinality(v_rows) > 0;
       end if;
-      return query
-        with gone as (
-          delete from ready where ctid = any (v_rows) returning *
-        ), put as (
-          insert into running (claim_id, task_id, replica_id, state, name, queue, priority, run_at, gated, expires_at,
-                               attempt, failures, crashes, claimed_at, started_at, limited, exclusive_key)
-          select nextval('claim_id'), g.task_id, p_replica, case when g.place <= p_run - v_claimed then 'running' else 'claimed' end,
-                 g.name, g.queue, g.priority, g.run_at, g.gated, g.expires_at, g.attempt, g.failures, g.crashes,
-                 now(), case when g.place <= p_run - v_claimed then now() end, v_lane.concurrency is not null,
-                 case when g.gated then (select t.exclusive_key from task t where t.id = g.task_id) end
-          from (select *, row_number() over (order by gone.run_at, gone.task_id) as place from gone) g
-          returning *
-        )
-        select p.claim_id, p.task_id, p.state, p.name, p.queue, p.priority, p.attempt, p.failures, p.crashes,
-               date_part('epoch', t.created_at) * 1000, t.input, t.metadata, p.exclusive_key,
-               -- The last of a lane says where the next search begins.
-               case when p.claim_id = (select max(claim_id) from put) then v_lane.id end,
-               case when p.claim_id = (select max(claim_id) from put) then p.run_at end
-        from put p join task t on t.id = p.task_id;
-      get diagnostics v_found = row_count;
-      v_claimed := v_claimed + v_found;
-      if p_queues is not null then
-        p_room[v_slot] := p_room[v_slot] - v_found;
+      v_found := cardinality(v_rows);
+      if v_found > 0 then
+        select run_at, task_id into v_last from ready where ctid = v_rows[v_found];
+        -- As many as have a slot run at once, those behind them are claimed ahead.
+        foreach v_starts in array array[true, false] loop
+          v_part := case when v_starts then v_rows[1 : greatest(p_run - v_claimed, 0)] else v_rows[greatest(p_run - v_claimed, 0) + 1 :] end;
+          continue when cardinality(v_part) = 0;
+          return query
+            with gone as (
+              delete from ready r using task t where r.ctid = any (v_part) and t.id = r.task_id
+              returning r.*, t.created_at, t.input, t.metadata, case when r.gated then t.exclusive_key end as exclusive_key
+            ), numbered as (
+              -- In the order in which they should run.
+              select nextval('claim_id') as claim_id, g.* from (select * from gone order by gone.run_at, gone.task_id) g
+            ), put as (
+              insert into running (claim_id, task_id, replica_id, state, name, queue, priority, run_at, gated, expires_at,
+                                   attempt, failures, crashes, claimed_at, started_at, limited, exclusive_key)
+              select g.claim_id, g.task_id, p_replica, case when v_starts then 'running' else 'claimed' end, g.name, g.queue, g.priority, g.run_at,
+                     g.gated, g.expires_at, g.attempt, g.failures, g.crashes, now(), case when v_starts then now() end,
+                     v_lane.concurrency is not null, g.exclusive_key
+              from numbered g
+            )
+            select g.claim_id, g.task_id, case when not v_starts then 'claimed' end, g.name, nullif(g.attempt, 1::smallint),
+                   nullif(g.failures, 0::smallint), nullif(g.crashes, 0::smallint), milliseconds(g.created_at), g.input, g.metadata,
+                   g.exclusive_key, null::text, null::smallint, null::integer, null::timestamptz
+            from numbered g;
+        end loop;
+        return next row(null, v_last.task_id, 'lane', null, null, null, null, null, null, null, null,
+                        v_lane.queue, v_lane.priority, v_lane.id, v_last.run_at)::claim_row;
+        v_claimed := v_claimed + v_found;
+        if p_queues is not null then
+          p_room[v_slot] := p_room[v_slot] - v_found;
+        end if;
       end if;
       exit when not v_special;
     end loop;
@@ -137,8 +162,8 @@ end $$;
 create function adopt_claims(p_replica uuid, p_known bigint[]) returns setof claim_row
 language sql set search_path from current
 as $$
-  select r.claim_id, r.task_id, r.state, r.name, r.queue, r.priority, r.attempt, r.failures, r.crashes,
-         date_part('epoch', t.created_at) * 1000, t.input, t.metadata, r.exclusive_key, null::integer, null::timestamptz
+  select r.claim_id, r.task_id, r.state, r.name, r.attempt, r.failures, r.crashes, milliseconds(t.created_at), t.input, t.metadata,
+         r.exclusive_key, r.queue, r.priority, null::integer, null::timestamptz
   from running r join task t on t.id = r.task_id
   where r.replica_id = p_replica and r.claim_id <> all (p_known)
 $$;

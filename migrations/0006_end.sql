@@ -39,70 +39,84 @@ $$;
 -- where `to` is the task's new state: an ended one, or `pending` for another attempt after delayMs, and result and
 -- error are JSON within text (see enqueue). A claim that is not in it has completed, without a result: most do. A task whose
 -- cancellation was asked for is cancelled instead of pending, unless somebody takes it away to run it again.
--- Returns only what was not done as asked:
---   unknown   the claim does not hold: the caller goes on with refuse_outcomes
---   unparked  (no claim) a task that waited for an exclusive key was let go: look from the beginning again
+-- Returns only what was not done as asked, null if all was:
+--   unknown   claims that do not hold: the caller goes on with refuse_outcomes
+--   unparked  a task that waited for an exclusive key was let go: look from the beginning again
 -- Everybody locks claims in the order of their ids, and exclusive keys after claims: that way nobody waits in a circle.
 -- Here the order is that of the index, hence no other kind of scan.
-create function end_claims(p_claims bigint[], p_outcomes json) returns table (claim bigint, verdict text)
+create function end_claims(p_claims bigint[], p_outcomes json) returns json
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 declare
-  v_ended  bigint[];
-  v_keys   text[];
-  v_queues text[];
-  v_tasks  uuid[];
+  v_ended    bigint[];
+  v_keys     text[];
+  v_queues   text[];
+  v_tasks    uuid[];
+  v_unparked boolean;
 begin
   if exists (select from waiter) then
     v_tasks := array(select task_id from running where claim_id = any (p_claims));
   end if;
-  with o as materialized (
-    select * from json_to_recordset(p_outcomes) as x (
-      claim bigint, "to" text, outcome text, "delayMs" bigint, failures smallint, crashes smallint, result text, error text)
-  ), gone as (
-    delete from running where claim_id = any (p_claims) returning *
-  ), finals as (
-    insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error)
-    select g.task_id, case o."to" when 'pending' then 'cancelled' else coalesce(o."to", 'completed') end, g.claim_id, g.replica_id, g.attempt,
-           coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.claimed_at, g.started_at, now(),
-           case when o.claim is null then 'null' else o.result end::json,
-           case o."to" when 'pending' then cancelled_instead(o.error, g.cancel_reason) else o.error end::json
-    from gone g left join o on o.claim = g.claim_id
-    where o."to" is distinct from 'pending' or g.cancel_requested_at is not null and o.outcome <> 'taken'
-  ), again as (
-    insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
-    select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, o.result::json, o.error::json
-    from gone g join o on o.claim = g.claim_id
-    where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
-  ), back as (
-    insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
-    select g.task_id, g.queue, g.priority, now() + make_interval(secs => coalesce(o."delayMs", 0) / 1000.0), g.name,
-           g.attempt + 1, coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.gated, g.expires_at
-    from gone g join o on o.claim = g.claim_id
-    where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
-    returning queue, run_at
-  )
-  select (select array_agg(claim_id) from gone),
-         (select array_agg(exclusive_key) from gone where exclusive_key is not null),
-         -- A place in a queue with a limit may be what an idle worker elsewhere is waiting for.
-         (select array_agg(queue) from (
-            select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q)
-  into v_ended, v_keys, v_queues;
+  if json_array_length(p_outcomes) = 0 then
+    -- The same as below for what most tasks do, at half the price.
+    with gone as (
+      delete from running where claim_id = any (p_claims)
+      returning task_id, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, exclusive_key, queue, limited
+    ), finals as (
+      insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result)
+      select task_id, 'completed', claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, now(), 'null' from gone
+    )
+    select array_agg(claim_id), array_agg(exclusive_key) filter (where exclusive_key is not null), array_agg(distinct queue) filter (where limited)
+    into v_ended, v_keys, v_queues from gone;
+  else
+    with o as materialized (
+      select * from json_to_recordset(p_outcomes) as x (
+        claim bigint, "to" text, outcome text, "delayMs" bigint, failures smallint, crashes smallint, result text, error text)
+    ), gone as (
+      delete from running where claim_id = any (p_claims) returning *
+    ), finals as (
+      insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error)
+      select g.task_id, case o."to" when 'pending' then 'cancelled' else coalesce(o."to", 'completed') end, g.claim_id, g.replica_id, g.attempt,
+             coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.claimed_at, g.started_at, now(),
+             case when o.claim is null then 'null' else o.result end::json,
+             case o."to" when 'pending' then cancelled_instead(o.error, g.cancel_reason) else o.error end::json
+      from gone g left join o on o.claim = g.claim_id
+      where o."to" is distinct from 'pending' or g.cancel_requested_at is not null and o.outcome <> 'taken'
+    ), again as (
+      insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
+      select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, o.result::json, o.error::json
+      from gone g join o on o.claim = g.claim_id
+      where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
+    ), back as (
+      insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
+      select g.task_id, g.queue, g.priority, now() + make_interval(secs => coalesce(o."delayMs", 0) / 1000.0), g.name,
+             g.attempt + 1, coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.gated, g.expires_at
+      from gone g join o on o.claim = g.claim_id
+      where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
+      returning queue, run_at
+    )
+    select (select array_agg(claim_id) from gone),
+           (select array_agg(exclusive_key) from gone where exclusive_key is not null),
+           -- A place in a queue with a limit may be what an idle worker elsewhere is waiting for.
+           (select array_agg(queue) from (
+              select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q)
+    into v_ended, v_keys, v_queues;
+  end if;
 
   if v_tasks is not null then
     perform tell_waiters(v_tasks);
   end if;
-  if v_keys is not null and unpark(v_keys) > 0 then
-    claim := null; verdict := 'unparked';
-    return next;
-  end if;
+  v_unparked := v_keys is not null and unpark(v_keys) > 0;
   if v_queues is not null then
     perform ring(v_queues);
   end if;
-  if coalesce(cardinality(v_ended), 0) < cardinality(p_claims) then
-    return query select c, 'unknown' from unnest(p_claims) c where c <> all (coalesce(v_ended, '{}'));
+  if coalesce(cardinality(v_ended), 0) = cardinality(p_claims) and not v_unparked then
+    return null;
   end if;
+  -- Claim ids as text: they are larger than what every reader of JSON takes for a number.
+  return json_build_object('unparked', v_unparked, 'unknown', (
+    select coalesce(json_agg(c::text), '[]') from unnest(p_claims) c where c <> all (coalesce(v_ended, '{}'))));
 end $$;
 
 -- Outcomes of claims that do not hold: `repeat` where this very outcome was written before and the reply was lost; kept as
@@ -146,7 +160,7 @@ begin
     end if;
     return null;
   end if;
-  if exists (select from end_claims(array[new.claim_id], json_build_array(new.outcome)) e where e.verdict = 'unknown') then
+  if json_array_length(end_claims(array[new.claim_id], json_build_array(new.outcome)) -> 'unknown') > 0 then
     raise exception 'claim % no longer holds: its task cannot be completed by this transaction', new.claim_id using errcode = 'EB001';
   end if;
   return null;

@@ -1,6 +1,7 @@
 /** Taking tasks, starting them, and giving them back. */
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import { CLAIM_COLUMNS, type ClaimRow, type ClaimsRead, readClaims } from "./claim-rows.ts";
 
 export interface ClaimedTask {
   readonly claimId: ClaimId;
@@ -41,21 +42,31 @@ export interface ClaimRequest {
   readonly arms?: boolean;
 }
 
-/** The columns of `claim_row`, and what they are called here. */
-export const CLAIM_COLUMNS = `claim_id as "claimId", task_id as "taskId", state, name, queue, priority, attempt, failures, crashes,
-  created_ms as "createdMs", input, metadata, exclusive_key as "exclusiveKey", lane_id as "laneId", run_at::text as "runAt"`;
+const CLAIM_PARAMETERS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10";
 
-/** In the order of their claim ids, which is the order in which they should run. */
+/** In the order in which they should run. */
 export async function claimTasks(store: Store, request: ClaimRequest): Promise<ClaimedTask[]> {
-  return store.query<ClaimedTask>(
-    `select ${CLAIM_COLUMNS} from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS}) order by claim_id`,
+  const rows = await store.query<ClaimRow>(
+    `select ${CLAIM_COLUMNS} from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS})`,
     claimValues(request),
   );
+  return readClaims(rows).claimed;
 }
 
-export const CLAIM_PARAMETERS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10";
+/** Ends claims, then takes others, in one statement: what the ending ones free can be taken at once. */
+export async function endAndClaimTasks(
+  store: Store,
+  request: ClaimRequest,
+  ending: readonly [claims: readonly ClaimId[], outcomesJson: string],
+): Promise<ClaimsRead> {
+  const rows = await store.query<ClaimRow>(
+    `select ${CLAIM_COLUMNS} from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS}, ${store.schema}.end_claims($11::bigint[], $12::json))`,
+    [...claimValues(request), ...ending],
+  );
+  return readClaims(rows);
+}
 
-export function claimValues(request: ClaimRequest): unknown[] {
+function claimValues(request: ClaimRequest): unknown[] {
   return [
     request.replicaId,
     request.names,
@@ -76,10 +87,11 @@ export async function adoptClaims(
   replicaId: ReplicaId,
   known: readonly ClaimId[],
 ): Promise<ClaimedTask[]> {
-  return store.query<ClaimedTask>(
+  const rows = await store.query<ClaimRow>(
     `select ${CLAIM_COLUMNS} from ${store.schema}.adopt_claims($1, $2) order by claim_id`,
     [replicaId, known],
   );
+  return readClaims(rows).claimed;
 }
 
 /** The claims among these that are now running; the others are lost. */

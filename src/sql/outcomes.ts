@@ -28,19 +28,20 @@ export interface EndingReport {
   readonly hasUnparked: boolean;
 }
 
-export interface EndingRow {
-  readonly claimId: ClaimId | null;
-  readonly state: "unknown" | "unparked";
+/** What `end_claims` says where not all went as asked. */
+export interface NotAsAsked {
+  readonly unknown: readonly ClaimId[];
+  readonly unparked: boolean;
 }
 
 export const NOTHING_REFUSED: EndingReport = { repeated: [], late: [], hasUnparked: false };
 
 export async function endClaims(store: Store, outcomes: readonly Outcome[]): Promise<EndingReport> {
-  const rows = await store.query<EndingRow>(
-    `select claim as "claimId", verdict as state from ${store.schema}.end_claims($1::bigint[], $2::json)`,
+  const [row] = await store.query<{ said: NotAsAsked | null }>(
+    `select ${store.schema}.end_claims($1::bigint[], $2::json) as said`,
     endingValues(outcomes),
   );
-  return reportOn(store, outcomes, rows);
+  return reportOn(store, outcomes, row?.said ?? null);
 }
 
 /** Most have completed without a result: that is what a claim with nothing more to say means. */
@@ -58,10 +59,10 @@ export function endingValues(outcomes: readonly Outcome[]): [claims: ClaimId[], 
 export async function reportOn(
   store: Store,
   outcomes: readonly Outcome[],
-  rows: readonly EndingRow[],
+  said: NotAsAsked | null,
 ): Promise<EndingReport> {
-  if (rows.length === 0) return NOTHING_REFUSED;
-  const unknown = new Set(rows.filter(({ state }) => state === "unknown").map(({ claimId }) => claimId));
+  if (said === null) return NOTHING_REFUSED;
+  const unknown = new Set(said.unknown);
   const refused =
     unknown.size === 0
       ? []
@@ -70,11 +71,7 @@ export async function reportOn(
           outcomes.filter(({ claim }) => unknown.has(claim)),
         );
   const claimsWith = (verdict: string) => refused.filter((row) => row.verdict === verdict).map(({ claim }) => claim);
-  return {
-    repeated: claimsWith("repeat"),
-    late: claimsWith("late"),
-    hasUnparked: rows.some(({ state }) => state === "unparked"),
-  };
+  return { repeated: claimsWith("repeat"), late: claimsWith("late"), hasUnparked: said.unparked };
 }
 
 function refuse(store: Store, outcomes: readonly Outcome[]): Promise<{ claim: ClaimId; verdict: "repeat" | "late" }[]> {
