@@ -73,7 +73,10 @@ export async function runBatchHandler<Input, Output>(
   try {
     await new Promise<void>((onOver) => {
       const executions = group.map(({ execution }) => execution);
-      runGroup(executions, parts, { onEnding: (execution, ending) => endings.set(execution, ending), onOver });
+      runGroup(executions, parts, {
+        onEnding: (execution, ending) => void endings.set(execution, ending),
+        onOver: () => onOver(),
+      });
     });
   } finally {
     strays.close();

@@ -16,7 +16,7 @@ import type { Outages } from "./outages.ts";
 import { type Ending, outcomeOf } from "./outcome.ts";
 import type { Reports } from "./reports.ts";
 import type { Rounds, Verdict } from "./rounds.ts";
-import { runGroup } from "./run-group.ts";
+import { type GroupEvents, runGroup } from "./run-group.ts";
 import type { Slots } from "./slots.ts";
 import type { Changes } from "./waiting.ts";
 
@@ -26,7 +26,7 @@ export interface AttemptsParts {
   readonly tasks: ReadonlyMap<string, AnyTask>;
   readonly slots: Slots;
   readonly hand: Hand;
-  readonly rounds: Rounds;
+  readonly rounds: Rounds<EndedExecution>;
   readonly reports: Reports;
   readonly outages: Outages;
   readonly changes: Changes;
@@ -44,12 +44,24 @@ export interface AttemptsParts {
   readonly onUnsure: () => void;
 }
 
+/** An attempt that is over, with an outcome to be written. */
+export interface EndedExecution {
+  readonly execution: Execution;
+  readonly outcome: Outcome;
+  readonly durationMs: number;
+}
+
 export class Attempts {
   readonly #parts: AttemptsParts;
+  readonly #groupEvents: GroupEvents;
   #isStarting = false;
 
   constructor(parts: AttemptsParts) {
     this.#parts = parts;
+    this.#groupEvents = {
+      onEnding: (execution, ending) => this.#onEnding(execution, ending),
+      onOver: (last) => this.#onOver(last),
+    };
   }
 
   /** Runs what is running already, and starts of the rest what there is a slot for. */
@@ -58,17 +70,16 @@ export class Attempts {
       this.#giveBack(claimed, under);
       return;
     }
-    const started = claimed.filter((task) => task.state === "running");
-    this.#parts.hand.addPrefetched(
-      claimed.filter((task) => task.state === "claimed"),
-      performance.now(),
-    );
-    for (const task of started) {
-      const definition = this.#parts.tasks.get(task.name) as AnyTask;
-      this.#parts.slots.take(task.queue, definition.settings.runIn);
-      this.#run({ task: definition, members: [task] });
+    const { hand, slots, tasks } = this.#parts;
+    const ahead = claimed.filter((task) => task.state === "claimed");
+    if (ahead.length > 0) hand.addPrefetched(ahead, performance.now());
+    for (const member of claimed) {
+      if (member.state !== "running") continue;
+      const task = tasks.get(member.name) as AnyTask;
+      slots.take(member.queue, task.settings.runIn);
+      this.#run({ task, members: [member] });
     }
-    void this.#startPrefetched();
+    if (hand.prefetched > 0) void this.#startPrefetched();
   }
 
   /** Claimed under our id without our knowing: whatever their state, none of their code has run. */
@@ -133,21 +144,21 @@ export class Attempts {
   }
 
   #run({ task, members }: Group): void {
-    const { hand, events, execution: parts, slots, changes, onRoom } = this.#parts;
+    const { hand, events, execution: parts } = this.#parts;
     const executions = members.map((member) => new Execution(task, member, parts));
     for (const execution of executions) {
       hand.begin(execution);
       if (events.isHeard("task.started")) events.emit("task.started", refOf(execution.claimed));
     }
-    runGroup(executions, parts, {
-      onEnding: (execution, ending) => this.#onEnding(execution, ending),
-      onOver: () => {
-        slots.give(members[0]?.queue ?? "", task.settings.runIn);
-        changes.announce();
-        if (hand.prefetched > 0) void this.#startPrefetched();
-        onRoom();
-      },
-    });
+    runGroup(executions, parts, this.#groupEvents);
+  }
+
+  #onOver({ claimed, task }: Execution): void {
+    const { hand, slots, changes, onRoom } = this.#parts;
+    slots.give(claimed.queue, task.settings.runIn);
+    changes.announce();
+    if (hand.prefetched > 0) void this.#startPrefetched();
+    onRoom();
   }
 
   #onEnding(execution: Execution, ending: Ending): void {
@@ -168,24 +179,20 @@ export class Attempts {
             Math.random(),
           )
         : outcomeOf({ ref, failures, ending, abortReason, completedInTransaction }, task.settings, Math.random());
-    hand.finishing(claimed.claimId);
+    hand.finishing();
     if (!outcome) {
       reports.forget(claimed.claimId);
       hand.finished(claimed.claimId);
       return;
     }
-    const durationMs = performance.now() - execution.startedAtMs;
-    const finish = () =>
-      rounds.finish(outcome, (verdict) => this.#onVerdict(execution, { outcome, verdict, durationMs }));
+    const ended = { execution, outcome, durationMs: performance.now() - execution.startedAtMs };
     const settled = reports.settle(claimed.claimId, outcome.outcome === "completed");
-    if (settled) void settled.then(finish);
-    else finish();
+    if (settled) void settled.then(() => rounds.finish(ended));
+    else rounds.finish(ended);
   }
 
-  #onVerdict(
-    execution: Execution,
-    { outcome, verdict, durationMs }: { outcome: Outcome; verdict: Verdict; durationMs: number },
-  ): void {
+  /** It is known what became of its outcome. */
+  onVerdict({ execution, outcome, durationMs }: EndedExecution, verdict: Verdict): void {
     const { events, hand, onWritten } = this.#parts;
     const { claimed } = execution;
     // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.

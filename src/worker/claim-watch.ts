@@ -27,7 +27,7 @@ export function createClaimWatch(parts: {
     async runOnce() {
       if (isMoving()) return;
       const { id } = replica;
-      const before = [...hand.running.values()];
+      const before = hand.executions();
       const own = new Map((await readOwnClaims(database, id)).map((row) => [row.claimId, row]));
       if (isMoving() || replica.id !== id) return;
       const known = new Set(hand.claims());
@@ -37,7 +37,7 @@ export function createClaimWatch(parts: {
         const { claimId, taskId } = execution.claimed;
         const row = own.get(claimId);
         // Ended in the meantime, by ourselves, or told to stop already.
-        if (!hand.running.has(claimId) || execution.isAborted) continue;
+        if (!hand.isRunning(claimId) || execution.isAborted) continue;
         if (row?.isCancelled) execution.abort(new TaskCancelledError(taskId, row.reason ?? undefined));
         if (row || execution.completedInTransaction) continue;
         execution.abort(new ClaimLostError(claimId, taskId));

@@ -29,6 +29,7 @@ export class ClaimableNames {
 
   /** Whether some that were left out may be claimed now. They may sort before where the search for others has come to. */
   haveGrown(): boolean {
-    return [...this.#leftOut].some((place) => this.#slots.hasRoomIn(place));
+    for (const place of this.#leftOut) if (this.#slots.hasRoomIn(place)) return true;
+    return false;
   }
 }

@@ -15,6 +15,11 @@ import type { ExecutionParts } from "./execution-parts.ts";
 import type { Ending } from "./outcome.ts";
 import { atMost } from "./waiting.ts";
 
+/** One object for many attempts, not a function for each. */
+export interface EndingListener {
+  onEnding(execution: Execution, ending: Ending): void;
+}
+
 export class Execution {
   readonly claimed: ClaimedTask;
   readonly task: AnyTask;
@@ -24,7 +29,9 @@ export class Execution {
   #controller: AbortController | undefined;
   #isAborted = false;
   #abortReason: unknown;
-  #onEnding: ((ending: Ending) => void) | undefined;
+  /** From its begin to its end. */
+  #listener: EndingListener | undefined;
+  #hasEnded = false;
   #timeout: NodeJS.Timeout | undefined;
   #grace: NodeJS.Timeout | undefined;
   #deadline: Deadline | undefined;
@@ -75,9 +82,13 @@ export class Execution {
     return this.#abortReason;
   }
 
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
   /** From here on it has a timeout and can end. */
-  begin(onEnding: (ending: Ending) => void): void {
-    this.#onEnding = onEnding;
+  begin(listener: EndingListener): void {
+    this.#listener = listener;
     this.startTimeout();
     if (this.#isAborted) this.#beginGrace();
   }
@@ -85,7 +96,7 @@ export class Execution {
   /** From the beginning. */
   startTimeout(): void {
     const { timeoutMs } = this.task.settings;
-    if (timeoutMs === undefined || !this.#onEnding) return;
+    if (timeoutMs === undefined || !this.#listener) return;
     const { claimId, taskId } = this.claimed;
     const { settings } = this.task;
     // Should this thread's loop be blocked, its heart goes by the same time.
@@ -106,13 +117,14 @@ export class Execution {
 
   /** Only the first ending counts. */
   end(ending: Ending): void {
-    const onEnding = this.#onEnding;
-    if (!onEnding) return;
-    this.#onEnding = undefined;
+    const listener = this.#listener;
+    if (!listener) return;
+    this.#listener = undefined;
+    this.#hasEnded = true;
     clearTimeout(this.#timeout);
     clearTimeout(this.#grace);
     this.#deadline?.over();
-    onEnding(ending);
+    listener.onEnding(this, ending);
   }
 
   /** Tells the handler to stop, and why. Only the first reason counts. */
@@ -138,7 +150,7 @@ export class Execution {
   }
 
   #beginGrace(): void {
-    if (!this.#onEnding || this.#grace) return;
+    if (!this.#listener || this.#grace) return;
     // Its heart ends the process if it does not stop: to wait no longer would only hide that it goes on.
     if (this.#abortReason instanceof CutOffError) return;
     // A runner is ended if its handler does not stop, and what it ran is over when it is, not before.

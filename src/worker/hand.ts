@@ -24,8 +24,9 @@ export class Hand {
   readonly #slots: Slots;
   #prefetched: Prefetched[] = [];
   readonly #starting = new Set<ClaimId>();
-  readonly #running = new Map<ClaimId, Execution>();
-  readonly #finishing = new Set<ClaimId>();
+  /** Running, or ended with an outcome on its way: one entry from begin to written, and a count of the latter. */
+  readonly #begun = new Map<ClaimId, Execution>();
+  #finishing = 0;
   readonly #releasing = new Set<ClaimId>();
   #isOverstocked = false;
 
@@ -38,21 +39,32 @@ export class Hand {
     return this.#prefetched.length;
   }
 
-  get running(): ReadonlyMap<ClaimId, Execution> {
-    return this.#running;
+  /** How many are running. */
+  get running(): number {
+    return this.#begun.size - this.#finishing;
+  }
+
+  isRunning(claim: ClaimId): boolean {
+    const execution = this.#begun.get(claim);
+    return execution !== undefined && !execution.hasEnded;
+  }
+
+  /** Those whose handlers are at work. */
+  executions(): Execution[] {
+    return [...this.#begun.values()].filter((execution) => !execution.hasEnded);
   }
 
   get isEmpty(): boolean {
-    return this.#running.size + this.#starting.size + this.#prefetched.length === 0;
+    return this.running + this.#starting.size + this.#prefetched.length === 0;
   }
 
   get size(): number {
-    return this.#prefetched.length + this.#starting.size + this.#running.size + this.#finishing.size;
+    return this.#prefetched.length + this.#starting.size + this.#begun.size;
   }
 
   /** The claims of which code has run, or may have. */
   begun(): ClaimId[] {
-    return [...this.#running.keys(), ...this.#finishing];
+    return [...this.#begun.keys()];
   }
 
   /** Some waited for too long and were given back, and nothing has ended since: they must not be claimed ahead again at once. */
@@ -65,8 +77,7 @@ export class Hand {
     return [
       ...this.#prefetched.map(({ claimed }) => claimed.claimId),
       ...this.#starting,
-      ...this.#running.keys(),
-      ...this.#finishing,
+      ...this.#begun.keys(),
       ...this.#releasing,
     ];
   }
@@ -119,18 +130,19 @@ export class Hand {
   }
 
   begin(execution: Execution): void {
-    this.#starting.delete(execution.claimed.claimId);
-    this.#running.set(execution.claimed.claimId, execution);
+    const { claimId } = execution.claimed;
+    if (this.#starting.size > 0) this.#starting.delete(claimId);
+    this.#begun.set(claimId, execution);
   }
 
   /** The handler is done with; the claim stays known until its outcome is written. */
-  finishing(claim: ClaimId): void {
+  finishing(): void {
     this.#isOverstocked = false;
-    this.#running.delete(claim);
-    this.#finishing.add(claim);
+    this.#finishing++;
   }
 
   finished(claim: ClaimId): void {
-    this.#finishing.delete(claim);
+    this.#finishing--;
+    this.#begun.delete(claim);
   }
 }

@@ -23,7 +23,7 @@ export interface Look {
   failed(error: unknown): void;
 }
 
-export interface RoundsParts {
+export interface RoundsParts<Ended> {
   readonly database: Database;
   readonly outages: Outages;
   /** What there is room for now; undefined where there is none or nothing to be had. */
@@ -32,11 +32,8 @@ export interface RoundsParts {
   readonly secondFrom: number;
   /** Tasks were let go that may sort before those claimed last; none was claimed in the same round. */
   readonly onUnparked: () => void;
-}
-
-interface Ended {
-  readonly outcome: Outcome;
-  readonly onVerdict: (verdict: Verdict) => void;
+  /** It is known what became of an outcome. */
+  readonly onVerdict: (ended: Ended, verdict: Verdict) => void;
 }
 
 const MAX_UNDER_WAY = 2;
@@ -44,8 +41,9 @@ const MAX_UNDER_WAY = 2;
 const HELD_UP_AFTER_MS = 50;
 const MAX_OUTCOMES = 1_000;
 
-export class Rounds {
-  readonly #parts: RoundsParts;
+/** `Ended`: whatever has ended, to be told apart by whoever hears of the verdicts. */
+export class Rounds<Ended extends { readonly outcome: Outcome }> {
+  readonly #parts: RoundsParts<Ended>;
   readonly #givingUp = new AbortController();
   #waiting: Ended[] = [];
   #underWay = 0;
@@ -55,7 +53,7 @@ export class Rounds {
   #later: NodeJS.Timeout | undefined;
   #onIdle: (() => void)[] = [];
 
-  constructor(parts: RoundsParts) {
+  constructor(parts: RoundsParts<Ended>) {
     this.#parts = parts;
   }
 
@@ -64,9 +62,9 @@ export class Rounds {
     return this.#held;
   }
 
-  finish(outcome: Outcome, onVerdict: (verdict: Verdict) => void): void {
+  finish(ended: Ended): void {
     this.#held++;
-    this.#waiting.push({ outcome, onVerdict });
+    this.#waiting.push(ended);
     this.tick();
   }
 
@@ -151,6 +149,7 @@ export class Rounds {
   #verdicts(outcomes: readonly Outcome[], report: EndingReport): Verdict[] {
     this.#parts.outages.over("writing outcomes");
     if (report.hasUnparked) this.#parts.onUnparked();
+    if (report.repeated.length + report.late.length === 0) return new Array<Verdict>(outcomes.length).fill("done");
     const repeated = new Set(report.repeated);
     const late = new Set(report.late);
     return outcomes.map(({ claim }) => (late.has(claim) ? "late" : repeated.has(claim) ? "repeat" : "done"));
@@ -158,7 +157,10 @@ export class Rounds {
 
   #settle(ended: readonly Ended[], verdicts: readonly Verdict[]): void {
     this.#held -= ended.length;
-    for (const [index, { onVerdict }] of ended.entries()) onVerdict(verdicts[index] as Verdict);
+    const { onVerdict } = this.#parts;
+    ended.forEach((one, index) => {
+      onVerdict(one, verdicts[index] as Verdict);
+    });
     if (this.#held === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 }

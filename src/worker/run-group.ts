@@ -4,56 +4,71 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { NoRunnerError, RunnerEndedError } from "../runner/runner-death.ts";
+import type { TaskContext } from "../task/context.ts";
 import { type AnyTask, type BatchItem, requireOneForEach } from "../task/define-task.ts";
 import { examinable } from "../task/error-record.ts";
 import { CutOffError, InvalidInputError, ResultNotStorableError } from "../task/errors.ts";
 import { type ParsedInput, parseInput } from "../task/input.ts";
 import { toJson } from "../task/json.ts";
 import { Snooze } from "../task/snooze.ts";
-import { type Execution, mustStop } from "./execution.ts";
+import { type EndingListener, type Execution, mustStop } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
-import { createContext } from "./handler-context.ts";
+import { HandlerContext } from "./handler-context.ts";
 import type { Ending } from "./outcome.ts";
 
 export interface GroupEvents {
   /** As soon as it is known: a slow member holds back no other. */
-  readonly onEnding: (execution: Execution, ending: Ending) => void;
-  /** The last member has ended. */
-  readonly onOver: () => void;
+  onEnding(execution: Execution, ending: Ending): void;
+  /** The last member has ended: this one. */
+  onOver(last: Execution): void;
 }
 
 export function runGroup(group: readonly Execution[], parts: ExecutionParts, events: GroupEvents): void {
-  let left = group.length;
-  for (const execution of group) {
-    execution.begin((ending) => {
-      events.onEnding(execution, ending);
-      if (--left === 0) events.onOver();
-    });
-  }
   const [first] = group;
   if (!first) return;
+  const members = new Members(group.length, events);
+  for (const execution of group) execution.begin(members);
   const isHere = !parts.runners?.take(first.task);
   if (isHere && first.task.runOne && parts.middleware.length === 0) runAlone(first, first.task.runOne, parts);
   else void serve(first.task, group, parts);
 }
 
-/** The usual case, with as little around it as there can be. */
-function runAlone(execution: Execution, run: NonNullable<AnyTask["runOne"]>, parts: ExecutionParts): void {
-  const call = (parsed: ParsedInput) =>
-    run(acceptedInput(execution.task, parsed) as never, createContext(execution, parts));
-  const work = () => {
-    const parsed = parseInput(execution.task, execution.claimed.input);
-    return parsed instanceof Promise ? parsed.then(call) : call(parsed);
-  };
-  settle(execution, parts, () => parts.strays.scope(execution, work));
+/** How many of a group are still at work. */
+class Members implements EndingListener {
+  readonly #events: GroupEvents;
+  #left: number;
+
+  constructor(count: number, events: GroupEvents) {
+    this.#left = count;
+    this.#events = events;
+  }
+
+  onEnding(execution: Execution, ending: Ending): void {
+    this.#events.onEnding(execution, ending);
+    if (--this.#left === 0) this.#events.onOver(execution);
+  }
 }
 
-/** Ends the attempt as the work ends, which may be at once. */
+/** The usual case, with as little around it as there can be. */
+function runAlone(execution: Execution, run: NonNullable<AnyTask["runOne"]>, parts: ExecutionParts): void {
+  const { task, claimed } = execution;
+  const call = (input: unknown) => run(input as never, new HandlerContext(execution, parts));
+  const work = () => {
+    if (!task.schema) return call(claimed.input);
+    const parsed = parseInput(task, claimed.input);
+    return parsed instanceof Promise
+      ? parsed.then((later) => call(acceptedInput(task, later)))
+      : call(acceptedInput(task, parsed));
+  };
+  settle(execution, parts, work);
+}
+
+/** Ends the attempt as the work ends, which may be at once; strays of the work are the attempt's own. */
 function settle(execution: Execution, parts: ExecutionParts, work: () => unknown): void {
   const onThrown = (thrown: unknown) => execution.end(endingOfThrown(thrown));
   const onReturned = (value: unknown) => execution.end(endingOfReturned(execution, value, parts.resultLimitBytes));
   try {
-    const value = work();
+    const value = parts.strays.scope(execution, work);
     if (isThenable(value)) value.then(onReturned, onThrown);
     else onReturned(value);
   } catch (thrown) {
@@ -121,7 +136,7 @@ function endingWithoutRunner(error: unknown, { isAborted, claimed }: Execution):
 /** A member on its way to the handler: through the middleware and its input's schema, then waiting to be served. */
 interface Seat {
   readonly execution: Execution;
-  readonly context: ReturnType<typeof createContext>;
+  readonly context: TaskContext;
   /** The parsed input once it has arrived at the handler; undefined if it never will. */
   readonly arrived: Promise<Arrival | undefined>;
   readonly served: PromiseWithResolvers<unknown>;
@@ -134,7 +149,7 @@ interface Arrival {
 }
 
 function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
-  const context = createContext(execution, parts);
+  const context = new HandlerContext(execution, parts);
   const arrival = withResolvers<Arrival | undefined>();
   const served = withResolvers<unknown>();
   served.promise.catch(() => {});
@@ -150,9 +165,7 @@ function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
     (next, middleware) => async () => middleware(context, next),
     innermost,
   );
-  settle(execution, parts, () =>
-    parts.strays.scope(execution, () => onion().finally(() => arrival.resolve(undefined))),
-  );
+  settle(execution, parts, () => onion().finally(() => arrival.resolve(undefined)));
   return { execution, context, arrived: arrival.promise, served };
 }
 
@@ -161,7 +174,10 @@ function acceptedInput(task: AnyTask, parsed: ParsedInput): unknown {
   return parsed.value;
 }
 
+const WITHOUT_RESULT: Ending = { kind: "returned", resultJson: "null" };
+
 function endingOfReturned(execution: Execution, value: unknown, limitBytes: number): Ending {
+  if (value === undefined) return WITHOUT_RESULT;
   const json = toJson(value, limitBytes);
   if (json.ok) return { kind: "returned", resultJson: json.text };
   return { kind: "threw", error: new ResultNotStorableError(execution.task.name, json.problem) };

@@ -53,7 +53,7 @@ export class Slots {
 
   #count(queue: string, runIn: RunIn, by: 1 | -1): void {
     this.#used += by;
-    this.#usedByQueue.set(queue, (this.#usedByQueue.get(queue) ?? 0) + by);
+    if (this.#limits.has(queue)) this.#usedByQueue.set(queue, (this.#usedByQueue.get(queue) ?? 0) + by);
     if (runIn !== "inline") this.#usedByPlace.set(runIn, (this.#usedByPlace.get(runIn) ?? 0) + by);
   }
 }

@@ -63,7 +63,7 @@ export class StandDown {
     const replicaId = replica.id;
     if (this.#stopping.signal.aborted) {
       // It is leaving: with nothing left that must stop, its heart has no reason to end the process.
-      if (![...hand.running.values()].some(mustStop)) replica.confirmStopped();
+      if (!hand.executions().some(mustStop)) replica.confirmStopped();
       return;
     }
     if (news.kind === "refused") events.emit("beat.refused", { replicaId });
@@ -88,7 +88,7 @@ export class StandDown {
   async #standDown(kind: "refused" | "fenced"): Promise<void> {
     const { hand, replica } = this.#parts;
     const unstarted = hand.takePrefetched();
-    const running = [...hand.running.values()];
+    const running = hand.executions();
     const stopping = kind === "refused" ? running : running.filter(mustStop);
     for (const execution of stopping) {
       const { claimId, taskId } = execution.claimed;
@@ -103,7 +103,7 @@ export class StandDown {
   /** For as long as it takes: the heart ends the process if that is too long. */
   async #untilEnded(executions: readonly Execution[]): Promise<void> {
     const { hand, changes } = this.#parts;
-    const haveEnded = () => executions.every(({ claimed }) => !hand.running.has(claimed.claimId));
+    const haveEnded = () => executions.every(({ claimed }) => !hand.isRunning(claimed.claimId));
     while (!haveEnded()) await changes.until(haveEnded, 60_000);
   }
 
@@ -142,7 +142,7 @@ export class StandDown {
   /** What goes on, and what has ended and is not written yet. First of all: until then it belongs to an id that nobody hears. */
   async #takeAlong(left: ReadonlySet<ReplicaId>): Promise<void> {
     const { database, events, replica, hand } = this.#parts;
-    const running = [...hand.running.values()];
+    const running = hand.executions();
     const claims = hand.begun();
     if (claims.length === 0) return;
     const held = new Set<ClaimId>();
@@ -151,7 +151,7 @@ export class StandDown {
     }
     for (const execution of running) {
       const { claimId, taskId } = execution.claimed;
-      if (held.has(claimId) || !hand.running.has(claimId)) continue;
+      if (held.has(claimId) || !hand.isRunning(claimId)) continue;
       if (execution.isAborted || execution.completedInTransaction) continue;
       execution.abort(new ClaimLostError(claimId, taskId));
       events.emit("claim.lost", { ...refOf(execution.claimed), refusedOutcome: undefined });

@@ -13,6 +13,7 @@ export class Changes {
   #waiting: (() => void)[] = [];
 
   announce(): void {
+    if (this.#waiting.length === 0) return;
     for (const notify of this.#waiting.splice(0)) notify();
   }
 

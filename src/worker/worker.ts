@@ -18,7 +18,7 @@ import { releaseClaims } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { WorkerStoppingError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
-import { Attempts, refOf } from "./attempts.ts";
+import { Attempts, type EndedExecution, refOf } from "./attempts.ts";
 import { createClaimWatch } from "./claim-watch.ts";
 import { ClaimableNames } from "./claimable-names.ts";
 import { Claimer } from "./claimer.ts";
@@ -61,7 +61,7 @@ export class Worker {
   readonly #outages: Outages;
   readonly #slots: Slots;
   readonly #hand: Hand;
-  readonly #rounds: Rounds;
+  readonly #rounds: Rounds<EndedExecution>;
   readonly #reports: Reports;
   readonly #claimer: Claimer;
   readonly #runners: Runners;
@@ -98,8 +98,9 @@ export class Worker {
       look: (beside) => this.#claimer.look(beside),
       secondFrom: Math.ceil(settings.concurrency / 4),
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
+      onVerdict: (ended, verdict) => this.#attempts.onVerdict(ended, verdict),
     });
-    const isRunning = (claim: ClaimId) => this.#hand.running.has(claim);
+    const isRunning = (claim: ClaimId) => this.#hand.isRunning(claim);
     this.#reports = new Reports({ database, outages: this.#outages, isRunning });
     const execution: ExecutionParts = {
       schema: database.schema,
@@ -179,7 +180,7 @@ export class Worker {
   }
 
   get running(): number {
-    return this.#hand.running.size;
+    return this.#hand.running;
   }
 
   start(): void {
@@ -280,7 +281,7 @@ export class Worker {
   }
 
   #abortRunning(): void {
-    const running = [...this.#hand.running.values()];
+    const running = this.#hand.executions();
     for (const execution of running) execution.abort(new WorkerStoppingError(execution.claimed.taskId));
     if (!this.#isInHurry) return;
     this.#runners.hurry();
