@@ -49,7 +49,7 @@ export function ownConnections(
     let cause: unknown;
     for (let step = 0; step < pools.length; step++) {
       const index = (current + step) % pools.length;
-      const name = withoutPassword(targets.urls[index] ?? "");
+      const name = () => withoutPassword(targets.urls[index] ?? "");
       let client: C | undefined;
       try {
         client = await connect(index);
@@ -58,12 +58,12 @@ export function ownConnections(
           current = index;
           return client;
         }
-        failures.push(`${name}: it follows another server and is not the primary`);
+        failures.push(`${name()}: it follows another server and is not the primary`);
         drop(client);
       } catch (error) {
         if (client) drop(client);
         cause = error;
-        failures.push(`${name}: ${reasonOf(error)}`);
+        failures.push(`${name()}: ${reasonOf(error)}`);
       }
     }
     throw new DatabaseUnavailableError(failures, { cause });

@@ -3,6 +3,8 @@ import pg from "pg";
 import type { ConnectionSource, Connections } from "./connections.ts";
 import { ClosedError, NoReplyError } from "./errors.ts";
 import { quoteIdentifier } from "./identifiers.ts";
+import { toParameter } from "./parameters.ts";
+import { toObjects } from "./rows.ts";
 import { isTransient } from "./transient.ts";
 
 /** Something that runs statements on tables of one schema: the database itself, or a transaction. */
@@ -91,31 +93,26 @@ async function runTransaction<T>(
 }
 
 /** Also for connections outside the pool. */
-export async function runOn<Row>(
+export function runOn<Row>(
   client: pg.ClientBase,
   text: string,
   values?: readonly unknown[],
   replyWithinMs?: number,
 ): Promise<Row[]> {
   // No values, no prepared statement: only so may one text hold several statements, as migrations do.
-  const reply = client.query({ text, ...(values ? { values: values as unknown[] } : {}), types: TYPES });
-  const result = await (replyWithinMs === undefined ? reply : inTime(reply, replyWithinMs));
-  return result.rows as Row[];
+  const reply = values
+    ? client.query({ text, values: values.map(toParameter), types: TYPES, rowMode: "array" }).then(toObjects<Row>)
+    : client.query({ text, types: TYPES }).then(({ rows }) => rows as Row[]);
+  return replyWithinMs === undefined ? reply : inTime(reply, replyWithinMs);
 }
 
 /** By a timer of our own: the caller's pool may be of a driver that knows no time limit for one statement. */
-async function inTime<T>(reply: Promise<T>, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const tooLate = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new NoReplyError(ms)), ms);
+function inTime<T>(reply: Promise<T>, ms: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new NoReplyError(ms)), ms);
+    // Whatever becomes of a reply that is too late: nobody listens any more.
+    reply.then(resolve, reject).finally(() => clearTimeout(timer));
   });
-  try {
-    return await Promise.race([reply, tooLate]);
-  } finally {
-    clearTimeout(timer);
-    // Whatever becomes of it: nobody listens any more.
-    reply.catch(() => {});
-  }
 }
 
 /** The driver's own types, whatever parsers the application has set globally for its own needs. */
