@@ -4,6 +4,7 @@ import type { ConnectionSource, Connections } from "./connections.ts";
 import { ClosedError, NoReplyError } from "./errors.ts";
 import { quoteIdentifier } from "./identifiers.ts";
 import { toParameter } from "./parameters.ts";
+import { PreparedNames } from "./prepared-names.ts";
 import { toObjects } from "./rows.ts";
 import { isTransient } from "./transient.ts";
 
@@ -11,7 +12,8 @@ import { isTransient } from "./transient.ts";
 export interface Store {
   /** The schema's name, quoted: goes before every table and function. */
   readonly schema: string;
-  query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+  /** `often`: the same text comes again and again, and the server should keep what it made of it. */
+  query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], use?: "often"): Promise<Row[]>;
 }
 
 export interface Database extends Store {
@@ -29,6 +31,7 @@ export interface Database extends Store {
 
 export function createDatabase(connections: Connections, schemaName: string): Database {
   const schema = quoteIdentifier(schemaName);
+  const names = new PreparedNames();
   let isClosed = false;
   const refuseIfClosed = () => {
     if (isClosed) throw new ClosedError();
@@ -36,9 +39,18 @@ export function createDatabase(connections: Connections, schemaName: string): Da
   const withLimit = (replyWithinMs: number | undefined): Database => ({
     schema,
     schemaName,
-    async query(text, values) {
+    async query(text, values, use) {
       refuseIfClosed();
-      return withClient(connections, (client) => runOn(client, text, values, replyWithinMs));
+      return withClient(connections, async (client) => {
+        const name = use === "often" ? names.of(text) : undefined;
+        try {
+          return await runOn(client, text, values, { replyWithinMs, name });
+        } catch (error) {
+          if (name === undefined || !names.isToBlameFor(error)) throw error;
+          names.doWithout();
+          return runOn(client, text, values, { replyWithinMs });
+        }
+      });
     },
     async transaction(work) {
       refuseIfClosed();
@@ -79,7 +91,7 @@ async function runTransaction<T>(
   { schema, replyWithinMs }: { schema: string; replyWithinMs: number | undefined },
   work: (tx: Store) => Promise<T>,
 ): Promise<T> {
-  const query: Store["query"] = (text, values) => runOn(client, text, values, replyWithinMs);
+  const query: Store["query"] = (text, values) => runOn(client, text, values, { replyWithinMs });
   await query("begin");
   try {
     const result = await work({ schema, query });
@@ -97,11 +109,13 @@ export function runOn<Row>(
   client: pg.ClientBase,
   text: string,
   values?: readonly unknown[],
-  replyWithinMs?: number,
+  { replyWithinMs, name }: { replyWithinMs?: number | undefined; name?: string | undefined } = {},
 ): Promise<Row[]> {
   // No values, no prepared statement: only so may one text hold several statements, as migrations do.
   const reply = values
-    ? client.query({ text, values: values.map(toParameter), types: TYPES, rowMode: "array" }).then(toObjects<Row>)
+    ? client
+        .query({ text, values: values.map(toParameter), types: TYPES, rowMode: "array", ...(name && { name }) })
+        .then(toObjects<Row>)
     : client.query({ text, types: TYPES }).then(({ rows }) => rows as Row[]);
   return replyWithinMs === undefined ? reply : inTime(reply, replyWithinMs);
 }

@@ -49,6 +49,7 @@ export async function claimTasks(store: Store, request: ClaimRequest): Promise<C
   const rows = await store.query<ClaimRow>(
     `select ${CLAIM_COLUMNS} from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS})`,
     claimValues(request),
+    "often",
   );
   return readClaims(rows).claimed;
 }
@@ -62,6 +63,7 @@ export async function endAndClaimTasks(
   const rows = await store.query<ClaimRow>(
     `select ${CLAIM_COLUMNS} from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS}, ${store.schema}.end_claims($11::bigint[], $12::json))`,
     [...claimValues(request), ...ending],
+    "often",
   );
   return readClaims(rows);
 }
@@ -99,6 +101,7 @@ export async function startClaims(store: Store, claims: readonly ClaimId[]): Pro
   const rows = await store.query<{ claimId: ClaimId }>(
     `select start_claims as "claimId" from ${store.schema}.start_claims($1)`,
     [claims],
+    "often",
   );
   return rows.map((row) => row.claimId);
 }

@@ -21,5 +21,6 @@ export async function enqueueTasks(
   return store.query<EnqueueNote>(
     `select ordinal, task_id::text as "taskId", outcome from ${store.schema}.enqueue_tasks($1::json, $2, $3, $4)`,
     [batch.tasksJson, batch.hasUniqueKeys, batch.refuseAll, batch.alone],
+    "often",
   );
 }

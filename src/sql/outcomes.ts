@@ -40,6 +40,7 @@ export async function endClaims(store: Store, outcomes: readonly Outcome[]): Pro
   const [row] = await store.query<{ said: NotAsAsked | null }>(
     `select ${store.schema}.end_claims($1::bigint[], $2::json) as said`,
     endingValues(outcomes),
+    "often",
   );
   return reportOn(store, outcomes, row?.said ?? null);
 }

@@ -181,12 +181,13 @@ function carry({ client, upstream, cuts, swallowed, asked: counts }: Between): v
       const [first = "", second = ""] =
         type === "P" || type === "B" || type === "Q" ? body.toString().split("\0", 2) : [];
       if (type === "P") prepared.set(first, second);
-      if (type === "B") count(prepared.get(second) ?? "");
-      if (type === "Q") count(first);
+      // A statement that was prepared earlier is only named.
+      const statement = type === "B" ? prepared.get(second) : type === "Q" ? first : undefined;
+      if (statement !== undefined) count(statement);
       // Sync: the whole of the request is on its way.
       if (cutting && type === "S") isAsked = true;
-      if (cutting || (type !== "P" && type !== "Q")) return;
-      const found = cuts.findIndex(({ text }) => body.includes(text));
+      if (cutting || statement === undefined) return;
+      const found = cuts.findIndex(({ text }) => statement.includes(text));
       if (found >= 0) [cutting] = cuts.splice(found, 1);
     });
     if (cutting?.when === "held before") {
