@@ -13,6 +13,19 @@ create type claim_row as (
   input json, metadata json, exclusive_key text, queue text, priority smallint, lane_id integer, run_at timestamptz
 );
 
+-- Who owns anything, by a loose index scan: one probe per owner, however many tasks each has.
+create function owners() returns uuid[]
+language sql stable set search_path from current set enable_seqscan = off set enable_bitmapscan = off
+as $$
+  with recursive owner (id) as (
+    (select replica_id from running order by replica_id limit 1)
+    union all
+    select (select u.replica_id from running u where u.replica_id > owner.id order by u.replica_id limit 1)
+    from owner where owner.id is not null
+  )
+  select coalesce(array_agg(id) filter (where id is not null), '{}') from owner
+$$;
+
 create function milliseconds(p_at timestamptz) returns bigint
 language sql immutable
 as $$ select (date_part('epoch', p_at) * 1000)::bigint $$;
@@ -175,7 +188,7 @@ create function start_claims(p_claims bigint[]) returns setof bigint
 language sql set search_path from current set enable_seqscan = off set enable_bitmapscan = off
 as $$
   update running set state = 'running', started_at = coalesce(started_at, now())
-  where claim_id = any (p_claims)
+  where replica_id = any ((select owners())::uuid[]) and claim_id = any (p_claims)
   returning claim_id
 $$;
 
@@ -185,12 +198,13 @@ language plpgsql set search_path from current set plan_cache_mode = force_generi
 set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
+  v_owners   uuid[] := owners();
   v_released bigint[];
   v_keys     text[];
   v_queues   text[];
 begin
   with gone as (
-    delete from running where claim_id = any (p_claims) and state = 'claimed' returning *
+    delete from running where replica_id = any (v_owners) and claim_id = any (p_claims) and state = 'claimed' returning *
   ), put as (
     insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
     select task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at from gone
@@ -241,6 +255,6 @@ as $$
 begin
   perform from replica where id = p_from and status in ('online', 'draining') for share;
   if found then
-    return query update running set replica_id = p_to where claim_id = any (p_claims) and replica_id = p_from returning claim_id;
+    return query update running set replica_id = p_to where replica_id = p_from and claim_id = any (p_claims) returning claim_id;
   end if;
 end $$;

@@ -42,67 +42,82 @@ $$;
 -- Returns only what was not done as asked, null if all was:
 --   unknown   claims that do not hold: the caller goes on with refuse_outcomes
 --   unparked  a task that waited for an exclusive key was let go: look from the beginning again
--- Everybody locks claims in the order of their ids, and exclusive keys after claims: that way nobody waits in a circle.
+-- Everybody locks claims in the order of their owners and ids, and exclusive keys after claims: that way nobody waits in a circle.
 -- Here the order is that of the index, hence no other kind of scan.
-create function end_claims(p_claims bigint[], p_outcomes json) returns json
+-- p_owner: who probably owns them, which spares a search. They may have been taken along to another id meanwhile.
+create function end_claims(p_claims bigint[], p_outcomes json, p_owner uuid default null) returns json
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 declare
-  v_ended    bigint[];
+  v_owners   uuid[] := case when p_owner is null then owners() else array[p_owner] end;
+  v_left     bigint[] := p_claims;
   v_keys     text[];
   v_queues   text[];
   v_tasks    uuid[];
   v_unparked boolean;
+  v_these    record;
 begin
   if exists (select from waiter) then
-    v_tasks := array(select task_id from running where claim_id = any (p_claims));
+    v_tasks := array(select task_id from running where replica_id = any (owners()) and claim_id = any (p_claims));
   end if;
-  if json_array_length(p_outcomes) = 0 then
-    -- The same as below for what most tasks do, at half the price.
-    with gone as (
-      delete from running where claim_id = any (p_claims)
-      returning task_id, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, exclusive_key, queue, limited
-    ), finals as (
-      insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result)
-      select task_id, 'completed', claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, now(), 'null' from gone
-    )
-    select array_agg(claim_id), array_agg(exclusive_key) filter (where exclusive_key is not null), array_agg(distinct queue) filter (where limited)
-    into v_ended, v_keys, v_queues from gone;
-  else
-    with o as materialized (
-      select * from json_to_recordset(p_outcomes) as x (
-        claim bigint, "to" text, outcome text, "delayMs" bigint, failures smallint, crashes smallint, result text, error text)
-    ), gone as (
-      delete from running where claim_id = any (p_claims) returning *
-    ), finals as (
-      insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error)
-      select g.task_id, case o."to" when 'pending' then 'cancelled' else coalesce(o."to", 'completed') end, g.claim_id, g.replica_id, g.attempt,
-             coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.claimed_at, g.started_at, now(),
-             case when o.claim is null then 'null' else o.result end::json,
-             case o."to" when 'pending' then cancelled_instead(o.error, g.cancel_reason) else o.error end::json
-      from gone g left join o on o.claim = g.claim_id
-      where o."to" is distinct from 'pending' or g.cancel_requested_at is not null and o.outcome <> 'taken'
-    ), again as (
-      insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
-      select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, o.result::json, o.error::json
-      from gone g join o on o.claim = g.claim_id
-      where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
-    ), back as (
-      insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
-      select g.task_id, g.queue, g.priority, now() + make_interval(secs => coalesce(o."delayMs", 0) / 1000.0), g.name,
-             g.attempt + 1, coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.gated, g.expires_at
-      from gone g join o on o.claim = g.claim_id
-      where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
-      returning queue, run_at
-    )
-    select (select array_agg(claim_id) from gone),
-           (select array_agg(exclusive_key) from gone where exclusive_key is not null),
-           -- A place in a queue with a limit may be what an idle worker elsewhere is waiting for.
-           (select array_agg(queue) from (
-              select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q)
-    into v_ended, v_keys, v_queues;
-  end if;
+  loop
+    if json_array_length(p_outcomes) = 0 then
+      -- The same as below for what most tasks do, at half the price.
+      with gone as (
+        delete from running where replica_id = any (v_owners) and claim_id = any (v_left)
+        returning task_id, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, exclusive_key, queue, limited
+      ), finals as (
+        insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result)
+        select task_id, 'completed', claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, now(), 'null' from gone
+      )
+      select array_agg(claim_id) as claims, array_agg(exclusive_key) filter (where exclusive_key is not null) as keys,
+             array_agg(distinct queue) filter (where limited) as queues
+      into v_these from gone;
+    else
+      with o as materialized (
+        select * from json_to_recordset(p_outcomes) as x (
+          claim bigint, "to" text, outcome text, "delayMs" bigint, failures smallint, crashes smallint, result text, error text)
+      ), gone as (
+        delete from running where replica_id = any (v_owners) and claim_id = any (v_left) returning *
+      ), finals as (
+        insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error)
+        select g.task_id, case o."to" when 'pending' then 'cancelled' else coalesce(o."to", 'completed') end, g.claim_id, g.replica_id, g.attempt,
+               coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.claimed_at, g.started_at, now(),
+               case when o.claim is null then 'null' else o.result end::json,
+               case o."to" when 'pending' then cancelled_instead(o.error, g.cancel_reason) else o.error end::json
+        from gone g left join o on o.claim = g.claim_id
+        where o."to" is distinct from 'pending' or g.cancel_requested_at is not null and o.outcome <> 'taken'
+      ), again as (
+        insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
+        select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, o.result::json, o.error::json
+        from gone g join o on o.claim = g.claim_id
+        where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
+      ), back as (
+        insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
+        select g.task_id, g.queue, g.priority, now() + make_interval(secs => coalesce(o."delayMs", 0) / 1000.0), g.name,
+               g.attempt + 1, coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.gated, g.expires_at
+        from gone g join o on o.claim = g.claim_id
+        where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
+        returning queue, run_at
+      )
+      select (select array_agg(claim_id) from gone) as claims,
+             (select array_agg(exclusive_key) from gone where exclusive_key is not null) as keys,
+             -- A place in a queue with a limit may be what an idle worker elsewhere is waiting for.
+             (select array_agg(queue) from (
+                select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q) as queues
+      into v_these;
+    end if;
+    v_keys := v_keys || v_these.keys;
+    v_queues := v_queues || v_these.queues;
+    if cardinality(v_these.claims) = cardinality(v_left) then
+      v_left := '{}';
+    else
+      v_left := array(select c from unnest(v_left) c where c <> all (coalesce(v_these.claims, '{}')));
+    end if;
+    exit when v_left = '{}' or p_owner is null or p_owner <> all (v_owners);
+    v_owners := array_remove(owners(), p_owner);
+  end loop;
 
   if v_tasks is not null then
     perform tell_waiters(v_tasks);
@@ -111,12 +126,11 @@ begin
   if v_queues is not null then
     perform ring(v_queues);
   end if;
-  if coalesce(cardinality(v_ended), 0) = cardinality(p_claims) and not v_unparked then
+  if v_left = '{}' and not v_unparked then
     return null;
   end if;
   -- Claim ids as text: they are larger than what every reader of JSON takes for a number.
-  return json_build_object('unparked', v_unparked, 'unknown', (
-    select coalesce(json_agg(c::text), '[]') from unnest(p_claims) c where c <> all (coalesce(v_ended, '{}'))));
+  return json_build_object('unparked', v_unparked, 'unknown', v_left::text[]);
 end $$;
 
 -- Outcomes of claims that do not hold: `repeat` where this very outcome was written before and the reply was lost; kept as
@@ -154,7 +168,7 @@ as $$
 begin
   delete from commit_check where id = new.id;
   if new.outcome is null then
-    perform from running where claim_id = new.claim_id and state = 'running' for share;
+    perform from running where replica_id = any ((select owners())::uuid[]) and claim_id = new.claim_id and state = 'running' for share;
     if not found then
       raise exception 'claim % no longer holds: the transaction that it guards must not commit', new.claim_id using errcode = 'EB001';
     end if;
@@ -174,7 +188,7 @@ create function guard_claim(p_claim bigint, p_outcome json) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
 begin
-  perform from running where claim_id = p_claim and state = 'running';
+  perform from running where replica_id = any ((select owners())::uuid[]) and claim_id = p_claim and state = 'running';
   if not found then
     raise exception 'claim % no longer holds', p_claim using errcode = 'EB001';
   end if;
@@ -186,13 +200,14 @@ create function end_alike(p_claims bigint[], p_states text[], p_to text, p_outco
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
 declare
+  v_owners   uuid[] := owners();
   v_claims   bigint[];
   v_tasks    uuid[];
   v_outcomes json;
 begin
   with held as materialized (
     select claim_id, task_id, replica_id from running
-    where claim_id = any (p_claims) and state = any (p_states) order by claim_id for update
+    where replica_id = any (v_owners) and claim_id = any (p_claims) and state = any (p_states) order by replica_id, claim_id for update
   )
   select array_agg(claim_id), array_agg(task_id),
          json_agg(json_build_object('claim', claim_id, 'task', task_id, 'replica', replica_id, 'to', p_to, 'outcome', p_outcome, 'error', p_error::text))

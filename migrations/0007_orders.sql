@@ -5,7 +5,7 @@ language sql immutable
 as $$ select array(select a from unnest(p_all) a except select s from unnest(p_some) s) $$;
 
 -- A task may move between tables while one looks for it, and is then not answered for: the caller asks again for those.
--- Not here, in the same transaction: everybody locks first what is pending, then claims in the order of their ids, then
+-- Not here, in the same transaction: everybody locks first what is pending, then claims in the order of their owners and ids, then
 -- exclusive keys, and so nobody waits in a circle.
 --   cancelled   it was not running: ended at once
 --   cancelling  it is running: its worker is told, and has until cancel_force_at
@@ -23,7 +23,7 @@ declare
   v_claims bigint[];
 begin
   v_done := array(select * from end_pending(v_left, 'cancelled', v_error));
-  v_claims := array(select claim_id from running where task_id = any (v_left) order by claim_id for update);
+  v_claims := array(select claim_id from running where task_id = any (v_left) order by replica_id, claim_id for update);
   v_done := v_done || array(select * from end_alike(v_claims, '{claimed}', 'cancelled', 'cancelled', v_error));
   return query select unnest(v_done), 'cancelled';
   v_left := without(v_left, v_done);
@@ -33,7 +33,7 @@ begin
     set cancel_requested_at = coalesce(cancel_requested_at, now()),
         cancel_reason = coalesce(cancel_reason, p_reason),
         cancel_force_at = coalesce(cancel_force_at, now() + make_interval(secs => p_grace_ms / 1000.0))
-    where claim_id = any (v_claims) and state = 'running'
+    where replica_id = any ((select owners())::uuid[]) and claim_id = any (v_claims) and state = 'running'
     returning task_id, replica_id
   ), sent as (
     select notify_all('changed', replica_id::text) from (select distinct replica_id from told) r
@@ -96,9 +96,9 @@ begin
   v_left := without(v_left, v_done);
 
   if p_force then
-    v_claims := array(select claim_id from running where task_id = any (v_left) order by claim_id for update);
+    v_claims := array(select claim_id from running where task_id = any (v_left) order by replica_id, claim_id for update);
     perform notify_all('changed', r.replica_id::text)
-    from (select distinct replica_id from running where claim_id = any (v_claims)) r;
+    from (select distinct replica_id from running where replica_id = any ((select owners())::uuid[]) and claim_id = any (v_claims)) r;
     v_done := array(select * from end_alike(v_claims, '{claimed,running}', 'pending', 'taken', v_error));
     return query select unnest(v_done), 'taken';
   else

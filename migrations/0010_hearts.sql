@@ -338,7 +338,7 @@ begin
     return;
   end if;
   v_claims := array(select u.claim_id from running u where u.replica_id = p_replica and u.state = 'claimed' order by u.claim_id for update);
-  return query select u.claim_id, u.task_id, u.name, u.attempt from running u where u.claim_id = any (v_claims);
+  return query select u.claim_id, u.task_id, u.name, u.attempt from running u where u.replica_id = p_replica and u.claim_id = any (v_claims);
   perform release_claims(v_claims);
 end $$;
 

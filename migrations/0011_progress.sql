@@ -30,7 +30,7 @@ as $$
   from running u join json_to_recordset(p_reports) as x (
     claim bigint, phase text, details text, share double precision, done double precision, total double precision, note text,
     log text, "isSign" boolean) on x.claim = u.claim_id
-  where u.claim_id = any (p_claims) and u.state = 'running'
+  where u.replica_id = any ((select owners())::uuid[]) and u.claim_id = any (p_claims) and u.state = 'running'
   on conflict (claim_id) do update
   set phase = excluded.phase, details = excluded.details, share = excluded.share, done = excluded.done, total = excluded.total,
       note = excluded.note, changed_at = coalesce(excluded.changed_at, p.changed_at),
@@ -102,19 +102,21 @@ create function end_stalled(p_claims bigint[], p_after_ms double precision[], p_
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set lock_timeout = '500ms'
 as $$
 declare
+  v_owners   uuid[] := owners();
   v_claims   bigint[];
   v_outcomes json;
 begin
-  v_claims := array(select claim_id from running where claim_id = any (p_claims) order by claim_id for update skip locked);
+  v_claims := array(
+    select claim_id from running where replica_id = any (v_owners) and claim_id = any (p_claims) order by replica_id, claim_id for update skip locked);
   select array_agg(u.claim_id order by u.claim_id) into v_claims
   from running u left join progress p on p.claim_id = u.claim_id join listening l on l.epoch = current_epoch()
-  where u.claim_id = any (v_claims)
+  where u.replica_id = any (v_owners) and u.claim_id = any (v_claims)
     and quiet_ms(p.changed_at, u.started_at, l.hearing_since, clock_timestamp()) > p_after_ms[array_position(p_claims, u.claim_id)];
   if v_claims is null then
     return;
   end if;
   perform notify_all('changed', r.replica_id::text)
-  from (select distinct replica_id from running where claim_id = any (v_claims)) r;
+  from (select distinct replica_id from running where replica_id = any (v_owners) and claim_id = any (v_claims)) r;
   select json_agg(o) into v_outcomes from json_array_elements(p_outcomes) o where (o ->> 'claim')::bigint = any (v_claims);
   perform end_claims(v_claims, v_outcomes);
   return query select unnest(v_claims);

@@ -104,7 +104,7 @@ as $$
   from json_to_recordset(p_suspects) as x (task uuid, "isCharged" boolean, "isApart" boolean)
   on conflict do nothing;
   update running set gated = true
-  where not gated and claim_id = any (select x.claim from json_to_recordset(p_suspects) as x (claim bigint));
+  where not gated and replica_id = p_replica and claim_id = any (select x.claim from json_to_recordset(p_suspects) as x (claim bigint));
 $$;
 
 -- These are convicted: the crashes that they were at are explained, and the others who were there are cleared of them.

@@ -43,7 +43,7 @@ begin
     where u.replica_id = p_replica and u.runner_id is distinct from t.id
     for update of u skip locked
   )
-  update running u set runner_id = held.id from held where u.claim_id = held.claim_id;
+  update running u set runner_id = held.id from held where u.replica_id = p_replica and u.claim_id = held.claim_id;
 end $$;
 
 -- A running task depends on its runner's heart where it has one, its claim on its replica's.

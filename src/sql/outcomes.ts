@@ -38,8 +38,8 @@ export const NOTHING_REFUSED: EndingReport = { repeated: [], late: [], hasUnpark
 
 export async function endClaims(store: Store, outcomes: readonly Outcome[]): Promise<EndingReport> {
   const [row] = await store.query<{ said: NotAsAsked | null }>(
-    `select ${store.schema}.end_claims($1::bigint[], $2::json) as said`,
-    endingValues(outcomes),
+    `select ${store.schema}.end_claims($1::bigint[], $2::json, $3) as said`,
+    [...endingValues(outcomes), outcomes[0]?.replica ?? null],
     "often",
   );
   return reportOn(store, outcomes, row?.said ?? null);

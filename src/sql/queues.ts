@@ -54,10 +54,10 @@ export async function changeQueue(store: Store, name: string, settings: QueueSet
          changed_at = now()
        returning name
      ), affected as materialized (
-       select claim_id from ${store.schema}.running where $3 and queue = $1 and limited is distinct from ($4 is not null)
-       order by claim_id for update
+       select replica_id, claim_id from ${store.schema}.running where $3 and queue = $1 and limited is distinct from ($4 is not null)
+       order by replica_id, claim_id for update
      )
-     update ${store.schema}.running u set limited = $4 is not null from affected where u.claim_id = affected.claim_id`,
+     update ${store.schema}.running u set limited = $4 is not null from affected where u.replica_id = affected.replica_id and u.claim_id = affected.claim_id`,
     [
       name,
       isPaused ?? null,
