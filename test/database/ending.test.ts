@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createClaimHandle } from "../../src/runner/claim-handle.ts";
+import { rehomeClaims } from "../../src/sql/claims.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { completed, handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
@@ -41,6 +42,20 @@ describe("an outcome", () => {
     } as const;
     expect((await claimer.end([failed])).repeated).toEqual([]);
     expect((await claimer.end([failed])).repeated).toEqual([retried.claimId]);
+  });
+
+  test("counts for claims that were taken along to another id, and for others of the same batch that were not", async () => {
+    const [taken, left] = [await running(), await running()];
+    const next = handClaimer(everbeat.database, ["noop"]);
+    await next.claim({ queues: [], room: [] });
+    await rehomeClaims(everbeat.database, claimer.replicaId, next.replicaId, [taken.claimId]);
+    const report = await claimer.end([completed(taken, claimer.replicaId), completed(left, claimer.replicaId)]);
+    expect(report).toEqual({ repeated: [], late: [], hasUnparked: false });
+    expect(await everbeat.tasks.show(taken.taskId)).toMatchObject({
+      state: "completed",
+      attempts: [{ replicaId: next.replicaId }],
+    });
+    expect((await everbeat.tasks.show(left.taskId)).state).toBe("completed");
   });
 
   test("of a lost claim is refused and kept as late, and the others of its batch are written", async () => {
