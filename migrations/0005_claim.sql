@@ -28,7 +28,7 @@ $$;
 
 create function milliseconds(p_at timestamptz) returns bigint
 language sql immutable
-as $$ select (date_part('epoch', p_at) * 1000)::bigint $$;
+as $$ select floor(date_part('epoch', p_at) * 1000)::bigint $$;
 
 create function claim_tasks(
   p_replica       uuid,
