@@ -60,6 +60,7 @@ declare
   v_queues     text[];
   v_priorities smallint[];
   v_due        text[];
+  v_is_new     boolean;
 begin
   if p_fresh then
     with groups as materialized (
@@ -70,14 +71,16 @@ begin
       select x.id, name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
              rate_key, rate_limit, rate_per_ms, x.input, metadata
       from groups g, rows from (unnest(g.ids), json_array_elements(g.inputs)) as x (id, input)
+      returning id, queue, priority, run_at, name, expires_at, exclusive_key, rate_key
     ), waiting as (
+      -- From what was put, so that the first id is where two meet who bring the same ones, and not both wait.
       insert into ready (task_id, queue, priority, run_at, name, gated, expires_at)
-      select id, queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at
-      from groups g, unnest(g.ids) id
+      select id, queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at from put
     )
     -- Due soon counts as due: an idle worker that is told looks when the next task is due, and is there in time.
-    select array_agg(queue), array_agg(priority), array_agg(distinct queue) filter (where run_at <= now() + interval '10 seconds')
-    into v_queues, v_priorities, v_due from groups;
+    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where run_at <= now() + interval '10 seconds'),
+           bool_or(not exists (select from lane l where l.queue = g.queue and l.priority = g.priority))
+    into v_queues, v_priorities, v_due, v_is_new from groups g;
   else
     with groups as materialized (
       select * from task_groups(p_terms, p_inputs)
@@ -93,22 +96,22 @@ begin
       insert into ready (task_id, queue, priority, run_at, name, gated, expires_at)
       select id, queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at from put
     )
-    select array_agg(queue), array_agg(priority), array_agg(distinct queue) filter (where run_at <= now() + interval '10 seconds')
-    into v_queues, v_priorities, v_due from put;
+    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where run_at <= now() + interval '10 seconds'),
+           bool_or(not exists (select from lane l where l.queue = p.queue and l.priority = p.priority))
+    into v_queues, v_priorities, v_due, v_is_new from put p;
   end if;
 
   -- Two who use a lane for the first time at once: the second waits for the first to commit. Skipping instead
   -- would strand its tasks in an unknown lane if the first rolled back. A lane that is known has its queue.
-  insert into lane (queue, priority)
-  select distinct u.queue, u.priority from unnest(v_queues, v_priorities) u (queue, priority)
-  where not exists (select from lane l where l.queue = u.queue and l.priority = u.priority)
-  order by 1, 2
-  on conflict do nothing;
-  if found then
-    insert into queue (name) select distinct q from unnest(v_queues) q order by 1 on conflict do nothing;
+  if v_is_new then
+    insert into lane (queue, priority) select distinct * from unnest(v_queues, v_priorities) order by 1, 2 on conflict do nothing;
+    insert into queue (name) select distinct * from unnest(v_queues) order by 1 on conflict do nothing;
   end if;
   if v_due is null then
     return;
+  end if;
+  if cardinality(v_due) > 1 then
+    v_due := array(select distinct * from unnest(v_due));
   end if;
   if p_alone then
     perform ring(v_due);

@@ -15,9 +15,11 @@ import { Batcher } from "./batcher.ts";
 import { checkTerms, type Terms } from "./enqueue-options.ts";
 import { asEnqueueError } from "./enqueue-refusals.ts";
 
-/** What goes into one statement: so many tasks, or fewer where their inputs are long. */
-const BATCH = 1_000;
-const BATCH_CHARACTERS = 16 * 1_048_576;
+/** How many calls share a statement. */
+const SHARED_BATCH = 1_000;
+/** What of one call goes into one statement: so many tasks, or fewer where their inputs are long. */
+const MANY_BATCH = 10_000;
+const MANY_CHARACTERS = 16 * 1_048_576;
 /** How long a call goes on trying while the database is away; after that the caller is told. */
 const PATIENCE_MS = 10_000;
 
@@ -59,7 +61,7 @@ export class Enqueuer {
   constructor(database: Database, options: { inputLimitBytes: number }) {
     this.#database = database;
     this.#limitBytes = options.inputLimitBytes;
-    this.#batcher = new Batcher({ maxItems: BATCH, maxUnderWay: 4, run: (tasks) => this.#putSharing(tasks) });
+    this.#batcher = new Batcher({ maxItems: SHARED_BATCH, maxUnderWay: 4, run: (tasks) => this.#putSharing(tasks) });
   }
 
   async enqueue({ task, input, options }: EnqueueRequest): Promise<TaskId> {
@@ -157,10 +159,10 @@ function slicesOf(tasks: readonly NewTask[]): readonly (readonly NewTask[])[] {
   for (const task of tasks) {
     const last = slices.at(-1);
     room -= task.input.length;
-    if (last && last.length < BATCH && room >= 0) last.push(task);
+    if (last && last.length < MANY_BATCH && room >= 0) last.push(task);
     else {
       slices.push([task]);
-      room = BATCH_CHARACTERS - task.input.length;
+      room = MANY_CHARACTERS - task.input.length;
     }
   }
   return slices;
