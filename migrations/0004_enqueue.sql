@@ -57,63 +57,61 @@ language plpgsql set search_path from current set plan_cache_mode = force_generi
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
+  -- Due soon counts as due: an idle worker that is told looks when the next task is due, and is there in time.
+  c_soon constant timestamptz := now() + interval '10 seconds';
   v_queues     text[];
   v_priorities smallint[];
   v_due        text[];
-  v_is_new     boolean;
+  v_are_known  boolean;
 begin
   if p_fresh then
     with groups as materialized (
       select * from task_groups(p_terms, p_inputs)
+    ),
+    -- The last of these is carried out first. So the first id is where two meet who bring the same ones; were it the other
+    -- way round here and below, each could wait for the other, until the server puts an end to it.
+    waiting as (
+      insert into ready (task_id, queue, priority, run_at, name, gated, expires_at)
+      select unnest(ids), queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at from groups
     ), put as (
       insert into task (id, name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
                         rate_key, rate_limit, rate_per_ms, input, metadata)
-      select x.id, name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
-             rate_key, rate_limit, rate_per_ms, x.input, metadata
-      from groups g, rows from (unnest(g.ids), json_array_elements(g.inputs)) as x (id, input)
-      returning id, queue, priority, run_at, name, expires_at, exclusive_key, rate_key
-    ), waiting as (
-      -- From what was put, so that the first id is where two meet who bring the same ones, and not both wait.
-      insert into ready (task_id, queue, priority, run_at, name, gated, expires_at)
-      select id, queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at from put
+      select unnest(ids), name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
+             rate_key, rate_limit, rate_per_ms, json_array_elements(inputs), metadata
+      from groups
     )
-    -- Due soon counts as due: an idle worker that is told looks when the next task is due, and is there in time.
-    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where run_at <= now() + interval '10 seconds'),
-           bool_or(not exists (select from lane l where l.queue = g.queue and l.priority = g.priority))
-    into v_queues, v_priorities, v_due, v_is_new from groups g;
+    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where run_at <= c_soon),
+           bool_and(exists (select from lane l where l.queue = g.queue and l.priority = g.priority))
+    into v_queues, v_priorities, v_due, v_are_known from groups g;
   else
-    with groups as materialized (
-      select * from task_groups(p_terms, p_inputs)
-    ), put as (
+    with put as (
       insert into task (id, name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
                         rate_key, rate_limit, rate_per_ms, input, metadata)
       select coalesce(p_id, x.id), name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
              rate_key, rate_limit, rate_per_ms, x.input, metadata
-      from groups g, rows from (unnest(g.ids), json_array_elements(g.inputs)) as x (id, input)
+      from task_groups(p_terms, p_inputs) g, rows from (unnest(g.ids), json_array_elements(g.inputs)) as x (id, input)
       on conflict (id) do nothing
       returning id, queue, priority, run_at, name, expires_at, exclusive_key, rate_key
     ), waiting as (
       insert into ready (task_id, queue, priority, run_at, name, gated, expires_at)
       select id, queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at from put
+    ), used as materialized (
+      select queue, priority, bool_or(run_at <= c_soon) as is_due from put group by queue, priority
     )
-    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where run_at <= now() + interval '10 seconds'),
-           bool_or(not exists (select from lane l where l.queue = p.queue and l.priority = p.priority))
-    into v_queues, v_priorities, v_due, v_is_new from put p;
+    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where is_due),
+           bool_and(exists (select from lane l where l.queue = u.queue and l.priority = u.priority))
+    into v_queues, v_priorities, v_due, v_are_known from used u;
   end if;
 
   -- Two who use a lane for the first time at once: the second waits for the first to commit. Skipping instead
   -- would strand its tasks in an unknown lane if the first rolled back. A lane that is known has its queue.
-  if v_is_new then
+  if not v_are_known then
     insert into lane (queue, priority) select distinct * from unnest(v_queues, v_priorities) order by 1, 2 on conflict do nothing;
     insert into queue (name) select distinct * from unnest(v_queues) order by 1 on conflict do nothing;
   end if;
   if v_due is null then
     return;
-  end if;
-  if cardinality(v_due) > 1 then
-    v_due := array(select distinct * from unnest(v_due));
-  end if;
-  if p_alone then
+  elsif p_alone then
     perform ring(v_due);
   else
     perform announce(v_due);
