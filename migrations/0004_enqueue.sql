@@ -1,8 +1,9 @@
--- Enqueueing. `p_tasks` is an array of
---   { id, name, queue, priority, runAt | delayMs, expiresAt | expiresInMs, exclusiveKey, exclusiveLimit,
---     rateKey, rateLimit, ratePerMs, uniqueKey, uniqueOver, uniqueForMs, onDuplicate, input, metadata }
--- checked by the caller: the TypeScript client, or enqueue() below. input and metadata are JSON within text: so they
--- are stored to the letter, also with escapes such as \u0000 that a value taken out of JSON could not have.
+-- Enqueueing. Tasks come in groups, each with the terms that its tasks have in common. `p_terms` is an array of
+--   { ids, name, queue, priority, runAt | delayMs, expiresAt | expiresInMs, exclusiveKey, exclusiveLimit,
+--     rateKey, rateLimit, ratePerMs, uniqueKey, uniqueOver, uniqueForMs, onDuplicate, metadata }
+-- and `p_inputs` of the inputs of each group, in the same order; checked by the caller: the TypeScript client, or
+-- enqueue() below. Inputs are stored to the letter. They are apart from the terms because what is taken out of JSON
+-- by its keys cannot have every escape that JSON allows, such as \u0000; metadata is JSON within text for the same reason.
 
 create function task_state(p_task uuid) returns text
 language sql stable set search_path from current
@@ -26,70 +27,103 @@ begin
   return p_expires_at;
 end $$;
 
+-- The groups as rows. Without a search_path of its own, so that it becomes a part of the statement that asks it.
+create function task_groups(p_terms json, p_inputs json)
+returns table (ids uuid[], inputs json, name text, queue text, priority smallint, run_at timestamptz, expires_at timestamptz, unique_key text,
+               exclusive_key text, exclusive_limit smallint, rate_key text, rate_limit integer, rate_per_ms bigint, metadata json)
+language sql stable
+as $$
+  select g.ids, g.inputs, g.name, g.queue, g.priority,
+    coalesce(g."runAt", now() + make_interval(secs => coalesce(g."delayMs", 0) / 1000.0)),
+    case when g."expiresAt" is not null or g."expiresInMs" is not null then
+      expiry_of(g.name, coalesce(g."runAt", now() + make_interval(secs => nullif(g."delayMs", 0) / 1000.0)),
+        coalesce(g."expiresAt", now() + make_interval(secs => g."expiresInMs" / 1000.0))) end,
+    g."uniqueKey", g."exclusiveKey", g."exclusiveLimit", g."rateKey", g."rateLimit", g."ratePerMs", g.metadata::json
+  from rows from (
+    json_to_recordset(p_terms) as (
+      ids uuid[], name text, queue text, priority smallint, "runAt" timestamptz, "delayMs" bigint, "expiresAt" timestamptz,
+      "expiresInMs" bigint, "uniqueKey" text, "exclusiveKey" text, "exclusiveLimit" smallint, "rateKey" text,
+      "rateLimit" integer, "ratePerMs" bigint, metadata text),
+    json_array_elements(p_inputs)
+  ) as g (ids, name, queue, priority, "runAt", "delayMs", "expiresAt", "expiresInMs", "uniqueKey", "exclusiveKey", "exclusiveLimit",
+          "rateKey", "rateLimit", "ratePerMs", metadata, inputs)
+$$;
+
+-- p_fresh: no id was ever used before. Else the same id again is the same task again: a call that was repeated because
+-- its reply was lost, or one whose caller chose the ids. That costs a search for each, and an insert in two steps.
 -- p_alone: this statement is a transaction of its own. p_id: the id that the (only) task gets instead of its own.
-create function insert_tasks(p_tasks json, p_alone boolean, p_id uuid default null) returns integer
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_nestloop = off
+create function insert_tasks(p_terms json, p_inputs json, p_fresh boolean, p_alone boolean, p_id uuid default null) returns void
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
-  v_put    integer;
-  v_queues text[];
+  -- Due soon counts as due: an idle worker that is told looks when the next task is due, and is there in time.
+  c_soon constant timestamptz := now() + interval '10 seconds';
+  v_queues     text[];
+  v_priorities smallint[];
+  v_due        text[];
+  v_are_known  boolean;
 begin
-  with asked as materialized (
-    select x.*,
-      coalesce(x."runAt", now() + make_interval(secs => coalesce(x."delayMs", 0) / 1000.0)) as run_at,
-      case when x."expiresAt" is not null or x."expiresInMs" is not null then
-        expiry_of(x.name, coalesce(x."runAt", now() + make_interval(secs => nullif(x."delayMs", 0) / 1000.0)),
-          coalesce(x."expiresAt", now() + make_interval(secs => x."expiresInMs" / 1000.0))) end as expires_at
-    from json_to_recordset(p_tasks) as x (
-      id uuid, name text, queue text, priority smallint, "runAt" timestamptz, "delayMs" bigint, "expiresAt" timestamptz,
-      "expiresInMs" bigint, "uniqueKey" text, "exclusiveKey" text, "exclusiveLimit" smallint, "rateKey" text,
-      "rateLimit" integer, "ratePerMs" bigint, input text, metadata text)
-  ), put as (
-    -- The same id again is the same task again: a call that was repeated because its reply was lost.
-    insert into task (id, name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
-                      rate_key, rate_limit, rate_per_ms, input, metadata)
-    select coalesce(p_id, id), name, queue, priority, run_at, expires_at, "uniqueKey", "exclusiveKey", "exclusiveLimit",
-           "rateKey", "rateLimit", "ratePerMs", input::json, metadata::json
-    from asked
-    on conflict (id) do nothing
-    returning id, queue, priority, run_at, name, expires_at, exclusive_key, rate_key
-  ), waiting as (
-    insert into ready (task_id, queue, priority, run_at, name, gated, expires_at)
-    select id, queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at from put
-  ), used as materialized (
-    -- Due soon counts as due: an idle worker that is told looks when the next task is due, and is there in time.
-    select queue, priority, count(*) as tasks, bool_or(run_at <= now() + interval '10 seconds') as due from put group by queue, priority
-  ), new_lanes as (
-    -- Two who use a lane for the first time at once: the second waits for the first to commit. Skipping instead
-    -- would strand its tasks in an unknown lane if the first rolled back.
-    insert into lane (queue, priority) select queue, priority from used u
-    where not exists (select from lane l where l.queue = u.queue and l.priority = u.priority)
-    order by 1, 2
-    on conflict do nothing
-  ), new_queues as (
-    insert into queue (name) select distinct queue from used u
-    where not exists (select from queue q where q.name = u.queue)
-    order by 1
-    on conflict do nothing
-  )
-  select coalesce(sum(tasks), 0), array_agg(distinct queue) filter (where due) into v_put, v_queues from used;
-  if v_queues is null then
-    return v_put;
-  end if;
-  if p_alone then
-    perform ring(v_queues);
+  if p_fresh then
+    with groups as materialized (
+      select * from task_groups(p_terms, p_inputs)
+    ),
+    -- The last of these is carried out first. So the first id is where two meet who bring the same ones; were it the other
+    -- way round here and below, each could wait for the other, until the server puts an end to it.
+    waiting as (
+      insert into ready (task_id, queue, priority, run_at, name, gated, expires_at)
+      select unnest(ids), queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at from groups
+    ), put as (
+      insert into task (id, name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
+                        rate_key, rate_limit, rate_per_ms, input, metadata)
+      select unnest(ids), name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
+             rate_key, rate_limit, rate_per_ms, json_array_elements(inputs), metadata
+      from groups
+    )
+    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where run_at <= c_soon),
+           bool_and(exists (select from lane l where l.queue = g.queue and l.priority = g.priority))
+    into v_queues, v_priorities, v_due, v_are_known from groups g;
   else
-    perform announce(v_queues);
+    with put as (
+      insert into task (id, name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
+                        rate_key, rate_limit, rate_per_ms, input, metadata)
+      select coalesce(p_id, x.id), name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
+             rate_key, rate_limit, rate_per_ms, x.input, metadata
+      from task_groups(p_terms, p_inputs) g, rows from (unnest(g.ids), json_array_elements(g.inputs)) as x (id, input)
+      on conflict (id) do nothing
+      returning id, queue, priority, run_at, name, expires_at, exclusive_key, rate_key
+    ), waiting as (
+      insert into ready (task_id, queue, priority, run_at, name, gated, expires_at)
+      select id, queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at from put
+    ), used as materialized (
+      select queue, priority, bool_or(run_at <= c_soon) as is_due from put group by queue, priority
+    )
+    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where is_due),
+           bool_and(exists (select from lane l where l.queue = u.queue and l.priority = u.priority))
+    into v_queues, v_priorities, v_due, v_are_known from used u;
   end if;
-  return v_put;
+
+  -- Two who use a lane for the first time at once: the second waits for the first to commit. Skipping instead
+  -- would strand its tasks in an unknown lane if the first rolled back. A lane that is known has its queue.
+  if not v_are_known then
+    insert into lane (queue, priority) select distinct * from unnest(v_queues, v_priorities) order by 1, 2 on conflict do nothing;
+    insert into queue (name) select distinct * from unnest(v_queues) order by 1 on conflict do nothing;
+  end if;
+  if v_due is null then
+    return;
+  elsif p_alone then
+    perform ring(v_due);
+  else
+    perform announce(v_due);
+  end if;
 end $$;
 
 -- What becomes of a task whose unique key is taken by one that counts:
 --   keep     the old one stays, the new one is not enqueued
 --   replace  the old one, if it is still pending, gets the new one's input and time; else the new one is enqueued too
 --   refuse   the new one is not enqueued, and the caller is told
--- Returns a row for each task that was not simply enqueued.
-create function enqueue_tasks(p_tasks json, p_keyed boolean, p_refuse_all boolean, p_alone boolean)
+-- Each task is a group of its own. Returns a row for each that was not simply enqueued.
+create function enqueue_keyed(p_terms json, p_inputs json, p_refuse_all boolean, p_alone boolean)
 returns table (ordinal integer, task_id uuid, outcome text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 as $$
@@ -97,65 +131,54 @@ declare
   v_task   record;
   v_holder uuid;
   v_state  text;
-  v_fresh  json[] := '{}';
+  v_ids    uuid[] := '{}';
+  v_terms  json[] := '{}';
+  v_inputs json[] := '{}';
 begin
-  if not p_keyed then
-    perform insert_tasks(p_tasks, p_alone);
-    return;
-  end if;
   for v_task in
-    select e.value as body, e.ordinality::integer as place, x.*
-    from json_array_elements(p_tasks) with ordinality e
-    cross join lateral json_to_record(e.value) as x (
-      id uuid, name text, "uniqueKey" text, "uniqueOver" text[], "uniqueForMs" bigint, "onDuplicate" text)
+    select e.terms, e.inputs, e.ordinality::integer as place, x.ids[1] as id, x.*
+    from rows from (json_array_elements(p_terms), json_array_elements(p_inputs)) with ordinality as e (terms, inputs, ordinality)
+    cross join lateral json_to_record(e.terms) as x (
+      ids uuid[], name text, "uniqueKey" text, "uniqueOver" text[], "uniqueForMs" bigint, "onDuplicate" text)
     -- In the order of the keys, so that two callers with the same keys wait for each other and never both ways.
     order by x.name, x."uniqueKey" nulls first, e.ordinality
   loop
-    if v_task."uniqueKey" is null or exists (select from task where id = v_task.id) then
-      v_fresh := v_fresh || v_task.body;
-      continue;
-    end if;
-    insert into unique_hold (name, key, task_id) values (v_task.name, v_task."uniqueKey", v_task.id) on conflict do nothing;
-    if found then
-      v_fresh := v_fresh || v_task.body;
-      continue;
-    end if;
-    select h.task_id into v_holder from unique_hold h where h.name = v_task.name and h.key = v_task."uniqueKey" for update;
-    v_state := task_state(v_holder);
-    if v_state is null and v_holder in (select (b ->> 'id')::uuid from unnest(v_fresh) b) then
-      v_state := 'pending';
-    end if;
-    if v_state is null
-       or v_state <> all (coalesce(v_task."uniqueOver", '{pending,claimed,running}'))
-       or exists (select from task t where t.id = v_holder
-                  and t.created_at + make_interval(secs => v_task."uniqueForMs" / 1000.0) <= now()) then
-      update unique_hold h set task_id = v_task.id where h.name = v_task.name and h.key = v_task."uniqueKey";
-      v_fresh := v_fresh || v_task.body;
-      continue;
-    end if;
-    if coalesce(v_task."onDuplicate", 'keep') = 'replace' then
-      if v_state = 'pending' and replace_pending(v_holder, v_task.body, p_alone) then
-        ordinal := v_task.place; task_id := v_holder; outcome := 'replaced';
-        return next;
-      else
-        update unique_hold h set task_id = v_task.id where h.name = v_task.name and h.key = v_task."uniqueKey";
-        v_fresh := v_fresh || v_task.body;
+    outcome := null;
+    if v_task."uniqueKey" is not null and not exists (select from task where id = v_task.id) then
+      insert into unique_hold (name, key, task_id) values (v_task.name, v_task."uniqueKey", v_task.id) on conflict do nothing;
+      if not found then
+        select h.task_id into v_holder from unique_hold h where h.name = v_task.name and h.key = v_task."uniqueKey" for update;
+        v_state := coalesce(task_state(v_holder), case when v_holder = any (v_ids) then 'pending' end);
+        outcome := case
+          when v_state is null
+            or v_state <> all (coalesce(v_task."uniqueOver", '{pending,claimed,running}'))
+            or exists (select from task t where t.id = v_holder
+                       and t.created_at + make_interval(secs => v_task."uniqueForMs" / 1000.0) <= now()) then null
+          when v_task."onDuplicate" = 'replace' then
+            case when v_state = 'pending' and replace_pending(v_holder, v_task.terms, v_task.inputs, p_alone) then 'replaced' end
+          when v_task."onDuplicate" = 'refuse' then 'refused'
+          else 'kept'
+        end;
+        if outcome is null then
+          update unique_hold h set task_id = v_task.id where h.name = v_task.name and h.key = v_task."uniqueKey";
+        elsif outcome = 'refused' and p_refuse_all then
+          raise exception 'unique key % of task % is taken by %', v_task."uniqueKey", v_task.name, v_holder
+            using errcode = 'EB002', detail = json_build_object('uniqueKey', v_task."uniqueKey", 'name', v_task.name, 'holder', v_holder);
+        end if;
       end if;
-      continue;
     end if;
-    if v_task."onDuplicate" = 'refuse' and p_refuse_all then
-      raise exception 'unique key % of task % is taken by %', v_task."uniqueKey", v_task.name, v_holder
-        using errcode = 'EB002', detail = json_build_object('uniqueKey', v_task."uniqueKey", 'name', v_task.name, 'holder', v_holder);
+    if outcome is null then
+      v_ids := v_ids || v_task.id; v_terms := v_terms || v_task.terms; v_inputs := v_inputs || v_task.inputs;
+    else
+      ordinal := v_task.place; task_id := v_holder;
+      return next;
     end if;
-    ordinal := v_task.place; task_id := v_holder;
-    outcome := case v_task."onDuplicate" when 'refuse' then 'refused' else 'kept' end;
-    return next;
   end loop;
-  perform insert_tasks(array_to_json(v_fresh), p_alone);
+  perform insert_tasks(array_to_json(v_terms), array_to_json(v_inputs), false, p_alone);
 end $$;
 
 -- Gives a pending task another input and time. False: it was claimed in the meantime.
-create function replace_pending(p_task uuid, p_body json, p_alone boolean) returns boolean
+create function replace_pending(p_task uuid, p_terms json, p_inputs json, p_alone boolean) returns boolean
 language plpgsql set search_path from current
 as $$
 declare
@@ -171,7 +194,7 @@ begin
   delete from ready where task_id = p_task;
   delete from parked where task_id = p_task;
   delete from task where id = p_task returning * into v_task;
-  perform insert_tasks(json_build_array(p_body), p_alone, p_task);
+  perform insert_tasks(json_build_array(p_terms), json_build_array(p_inputs), false, p_alone, p_task);
   update task set created_at = v_task.created_at where id = p_task;
   return true;
 end $$;
@@ -300,8 +323,9 @@ declare
   v_problems text[];
   v_settings json;
   v_id       uuid;
-  v_body     json;
-  v_given    record;
+  v_terms    json;
+  v_inputs   json := json_build_array(json_build_array(coalesce(p_input, 'null')));
+  v_holder   uuid;
   v_size     integer := coalesce(octet_length(p_input::text), 0);
 begin
   p_options := coalesce(p_options, '{}');
@@ -321,8 +345,8 @@ begin
 
   select settings into v_settings from definition where name = p_name;
   v_id := coalesce((p_options ->> 'id')::uuid, new_task_id());
-  v_body := json_build_object(
-    'id', v_id, 'name', p_name,
+  v_terms := json_build_array(json_build_object(
+    'ids', array[v_id], 'name', p_name,
     'queue', coalesce(p_options ->> 'queue', v_settings ->> 'queue', 'default'),
     'priority', coalesce(p_options ->> 'priority', v_settings ->> 'priority', '0')::numeric::smallint,
     'runAt', instant(p_options -> 'runAt'),
@@ -338,10 +362,11 @@ begin
     'rateKey', p_options #> '{rateLimit,key}',
     'rateLimit', (p_options #>> '{rateLimit,limit}')::numeric::integer,
     'ratePerMs', round(duration_ms(p_options #> '{rateLimit,per}')),
-    'input', coalesce(p_input::text, 'null'),
-    'metadata', (p_options -> 'metadata')::text);
-  for v_given in select e.task_id from enqueue_tasks(json_build_array(v_body), p_options ? 'uniqueKey', true, false) e loop
-    return v_given.task_id;
-  end loop;
-  return v_id;
+    'metadata', (p_options -> 'metadata')::text));
+  if not p_options ? 'uniqueKey' then
+    perform insert_tasks(v_terms, v_inputs, not p_options ? 'id', false);
+    return v_id;
+  end if;
+  select e.task_id into v_holder from enqueue_keyed(v_terms, v_inputs, true, false) e;
+  return coalesce(v_holder, v_id);
 end $$;

@@ -114,12 +114,7 @@ export class Everbeat implements AsyncDisposable {
     checkOptions(how, { options: anything, tx: anything }, { path: "", problems });
     problems.throwIfAny("enqueueMany");
     const { options, tx } = how;
-    const requests = inputs.map((input, index) => ({
-      task,
-      input,
-      options: typeof options === "function" ? options(input, index) : options,
-    }));
-    return (await this.#enqueuer.enqueueMany(requests, tx)) as TaskHandle<Output>[];
+    return (await this.#enqueuer.enqueueMany({ task, inputs, options, tx })) as TaskHandle<Output>[];
   }
 
   /** Waits until the task has ended. Throws a TaskEndedError unless it completed, a ResultTimeoutError if it takes too long. */

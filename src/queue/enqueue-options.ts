@@ -1,4 +1,4 @@
-/** The options of `enqueue`, and the row that they and the input become. */
+/** The options of `enqueue`, and the terms of a task that they become. */
 import {
   anything,
   type Check,
@@ -105,39 +105,33 @@ export const ENQUEUE_SHAPE = {
 
 type OptionName = keyof typeof ENQUEUE_SHAPE;
 
-/** A task on its way into the database, as JSON text, and what the caller has to know about it. */
-export interface NewTask {
-  readonly id: TaskId;
+/** What is asked of a task besides its input: often of many tasks alike. */
+export interface Terms {
+  /** The id that the caller chose. */
+  readonly id: TaskId | undefined;
   readonly name: string;
   readonly uniqueKey: string | undefined;
   readonly tx: Transaction | undefined;
   readonly json: string;
 }
 
-export interface NewTaskParts {
+export interface TermsParts {
   readonly task: AnyTask;
-  readonly input: unknown;
   readonly options: unknown;
   readonly path: string;
   readonly limitBytes: number;
-  readonly nextId: () => TaskId;
 }
 
-/** Everything that is wrong goes to `problems`; the row counts only if there were none. */
-export function toNewTask(parts: NewTaskParts, problems: Problems): NewTask {
-  const given = checkEnqueueOptions(parts.options, join(parts.path, "options"), problems);
-  const input = toJson(parts.input, parts.limitBytes);
-  if (!input.ok) problems.add(join(parts.path, "input"), input.problem);
+/** Everything that is wrong goes to `problems`; the terms count only if there was nothing. */
+export function checkTerms(parts: TermsParts, problems: Problems): Terms {
+  const { task, path } = parts;
+  const given = checkEnqueueOptions(parts.options, path, problems);
   const metadata = given.metadata === undefined ? undefined : toJson(given.metadata, parts.limitBytes);
-  if (metadata?.ok === false) problems.add(join(parts.path, "options.metadata"), metadata.problem);
-
-  const { settings } = parts.task;
-  const id = (given.id as TaskId | undefined) ?? parts.nextId();
+  if (metadata?.ok === false) problems.add(join(path, "metadata"), metadata.problem);
   const json = JSON.stringify({
-    id,
-    name: parts.task.name,
-    queue: given.queue ?? settings.queue,
-    priority: given.priority ?? settings.priority,
+    name: task.name,
+    queue: given.queue ?? task.settings.queue,
+    priority: given.priority ?? task.settings.priority,
     runAt: given.runAt,
     delayMs: given.debounce ?? given.delay,
     expiresAt: given.expiresAt,
@@ -152,16 +146,9 @@ export function toNewTask(parts: NewTaskParts, problems: Problems): NewTask {
     rateLimit: given.rateLimit?.limit,
     ratePerMs: given.rateLimit?.per,
     // JSON within text: stored to the letter.
-    input: input.ok ? input.text : undefined,
     metadata: metadata?.ok ? metadata.text : undefined,
   });
-  return {
-    id,
-    name: parts.task.name,
-    uniqueKey: given.uniqueKey,
-    tx: given.tx,
-    json,
-  };
+  return { id: given.id as TaskId | undefined, name: task.name, uniqueKey: given.uniqueKey, tx: given.tx, json };
 }
 
 export function checkEnqueueOptions(options: unknown, path: string, problems: Problems): Checked<typeof ENQUEUE_SHAPE> {

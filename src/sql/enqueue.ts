@@ -1,5 +1,13 @@
-/** Putting tasks in. */
+/** Putting tasks in: one statement for a batch, in groups of tasks that have the same terms. */
 import type { Store } from "../database/database.ts";
+
+/** A task on its way into the database. */
+export interface TaskToPut {
+  readonly id: string;
+  /** JSON text, stored to the letter. */
+  readonly input: string;
+  readonly terms: { readonly json: string };
+}
 
 export interface EnqueueNote {
   /** The place of the task in the batch, from 1. */
@@ -10,17 +18,56 @@ export interface EnqueueNote {
 }
 
 /**
- * Enqueues a JSON array of tasks in one statement. Answers only for those that were not simply enqueued.
- * `refuseAll`: a refused duplicate fails the statement, so that nothing of the batch is written.
- * `alone`: the statement is a transaction of its own.
+ * Enqueues tasks without unique keys. `fresh`: none of these ids was ever sent before; else a task whose id is known is left
+ * as it is. `alone`: the statement is a transaction of its own.
  */
-export async function enqueueTasks(
+export async function insertTasks(
   store: Store,
-  batch: { tasksJson: string; hasUniqueKeys: boolean; refuseAll: boolean; alone: boolean },
-): Promise<EnqueueNote[]> {
-  return store.query<EnqueueNote>(
-    `select ordinal, task_id::text as "taskId", outcome from ${store.schema}.enqueue_tasks($1::json, $2, $3, $4)`,
-    [batch.tasksJson, batch.hasUniqueKeys, batch.refuseAll, batch.alone],
+  tasks: readonly TaskToPut[],
+  how: { fresh: boolean; alone: boolean },
+): Promise<void> {
+  const groups = new Map<string, Group>();
+  for (const { id, input, terms } of tasks) {
+    const group = groups.get(terms.json);
+    if (!group) groups.set(terms.json, { terms: terms.json, ids: [id], inputs: [input] });
+    else {
+      group.ids.push(id);
+      group.inputs.push(input);
+    }
+  }
+  await store.query(
+    `select ${store.schema}.insert_tasks($1::json, $2::json, $3, $4)`,
+    [...toParameters([...groups.values()]), how.fresh, how.alone],
     "often",
   );
+}
+
+/**
+ * Enqueues tasks of which some have unique keys. Answers only for those that were not simply enqueued.
+ * `refuseAll`: a refused duplicate fails the statement, so that nothing of the batch is written.
+ */
+export async function enqueueKeyed(
+  store: Store,
+  tasks: readonly TaskToPut[],
+  how: { refuseAll: boolean; alone: boolean },
+): Promise<EnqueueNote[]> {
+  const groups = tasks.map(({ id, input, terms }) => ({ terms: terms.json, ids: [id], inputs: [input] }));
+  return store.query<EnqueueNote>(
+    `select ordinal, task_id::text as "taskId", outcome from ${store.schema}.enqueue_keyed($1::json, $2::json, $3, $4)`,
+    [...toParameters(groups), how.refuseAll, how.alone],
+    "often",
+  );
+}
+
+interface Group {
+  readonly terms: string;
+  readonly ids: string[];
+  readonly inputs: string[];
+}
+
+/** By hand: everything in it is JSON already, or an id. */
+function toParameters(groups: readonly Group[]): [terms: string, inputs: string] {
+  const terms = groups.map((group) => `${group.terms.slice(0, -1)},"ids":"{${group.ids.join(",")}}"}`);
+  const inputs = groups.map((group) => `[${group.inputs.join(",")}]`);
+  return [`[${terms.join(",")}]`, `[${inputs.join(",")}]`];
 }

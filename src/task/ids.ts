@@ -16,6 +16,10 @@ export function isUuid(value: unknown): value is string {
 }
 
 const COUNTER_BITS = 26;
+/** The random end of an id, in hexadecimal digits. */
+const TAIL_DIGITS = 12;
+/** Randomness is fetched for so many ids at once: fetching takes longer than everything else about an id. */
+const TAILS_AT_ONCE = 256;
 
 /**
  * Time-ordered ids (UUID version 7), made by the client so that a call repeated after a lost reply is the same task.
@@ -24,23 +28,39 @@ const COUNTER_BITS = 26;
  */
 export class TaskIds {
   #lastMs = 0;
+  #time = "";
   #counter = 0;
+  #tails = "";
+  #tailAt = 0;
 
   next(nowMs: number = Date.now()): TaskId {
-    const bytes = randomBytes(16);
     if (nowMs > this.#lastMs) {
-      this.#lastMs = nowMs;
+      this.#setTime(nowMs);
       // Half of the counter's range is left for what follows in the same millisecond.
-      this.#counter = bytes.readUInt32BE(6) >>> (32 - COUNTER_BITS + 1);
+      this.#counter = Number.parseInt(this.#nextTail(), 16) % 2 ** (COUNTER_BITS - 1);
     } else if (++this.#counter >= 2 ** COUNTER_BITS) {
-      this.#lastMs++;
+      this.#setTime(this.#lastMs + 1);
       this.#counter = 0;
     }
-    bytes.writeUIntBE(this.#lastMs, 0, 6);
-    bytes.writeUInt16BE(0x7000 | (this.#counter >>> 14), 6);
-    bytes.writeUInt16BE(0x8000 | (this.#counter & 0x3fff), 8);
-    const hex = bytes.toString("hex");
-    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}` as TaskId;
+    const high = (0x7000 | (this.#counter >>> 14)).toString(16);
+    const low = (0x8000 | (this.#counter & 0x3fff)).toString(16);
+    return `${this.#time}-${high}-${low}-${this.#nextTail()}` as TaskId;
+  }
+
+  #setTime(ms: number): void {
+    this.#lastMs = ms;
+    const hex = ms.toString(16).padStart(12, "0");
+    this.#time = `${hex.slice(0, 8)}-${hex.slice(8)}`;
+  }
+
+  #nextTail(): string {
+    if (this.#tailAt === this.#tails.length) {
+      this.#tails = randomBytes((TAILS_AT_ONCE * TAIL_DIGITS) / 2).toString("hex");
+      this.#tailAt = 0;
+    }
+    const from = this.#tailAt;
+    this.#tailAt += TAIL_DIGITS;
+    return this.#tails.slice(from, this.#tailAt);
   }
 }
 

@@ -8,6 +8,8 @@ export type JsonResult =
 
 export const DEFAULT_JSON_LIMIT_BYTES = 1_048_576;
 
+const QUICK_DEPTH = 8;
+
 export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_BYTES): JsonResult {
   try {
     return encode(value, limitBytes);
@@ -17,11 +19,12 @@ export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_B
 }
 
 function encode(value: unknown, limitBytes: number): JsonResult {
-  const lossy = findLossy(value, "", new Set());
+  const lossy = isSurelyFaithful(value, 0) ? undefined : findLossy(value, "", new Set());
   if (lossy) return { ok: false, problem: `it is not JSON: ${lossy}` };
   const text = JSON.stringify(value === undefined ? null : value) as string | undefined;
   if (text === undefined) return { ok: false, problem: "it is not JSON: its toJSON() returns undefined" };
-  const bytes = Buffer.byteLength(text);
+  // No character takes more than three bytes.
+  const bytes = text.length * 3 <= limitBytes ? 0 : Buffer.byteLength(text);
   if (bytes > limitBytes) {
     return {
       ok: false,
@@ -29,6 +32,34 @@ function encode(value: unknown, limitBytes: number): JsonResult {
     };
   }
   return { ok: true, text };
+}
+
+/** Most values are plain, small and flat; for these it is enough. Whatever is out of the ordinary gets a closer look. */
+function isSurelyFaithful(value: unknown, depth: number): boolean {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return true;
+    case "number":
+      return Number.isFinite(value);
+    case "object":
+      break;
+    default:
+      return false;
+  }
+  if (value === null) return true;
+  if (depth === QUICK_DEPTH) return false;
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) {
+      if (!isSurelyFaithful(value[index], depth + 1)) return false;
+    }
+    return true;
+  }
+  if (Object.getPrototypeOf(value) !== Object.prototype || "toJSON" in value) return false;
+  for (const key in value) {
+    if (!isSurelyFaithful((value as Record<string, unknown>)[key], depth + 1)) return false;
+  }
+  return true;
 }
 
 function findLossy(value: unknown, path: string, above: Set<object>): string | undefined {

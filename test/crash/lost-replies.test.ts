@@ -83,10 +83,10 @@ describe("a reply that is lost", () => {
     const database = await openCrashDatabase();
     const proxy = await startCuttingProxy(database.url);
     const through = await openThrough(proxy.url);
-    const cut = proxy.cutReplyTo("enqueue_tasks(");
+    const cut = proxy.cutReplyTo("insert_tasks(");
     const id = await through.enqueue(note, {});
     await cut;
-    const cutAgain = proxy.cutReplyTo("enqueue_tasks(");
+    const cutAgain = proxy.cutReplyTo("enqueue_keyed(");
     const keyed = await through.enqueue(note, {}, { uniqueKey: "a" });
     await cutAgain;
     const { tasks } = await database.everbeat.tasks.list();

@@ -132,13 +132,13 @@ describe("enqueueMany", () => {
     const { queue } = inQueue();
     const ids = await everbeat.enqueueMany(
       plain,
-      Array.from({ length: 2_500 }, (_, n) => n),
+      Array.from({ length: 10_500 }, (_, n) => n),
       { options: { queue } },
     );
     const claimed = await handClaimer(everbeat.database, ["plain"]).claim({
       queues: [queue],
       room: [null],
-      run: 2_500,
+      run: 10_500,
     });
     expect(claimed.map((task) => task.taskId)).toEqual(ids);
   });

@@ -1,4 +1,5 @@
 /** The claim's plan must not depend on statistics: here they are as wrong as they get, and the work per claim is counted. */
+import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
@@ -102,4 +103,18 @@ describe("with statistics that say that ready is empty, and a large record", () 
       expect(await pagesTouched(client, "select everbeat.unpark($1)", [["one"]])).toBeLessThan(200);
     }
   });
+
+  test.each([true, false])(
+    "an enqueue looks up its lane, and does not read them all (fresh ids: %s)",
+    async (fresh) => {
+      await client.query(
+        "insert into everbeat.lane (queue, priority) select 'lane-' || n, 0 from generate_series(1, 20000) n on conflict do nothing",
+      );
+      for (let round = 0; round < 8; round++) {
+        const terms = { name: "noop", queue: "lane-7", priority: 0, ids: `{${randomUUID()}}` };
+        const values = [JSON.stringify([terms]), "[[1]]", fresh];
+        expect(await pagesTouched(client, "select everbeat.insert_tasks($1, $2, $3, true)", values)).toBeLessThan(100);
+      }
+    },
+  );
 });
