@@ -45,7 +45,10 @@ create table ready (
   failures   smallint not null default 0,
   crashes    smallint not null default 0,
   gated      boolean not null default false,
-  expires_at timestamptz
+  expires_at timestamptz,
+  -- The task's, where a claim would look into `task` for nothing else: it is small, due at once, not gated, has no metadata, and
+  -- waits for its first attempt. Then run_at is when it was made.
+  input      json
 );
 create index ready_order on ready (queue, priority, run_at, task_id);
 create index ready_expiry on ready (expires_at) where expires_at is not null;

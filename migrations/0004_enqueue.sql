@@ -71,8 +71,12 @@ begin
     -- The last of these is carried out first. So the first id is where two meet who bring the same ones; were it the other
     -- way round here and below, each could wait for the other, until the server puts an end to it.
     waiting as (
-      insert into ready (task_id, queue, priority, run_at, name, gated, expires_at)
-      select unnest(ids), queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at from groups
+      insert into ready (task_id, queue, priority, run_at, name, gated, expires_at, input)
+      select id, queue, priority, run_at, name, gated, expires_at, case when has_input and octet_length(input::text) <= 256 then input end
+      from (
+        select unnest(ids) as id, json_array_elements(inputs) as input, queue, priority, run_at, name, gated, expires_at,
+               not gated and run_at = now() and metadata is null as has_input
+        from (select *, exclusive_key is not null or rate_key is not null as gated from groups) g) g
     ), put as (
       insert into task (id, name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
                         rate_key, rate_limit, rate_per_ms, input, metadata)

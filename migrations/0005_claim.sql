@@ -140,8 +140,7 @@ begin
           continue when cardinality(v_part) = 0;
           return query
             with gone as (
-              delete from ready r using task t where r.ctid = any (v_part) and t.id = r.task_id
-              returning r.*, t.created_at, t.input, t.metadata, case when r.gated then t.exclusive_key end as exclusive_key
+              delete from ready where ctid = any (v_part) returning *
             ), numbered as (
               -- In the order in which they should run.
               select nextval('claim_id') as claim_id, g.* from (select * from gone order by gone.run_at, gone.task_id) g
@@ -150,13 +149,15 @@ begin
                                    attempt, failures, crashes, claimed_at, started_at, limited, exclusive_key)
               select g.claim_id, g.task_id, p_replica, case when v_starts then 'running' else 'claimed' end, g.name, g.queue, g.priority, g.run_at,
                      g.gated, g.expires_at, g.attempt, g.failures, g.crashes, now(), case when v_starts then now() end,
-                     v_lane.concurrency is not null, g.exclusive_key
+                     v_lane.concurrency is not null, case when g.gated then (select t.exclusive_key from task t where t.id = g.task_id) end
               from numbered g
             )
             select g.claim_id, g.task_id, case when not v_starts then 'claimed' end, g.name, nullif(g.attempt, 1::smallint),
-                   nullif(g.failures, 0::smallint), nullif(g.crashes, 0::smallint), milliseconds(g.created_at), g.input, g.metadata,
-                   g.exclusive_key, null::text, null::smallint, null::integer, null::timestamptz
-            from numbered g;
+                   nullif(g.failures, 0::smallint), nullif(g.crashes, 0::smallint), milliseconds(coalesce(t.created_at, g.run_at)),
+                   coalesce(t.input, g.input), t.metadata, case when g.gated then t.exclusive_key end,
+                   null::text, null::smallint, null::integer, null::timestamptz
+            from numbered g
+            left join lateral (select * from task where g.input is null and id = g.task_id offset 0) t on true;
         end loop;
         return next row(null, v_last.task_id, 'lane', null, null, null, null, null, null, null, null,
                         v_lane.queue, v_lane.priority, v_lane.id, v_last.run_at)::claim_row;
