@@ -4,7 +4,7 @@ import { defineTask, Everbeat } from "../../dist/index.js";
 export const SETTINGS = {
   default: { open: {}, work: { concurrency: 100 } },
   /** For tasks that do next to nothing: concurrency is also how large a batch can be. */
-  tuned: { open: {}, work: { concurrency: 1_000 } },
+  tuned: { open: {}, work: { concurrency: 2_000 } },
 };
 
 export async function open({ url, settings }) {
