@@ -9,8 +9,8 @@ import type { Transaction } from "../task/context.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { DuplicateTaskError } from "../task/errors.ts";
 import { type TaskId, TaskIds } from "../task/ids.ts";
-import { parseInput } from "../task/input.ts";
-import { toJson } from "../task/json.ts";
+import { type ParsedInput, parseInput } from "../task/input.ts";
+import { toJson, toJsonQuickly } from "../task/json.ts";
 import { Batcher } from "./batcher.ts";
 import { checkTerms, type Terms } from "./enqueue-options.ts";
 import { asEnqueueError } from "./enqueue-refusals.ts";
@@ -72,7 +72,7 @@ export class Enqueuer {
     const created = this.#create(terms as Terms, text as string);
     const tx = terms?.tx && storeInTransaction(terms.tx, this.#database.schema);
     const answer = tx
-      ? (await put(tx, [created], { refuseAll: false, alone: false, again: false }))[0]
+      ? (await put(tx, [created], { refuseAll: false, alone: false, again: false })).get(0)
       : await this.#batcher.add(created);
     if (!answer) return created.id;
     if (answer.outcome === "refused")
@@ -101,7 +101,8 @@ export class Enqueuer {
     const optionsFor = typeof options === "function" ? options : undefined;
     const same = optionsFor ? undefined : this.#checkTerms(task, options, "options", problems);
     const tasks: NewTask[] = [];
-    for (const [index, input] of inputs.entries()) {
+    for (let index = 0; index < inputs.length; index++) {
+      const input = inputs[index];
       const terms = optionsFor
         ? this.#checkTerms(task, optionsFor(input, index), `[${index}].options`, problems)
         : same;
@@ -120,18 +121,22 @@ export class Enqueuer {
     return undefined;
   }
 
-  /** The input as JSON: what was given is stored, not what the schema made of it. It is parsed again where it runs. */
   #checkInput(task: AnyTask, input: unknown, problems: Problems, index?: number): string | Promise<string> {
+    const quick = task.schema ? undefined : toJsonQuickly(input, this.#limitBytes);
+    if (quick !== undefined) return quick;
     const parsed = parseInput(task, input);
-    const conclude = (outcome: Awaited<typeof parsed>) => {
-      const json = toJson(input, this.#limitBytes);
-      if (outcome.ok && json.ok) return json.text;
-      const path = index === undefined ? "input" : `[${index}].input`;
-      if (!outcome.ok) for (const problem of outcome.problems) problems.add(path, problem);
-      if (!json.ok) problems.add(path, json.problem);
-      return "";
-    };
-    return parsed instanceof Promise ? parsed.then(conclude) : conclude(parsed);
+    if (!(parsed instanceof Promise)) return this.#toText(input, parsed, problems, index);
+    return parsed.then((outcome) => this.#toText(input, outcome, problems, index));
+  }
+
+  /** What was given is stored, not what the schema made of it: it is parsed again where it runs. */
+  #toText(input: unknown, parsed: ParsedInput, problems: Problems, index: number | undefined): string {
+    const json = toJson(input, this.#limitBytes);
+    if (parsed.ok && json.ok) return json.text;
+    const path = index === undefined ? "input" : `[${index}].input`;
+    if (!parsed.ok) for (const problem of parsed.problems) problems.add(path, problem);
+    if (!json.ok) problems.add(path, json.problem);
+    return "";
   }
 
   #create(terms: Terms, input: string): NewTask {
@@ -142,15 +147,17 @@ export class Enqueuer {
   async #putSharing(tasks: readonly NewTask[]): Promise<readonly (EnqueueAnswer | Promise<EnqueueAnswer>)[]> {
     const how = { refuseAll: false, alone: true };
     try {
-      return await patiently((again) => put(this.#database, tasks, { ...how, again }));
+      const answers = await patiently((again) => put(this.#database, tasks, { ...how, again }));
+      return tasks.map((_, place) => answers.get(place));
     } catch (error) {
       if (tasks.length === 1 || isTransient(error)) throw error;
       const putAlone = (task: NewTask) => patiently(() => put(this.#database, [task], { ...how, again: true }));
-      return tasks.map((task) => putAlone(task).then(([answer]) => answer));
+      return tasks.map((task) => putAlone(task).then((answers) => answers.get(0)));
     }
   }
 }
 
+/** Nothing, where a task was simply enqueued. */
 type EnqueueAnswer = { taskId: TaskId; outcome: "kept" | "replaced" | "refused" } | undefined;
 
 function slicesOf(tasks: readonly NewTask[]): readonly (readonly NewTask[])[] {
@@ -176,23 +183,29 @@ async function putAll(
   const ids: TaskId[] = [];
   for (const slice of slices) {
     const answers = await put(store, slice, { ...how, refuseAll: true });
-    for (const [index, task] of slice.entries()) ids.push(answers[index]?.taskId ?? task.id);
+    for (const task of slice) ids.push(task.id);
+    for (const [place, answer] of answers) ids[ids.length - slice.length + place] = answer.taskId;
   }
   return ids;
 }
 
-async function put(store: Store, tasks: readonly NewTask[], how: How): Promise<EnqueueAnswer[]> {
-  const answers: EnqueueAnswer[] = new Array(tasks.length);
+/** What is to be said of some of the tasks, by their place. */
+async function put(
+  store: Store,
+  tasks: readonly NewTask[],
+  how: How,
+): Promise<Map<number, NonNullable<EnqueueAnswer>>> {
   try {
-    if (tasks.every((task) => task.terms.uniqueKey === undefined)) {
-      // Ids that callers chose may have been used before.
-      const fresh = !how.again && tasks.every((task) => task.terms.id === undefined);
-      await insertTasks(store, tasks, { fresh, alone: how.alone });
-      return answers;
+    if (tasks.some((task) => task.terms.uniqueKey !== undefined)) {
+      const notes = await enqueueKeyed(store, tasks, how);
+      return new Map(
+        notes.map((note) => [Number(note.ordinal) - 1, { taskId: note.taskId as TaskId, outcome: note.outcome }]),
+      );
     }
-    for (const { ordinal, taskId, outcome } of await enqueueKeyed(store, tasks, how))
-      answers[Number(ordinal) - 1] = { taskId: taskId as TaskId, outcome };
-    return answers;
+    // Ids that callers chose may have been used before.
+    const fresh = !how.again && tasks.every((task) => task.terms.id === undefined);
+    await insertTasks(store, tasks, { fresh, alone: how.alone });
+    return new Map();
   } catch (error) {
     throw asEnqueueError(error);
   }

@@ -9,8 +9,11 @@ export type JsonResult =
 export const DEFAULT_JSON_LIMIT_BYTES = 1_048_576;
 
 const QUICK_DEPTH = 8;
+const MOST_BYTES_PER_CHARACTER = 3;
 
 export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_BYTES): JsonResult {
+  const quick = toJsonQuickly(value, limitBytes);
+  if (quick !== undefined) return { ok: true, text: quick };
   try {
     return encode(value, limitBytes);
   } catch {
@@ -18,13 +21,23 @@ export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_B
   }
 }
 
+/** The text of values that are plain, small and flat, as most are; undefined for what needs a closer look. */
+export function toJsonQuickly(value: unknown, limitBytes: number): string | undefined {
+  try {
+    if (!isSurelyFaithful(value, 0)) return undefined;
+    const text = JSON.stringify(value);
+    return text.length * MOST_BYTES_PER_CHARACTER <= limitBytes ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 function encode(value: unknown, limitBytes: number): JsonResult {
-  const lossy = isSurelyFaithful(value, 0) ? undefined : findLossy(value, "", new Set());
+  const lossy = findLossy(value, "", new Set());
   if (lossy) return { ok: false, problem: `it is not JSON: ${lossy}` };
   const text = JSON.stringify(value === undefined ? null : value) as string | undefined;
   if (text === undefined) return { ok: false, problem: "it is not JSON: its toJSON() returns undefined" };
-  // No character takes more than three bytes.
-  const bytes = text.length * 3 <= limitBytes ? 0 : Buffer.byteLength(text);
+  const bytes = Buffer.byteLength(text);
   if (bytes > limitBytes) {
     return {
       ok: false,
@@ -34,7 +47,6 @@ function encode(value: unknown, limitBytes: number): JsonResult {
   return { ok: true, text };
 }
 
-/** Most values are plain, small and flat; for these it is enough. Whatever is out of the ordinary gets a closer look. */
 function isSurelyFaithful(value: unknown, depth: number): boolean {
   switch (typeof value) {
     case "string":

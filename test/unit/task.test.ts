@@ -206,6 +206,23 @@ describe("JSON that loses nothing", () => {
     expect(toJson(undefined)).toEqual({ ok: true, text: "null" });
   });
 
+  test("looks as closely at what is deep, and at what throws", () => {
+    const nested = (value: unknown) => Array.from({ length: 30 }).reduce((inner) => ({ in: [inner] }), value);
+    expect(toJson(nested("x"))).toEqual({ ok: true, text: JSON.stringify(nested("x")) });
+    expect(toJson(nested(Number.NaN))).toMatchObject({
+      ok: false,
+      problem: expect.stringContaining("NaN at in[0].in"),
+    });
+    const hostile = {
+      get a(): string {
+        throw new Error("not even this");
+      },
+    };
+    expect(toJson({ hostile })).toMatchObject({ ok: false, problem: expect.stringContaining("throws") });
+    const speaking = Object.assign([1], { toJSON: () => "instead" });
+    expect(toJson([speaking])).toEqual({ ok: true, text: '["instead"]' });
+  });
+
   test("has a limit in bytes, not characters", () => {
     expect(toJson("é".repeat(600), 1_024)).toMatchObject({ ok: false });
     expect(toJson("e".repeat(600), 1_024)).toMatchObject({ ok: true });
