@@ -30,6 +30,7 @@ import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
 import type { Replica } from "./replica.ts";
 import { Reports } from "./reports.ts";
+import { secondRoundFrom } from "./round-plan.ts";
 import { Rounds } from "./rounds.ts";
 import { Slots } from "./slots.ts";
 import { StandDown } from "./stand-down.ts";
@@ -96,7 +97,9 @@ export class Worker {
       database,
       outages: this.#outages,
       look: (beside) => this.#claimer.look(beside),
-      secondFrom: Math.ceil(settings.concurrency / 4),
+      secondFrom: secondRoundFrom(settings.concurrency),
+      hasBacklog: () => this.#claimer.hasBacklog,
+      running: () => this.#hand.running,
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
       onVerdict: (ended, verdict) => this.#attempts.onVerdict(ended, verdict),
     });
