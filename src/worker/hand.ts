@@ -43,10 +43,6 @@ export class Hand {
     return this.#begun.size - this.#finishing;
   }
 
-  isRunning(claim: ClaimId): boolean {
-    return this.executions().some((execution) => execution.claimed.claimId === claim);
-  }
-
   /** Those whose handlers are at work. */
   executions(): Execution[] {
     return this.#begun.all.filter((execution) => !execution.hasEnded);

@@ -103,8 +103,7 @@ export class Worker {
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
       onVerdict: (ended, verdict) => this.#attempts.onVerdict(ended, verdict),
     });
-    const isRunning = (claim: ClaimId) => this.#hand.isRunning(claim);
-    this.#reports = new Reports({ database, outages: this.#outages, isRunning });
+    this.#reports = new Reports({ database, outages: this.#outages });
     const execution: ExecutionParts = {
       schema: database.schema,
       replica,
