@@ -3,7 +3,8 @@
  * must fail the handler's own task, and neither end the process nor be blamed on another task. Each handler runs in a
  * scope that such an error can be traced to.
  */
-import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
+import { AsyncLocalStorage } from "node:async_hooks";
+import { FreshContext } from "./fresh-context.ts";
 
 export interface StrayOwner {
   onStray(reason: unknown): void;
@@ -12,14 +13,14 @@ export interface StrayOwner {
 export interface StrayRejections {
   /** Runs the work; a stray error that comes from it goes to its owner. */
   scope<T>(owner: StrayOwner, work: () => T): T;
-  /** The same, in the context in which this was set up, whatever the caller's is. */
+  /** The same, in the asynchronous context in which this was set up. */
   outermostScope<T>(owner: StrayOwner, work: () => T): T;
   close(): void;
 }
 
 export function catchStrayRejections(): StrayRejections {
   const scopes = new AsyncLocalStorage<StrayOwner>();
-  const outside = new AsyncResource("everbeat.handlers");
+  const outside = new FreshContext();
   const enter = <T>(owner: StrayOwner, work: () => T): T => {
     scopes.enterWith(owner);
     return work();
@@ -52,8 +53,8 @@ export function catchStrayRejections(): StrayRejections {
   process.on("uncaughtException", onException);
   return {
     scope: (owner, work) => scopes.run(owner, work),
-    // `run` copies the context to enter it and once more to leave it: a third of all that a task without effort allocates.
-    outermostScope: (owner, work) => outside.runInAsyncScope(enter<ReturnType<typeof work>>, undefined, owner, work),
+    // `scopes.run` copies the context to enter it and once more to leave it: a third of all that a task without effort makes.
+    outermostScope: (owner, work) => outside.run(enter<ReturnType<typeof work>>, owner, work),
     close,
   };
 }

@@ -26,7 +26,8 @@ export interface BeforeRound {
   readonly hasBacklog: boolean;
   /** How many have ended and wait for the round. */
   readonly ended: number;
-  readonly running: number;
+  /** How many the last round brought. */
+  readonly brought: number;
   readonly sinceReplyMs: number;
   /** How long rounds take of late. */
   readonly usualMs: number;
@@ -34,11 +35,11 @@ export interface BeforeRound {
 
 /**
  * How long to wait until the next round, so that it does not leave on the heels of the last one with the few that have ended
- * in between: until half of what was in hand has ended, but no longer than half of a round takes. Whoever has nothing to do,
- * or has not had a reply for a while, waits for nothing.
+ * in between: until as many have ended as that one brought, but no longer than half of a round takes. Whoever has nothing to
+ * do, or has not had a reply for a while, waits for nothing.
  */
-export function pauseBeforeRoundMs({ hasBacklog, ended, running, sinceReplyMs, usualMs }: BeforeRound): number {
-  if (!hasBacklog || ended >= running) return 0;
+export function pauseBeforeRoundMs({ hasBacklog, ended, brought, sinceReplyMs, usualMs }: BeforeRound): number {
+  if (!hasBacklog || ended >= brought) return 0;
   const pauseMs = Math.min(usualMs / 2, LONGEST_PAUSE_MS) - sinceReplyMs;
   return pauseMs < SHORTEST_PAUSE_MS ? 0 : pauseMs;
 }

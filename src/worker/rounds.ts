@@ -33,7 +33,6 @@ export interface RoundsParts<Ended> {
   readonly secondFrom: number;
   /** There is more to be had than there is room for. */
   readonly hasBacklog: () => boolean;
-  readonly running: () => number;
   /** Tasks were let go that may sort before those claimed last; none was claimed in the same round. */
   readonly onUnparked: () => void;
   /** It is known what became of an outcome. */
@@ -57,6 +56,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   #begunAtMs = 0;
   #repliedAtMs = 0;
   #usualMs = 0;
+  #brought = 0;
   #later: NodeJS.Timeout | undefined;
   #pause: NodeJS.Timeout | undefined;
   #onIdle: (() => void)[] = [];
@@ -117,7 +117,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
     const pauseMs = pauseBeforeRoundMs({
       hasBacklog: this.#parts.hasBacklog(),
       ended: this.#waiting.length,
-      running: this.#parts.running(),
+      brought: this.#brought,
       sinceReplyMs: performance.now() - this.#repliedAtMs,
       usualMs: this.#usualMs,
     });
@@ -158,6 +158,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   async #writeAndTake(outcomes: readonly Outcome[], look: Look | undefined): Promise<readonly Verdict[]> {
     if (!look) return this.#verdicts(outcomes, await endClaims(this.#parts.database, outcomes));
     const { claimed, ended } = await workRound(this.#parts.database, look.request, outcomes);
+    this.#brought = claimed.length;
     const verdicts = this.#verdicts(outcomes, { ...ended, hasUnparked: ended.hasUnparked && claimed.length === 0 });
     look.found(claimed);
     return verdicts;

@@ -99,7 +99,6 @@ export class Worker {
       look: (beside) => this.#claimer.look(beside),
       secondFrom: secondRoundFrom(settings.concurrency),
       hasBacklog: () => this.#claimer.hasBacklog,
-      running: () => this.#hand.running,
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
       onVerdict: (ended, verdict) => this.#attempts.onVerdict(ended, verdict),
     });

@@ -171,7 +171,7 @@ describe("rounds", () => {
     expect([1, 100, 400, 1_000].map(secondRoundFrom)).toEqual([200, 200, 200, 250]);
   });
 
-  const before: BeforeRound = { hasBacklog: true, ended: 1, running: 99, sinceReplyMs: 0, usualMs: 6 };
+  const before: BeforeRound = { hasBacklog: true, ended: 1, brought: 99, sinceReplyMs: 0, usualMs: 6 };
 
   test("wait for more to end while there is a backlog, for half of what one takes and never for long", () => {
     expect(pauseBeforeRoundMs(before)).toBe(3);
@@ -179,10 +179,10 @@ describe("rounds", () => {
     expect(pauseBeforeRoundMs({ ...before, usualMs: 1_000 })).toBe(5);
   });
 
-  test("wait for nothing where somebody may be waiting, where half has ended, or where the last reply was a while ago", () => {
+  test("wait for nothing where somebody may be waiting, where as many have ended, or where the last reply was a while ago", () => {
     expect(pauseBeforeRoundMs({ ...before, hasBacklog: false })).toBe(0);
-    expect(pauseBeforeRoundMs({ ...before, ended: 50, running: 50 })).toBe(0);
-    expect(pauseBeforeRoundMs({ ...before, running: 0, ended: 0 })).toBe(0);
+    expect(pauseBeforeRoundMs({ ...before, ended: 99 })).toBe(0);
+    expect(pauseBeforeRoundMs({ ...before, brought: 0, ended: 0 })).toBe(0);
     expect(pauseBeforeRoundMs({ ...before, sinceReplyMs: 3 })).toBe(0);
     expect(pauseBeforeRoundMs({ ...before, usualMs: 1 })).toBe(0);
   });
