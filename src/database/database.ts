@@ -105,27 +105,37 @@ async function runTransaction<T>(
 }
 
 /** Also for connections outside the pool. */
-export function runOn<Row>(
+export async function runOn<Row>(
   client: pg.ClientBase,
   text: string,
   values?: readonly unknown[],
   { replyWithinMs, name }: { replyWithinMs?: number | undefined; name?: string | undefined } = {},
 ): Promise<Row[]> {
-  // No values, no prepared statement: only so may one text hold several statements, as migrations do.
-  const reply = values
-    ? client
-        .query({ text, values: values.map(toParameter), types: TYPES, rowMode: "array", ...(name && { name }) })
-        .then(toObjects<Row>)
-    : client.query({ text, types: TYPES }).then(({ rows }) => rows as Row[]);
-  return replyWithinMs === undefined ? reply : inTime(reply, replyWithinMs);
+  try {
+    // No values, no prepared statement: only so may one text hold several statements, as migrations do.
+    if (!values) return (await ask(client, { text, types: TYPES }, replyWithinMs)).rows as Row[];
+    const statement = { text, values: values.map(toParameter), types: TYPES, rowMode: "array", ...(name && { name }) };
+    return toObjects(await ask(client, statement, replyWithinMs));
+  } catch (error) {
+    // From here it leads to whoever asked; from where the driver made it, only to the driver.
+    if (error instanceof Error) Error.captureStackTrace(error);
+    throw error;
+  }
 }
 
-/** By a timer of our own: the caller's pool may be of a driver that knows no time limit for one statement. */
-function inTime<T>(reply: Promise<T>, ms: number): Promise<T> {
+/**
+ * By a callback: seen of the driver's promises, each reply keeps the one after it from being collected with the young, so that all
+ * of them had to wait for a collection of everything. And with a timer of our own, since the caller's pool may be of a
+ * driver that knows no time limit for one statement.
+ */
+function ask(client: pg.ClientBase, statement: pg.QueryConfig, ms: number | undefined): Promise<pg.QueryArrayResult> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new NoReplyError(ms)), ms);
-    // Whatever becomes of a reply that is too late: nobody listens any more.
-    reply.then(resolve, reject).finally(() => clearTimeout(timer));
+    const timer = ms === undefined ? undefined : setTimeout(() => reject(new NoReplyError(ms)), ms);
+    client.query(statement, (error: Error | null, result) => {
+      clearTimeout(timer);
+      if (error) reject(error);
+      else resolve(result as unknown as pg.QueryArrayResult);
+    });
   });
 }
 

@@ -31,7 +31,7 @@ export function recordingReports(): Reporting & { reportsOf(claimId: ClaimId): R
   };
   return {
     reportsOf,
-    of: (claimId) => ({
+    of: ({ claimed: { claimId } }) => ({
       async phase(name, given) {
         const { phase, details } = checkPhase(name, given);
         reportsOf(claimId).phases.push({ phase, details: details === null ? null : JSON.parse(details) });

@@ -182,7 +182,7 @@ export class Attempts {
     hand.finishing();
     if (!outcome) {
       reports.forget(claimed.claimId);
-      hand.finished(claimed.claimId);
+      hand.finished(execution);
       return;
     }
     const ended = { execution, outcome, durationMs: performance.now() - execution.startedAtMs };
@@ -197,7 +197,7 @@ export class Attempts {
     const { claimed } = execution;
     // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.
     if (verdict === "given-up") return;
-    hand.finished(claimed.claimId);
+    hand.finished(execution);
     onWritten();
     if (verdict === "done" && !events.isHeard("task.ended")) return;
     const ref = refOf(claimed);

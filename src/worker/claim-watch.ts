@@ -37,7 +37,7 @@ export function createClaimWatch(parts: {
         const { claimId, taskId } = execution.claimed;
         const row = own.get(claimId);
         // Ended in the meantime, by ourselves, or told to stop already.
-        if (!hand.isRunning(claimId) || execution.isAborted) continue;
+        if (execution.hasEnded || execution.isAborted) continue;
         if (row?.isCancelled) execution.abort(new TaskCancelledError(taskId, row.reason ?? undefined));
         if (row || execution.completedInTransaction) continue;
         execution.abort(new ClaimLostError(claimId, taskId));

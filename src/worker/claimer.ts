@@ -78,6 +78,11 @@ export class Claimer {
     await this.#regaining;
   }
 
+  /** The last look found as many as it asked for. */
+  get hasBacklog(): boolean {
+    return this.#phase === "looking";
+  }
+
   /** There may be something to take. */
   wake(): void {
     clearTimeout(this.#alarm);

@@ -1,5 +1,6 @@
 /** How many tasks to ask for now. Pure. */
 import type { WorkSettings } from "./options.ts";
+import { largestRound } from "./round-plan.ts";
 import type { Slots } from "./slots.ts";
 
 export interface Demand {
@@ -32,8 +33,7 @@ export function demandOf(state: {
   // Members of a batch share a slot, so they are claimed ahead and started together. And while some wait that were
   // claimed ahead, it is they who get the free slots, in their order.
   const startsLater = largestBatch > 1 || hasRunners || prefetched + asked.prefetch > 0;
-  // Half of the slots at a time: while the database works on one half, this process works on the other.
-  const run = startsLater ? 0 : Math.min(free, isAlone ? free : Math.ceil(concurrency / 2));
+  const run = startsLater ? 0 : Math.min(free, isAlone ? free : largestRound(concurrency));
   const stock = ahead + (startsLater ? free * largestBatch : 0);
   // In steps of half the stock, not one by one.
   const coming = prefetched + asked.prefetch;

@@ -24,6 +24,8 @@ export class Execution {
   readonly claimed: ClaimedTask;
   readonly task: AnyTask;
   readonly startedAtMs = performance.now();
+  /** Where it is among those that were begun: for the hand. */
+  place = 0;
   readonly #parts: ExecutionParts;
   #claim: ClaimHandle | undefined;
   #controller: AbortController | undefined;

@@ -24,8 +24,7 @@ export class Hand {
   readonly #slots: Slots;
   #prefetched: Prefetched[] = [];
   readonly #starting = new Set<ClaimId>();
-  /** Running, or ended with an outcome on its way: one entry from begin to written, and a count of the latter. */
-  readonly #begun = new Map<ClaimId, Execution>();
+  readonly #begun = new Begun();
   #finishing = 0;
   readonly #releasing = new Set<ClaimId>();
   #isOverstocked = false;
@@ -44,14 +43,9 @@ export class Hand {
     return this.#begun.size - this.#finishing;
   }
 
-  isRunning(claim: ClaimId): boolean {
-    const execution = this.#begun.get(claim);
-    return execution !== undefined && !execution.hasEnded;
-  }
-
   /** Those whose handlers are at work. */
   executions(): Execution[] {
-    return [...this.#begun.values()].filter((execution) => !execution.hasEnded);
+    return this.#begun.all.filter((execution) => !execution.hasEnded);
   }
 
   get isEmpty(): boolean {
@@ -64,7 +58,7 @@ export class Hand {
 
   /** The claims of which code has run, or may have. */
   begun(): ClaimId[] {
-    return [...this.#begun.keys()];
+    return this.#begun.all.map(({ claimed }) => claimed.claimId);
   }
 
   /** Some waited for too long and were given back, and nothing has ended since: they must not be claimed ahead again at once. */
@@ -77,7 +71,7 @@ export class Hand {
     return [
       ...this.#prefetched.map(({ claimed }) => claimed.claimId),
       ...this.#starting,
-      ...this.#begun.keys(),
+      ...this.begun(),
       ...this.#releasing,
     ];
   }
@@ -130,9 +124,8 @@ export class Hand {
   }
 
   begin(execution: Execution): void {
-    const { claimId } = execution.claimed;
-    if (this.#starting.size > 0) this.#starting.delete(claimId);
-    this.#begun.set(claimId, execution);
+    if (this.#starting.size > 0) this.#starting.delete(execution.claimed.claimId);
+    this.#begun.add(execution);
   }
 
   /** The handler is done with; the claim stays known until its outcome is written. */
@@ -141,8 +134,37 @@ export class Hand {
     this.#finishing++;
   }
 
-  finished(claim: ClaimId): void {
+  finished(execution: Execution): void {
     this.#finishing--;
-    this.#begun.delete(claim);
+    this.#begun.remove(execution);
+  }
+}
+
+/**
+ * What is running, or has ended with an outcome on its way. A list in which each knows its place, since a Map that takes and
+ * loses thousands of entries a second is a trap: each table that it outgrows leads on to the next one, so that once one of them is
+ * old, the garbage collector keeps all that ever went through it until it cleans up the old as well.
+ */
+class Begun {
+  readonly #executions: Execution[] = [];
+
+  get all(): readonly Execution[] {
+    return this.#executions;
+  }
+
+  get size(): number {
+    return this.#executions.length;
+  }
+
+  add(execution: Execution): void {
+    execution.place = this.#executions.push(execution) - 1;
+  }
+
+  /** The last one takes its place. */
+  remove(execution: Execution): void {
+    const last = this.#executions.pop();
+    if (!last || last === execution) return;
+    this.#executions[execution.place] = last;
+    last.place = execution.place;
   }
 }

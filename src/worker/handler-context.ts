@@ -60,6 +60,6 @@ export class HandlerContext implements TaskContext {
   }
 
   get #reporter(): Reporter {
-    return this.#parts.reporting.of(this.#execution.claimed.claimId);
+    return this.#parts.reporting.of(this.#execution);
   }
 }

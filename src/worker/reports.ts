@@ -21,9 +21,16 @@ export interface Reporter extends Pick<TaskContext, "phase" | "progress"> {
   keeping(logger: Logger): Logger;
 }
 
+/** Who reports: an execution, or what stands for one. */
+export interface ReportingAttempt {
+  readonly claimed: { readonly claimId: ClaimId };
+  /** What a handler says that goes on all the same is dropped. */
+  readonly hasEnded: boolean;
+}
+
 /** Where attempts report to. */
 export interface Reporting {
-  of(claimId: ClaimId): Reporter;
+  of(attempt: ReportingAttempt): Reporter;
   /** Writes what the attempt has said so far. */
   flush(claimId: ClaimId): Promise<void>;
 }
@@ -51,7 +58,6 @@ interface Entry {
 export class Reports implements Reporting {
   readonly #database: Database;
   readonly #outages: Outages;
-  readonly #isRunning: (claim: ClaimId) => boolean;
   readonly #entries = new Map<ClaimId, Entry>();
   readonly #dirty = new Set<Entry>();
   readonly #givingUp = new AbortController();
@@ -59,29 +65,27 @@ export class Reports implements Reporting {
   #timer: NodeJS.Timeout | undefined;
   #tickedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** `isRunning`: reports of an attempt that has ended, by a handler that goes on all the same, are dropped. */
-  constructor(parts: { database: Database; outages: Outages; isRunning: (claim: ClaimId) => boolean }) {
+  constructor(parts: { database: Database; outages: Outages }) {
     this.#database = parts.database;
     this.#outages = parts.outages;
-    this.#isRunning = parts.isRunning;
     this.#batcher = new Batcher({ maxItems: 1_000, maxUnderWay: 1, run: (reports) => this.#write(reports) });
   }
 
-  of(claimId: ClaimId): Reporter {
+  of(attempt: ReportingAttempt): Reporter {
     return {
       phase: async (name, details) => {
         const report = checkPhase(name, details);
-        const entry = this.#entryOf(claimId);
+        const entry = this.#entryOf(attempt);
         if (entry) await this.#sayPhase(entry, { ...entry.said, ...report });
       },
       progress: (value, note) => {
         const report = checkProgress(value, note);
-        const entry = this.#entryOf(claimId);
+        const entry = this.#entryOf(attempt);
         if (entry) this.#say(entry, { ...entry.said, ...report });
       },
       keeping: (logger) =>
         keepingLines(logger, (level, fields, message) => {
-          const entry = this.#entryOf(claimId);
+          const entry = this.#entryOf(attempt);
           if (!entry) return;
           entry.lines ??= new LogRing();
           entry.lines.add(level, fields, message);
@@ -133,9 +137,10 @@ export class Reports implements Reporting {
     this.#givingUp.abort();
   }
 
-  #entryOf(claim: ClaimId): Entry | undefined {
+  #entryOf({ claimed, hasEnded }: ReportingAttempt): Entry | undefined {
+    const claim = claimed.claimId;
     const known = this.#entries.get(claim);
-    if (known || !this.#isRunning(claim)) return known;
+    if (known || hasEnded) return known;
     const entry: Entry = {
       ...{ claim, said: NO_PROGRESS, sent: NO_PROGRESS, lines: undefined, hasNewLines: false },
       ...{ sentAtMs: Number.NEGATIVE_INFINITY, saved: SAVED_PHASES, pending: undefined, waiting: [] },

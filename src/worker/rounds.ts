@@ -1,7 +1,7 @@
 /**
  * The worker's conversation with the database while tasks flow: one statement writes what has ended and takes what there
- * is room for. Two are under way at a time, so that the database works on one batch while this process works on the other;
- * what ends in the meantime leaves together with the next. A slow task holds back nobody.
+ * is room for. Where batches are large, two are under way at a time, so that the database works on one while this process
+ * works on the other; what ends in the meantime leaves together with the next. A slow task holds back nobody.
  *
  * While the database is away outcomes are held here, in memory: a process that is killed in that time loses them, and its
  * tasks are recovered like those of any dead worker.
@@ -11,6 +11,7 @@ import type { ClaimedTask, ClaimRequest } from "../sql/claims.ts";
 import { type EndingReport, endClaims, type Outcome } from "../sql/outcomes.ts";
 import { workRound } from "../sql/work-round.ts";
 import type { Outages } from "./outages.ts";
+import { pauseBeforeRoundMs } from "./round-plan.ts";
 import { writeUntilKnown } from "./write-until-known.ts";
 
 /** done: written now. repeat: had been written, the reply was lost. late: refused, the claim is lost. given up: see `giveUp`. */
@@ -30,6 +31,8 @@ export interface RoundsParts<Ended> {
   readonly look: (beside: { outcomes: number; atLeast: number }) => Look | undefined;
   /** How much there must be to do for a second round beside the first; less than that goes with the next. */
   readonly secondFrom: number;
+  /** There is more to be had than there is room for. */
+  readonly hasBacklog: () => boolean;
   /** Tasks were let go that may sort before those claimed last; none was claimed in the same round. */
   readonly onUnparked: () => void;
   /** It is known what became of an outcome. */
@@ -39,6 +42,7 @@ export interface RoundsParts<Ended> {
 const MAX_UNDER_WAY = 2;
 /** A round that takes longer than this is held up by something: nothing waits for it any more. */
 const HELD_UP_AFTER_MS = 50;
+const ROUNDS_OF_LATE = 8;
 const MAX_OUTCOMES = 1_000;
 
 /** `Ended`: whatever has ended, to be told apart by whoever hears of the verdicts. */
@@ -50,7 +54,11 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   #held = 0;
   #isScheduled = false;
   #begunAtMs = 0;
+  #repliedAtMs = 0;
+  #usualMs = 0;
+  #brought = 0;
   #later: NodeJS.Timeout | undefined;
+  #pause: NodeJS.Timeout | undefined;
   #onIdle: (() => void)[] = [];
 
   constructor(parts: RoundsParts<Ended>) {
@@ -89,6 +97,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   }
 
   #begin(): boolean {
+    if (this.#underWay === 0 && this.#pauses()) return false;
     const outcomes = this.#waiting.length;
     const isHeldUp = performance.now() - this.#begunAtMs >= HELD_UP_AFTER_MS;
     const isFirst = this.#underWay === 0 || isHeldUp;
@@ -103,6 +112,20 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
     return true;
   }
 
+  /** Whether it is better to wait a moment, in which more will end. */
+  #pauses(): boolean {
+    const pauseMs = pauseBeforeRoundMs({
+      hasBacklog: this.#parts.hasBacklog(),
+      ended: this.#waiting.length,
+      brought: this.#brought,
+      sinceReplyMs: performance.now() - this.#repliedAtMs,
+      usualMs: this.#usualMs,
+    });
+    clearTimeout(this.#pause);
+    this.#pause = pauseMs > 0 ? setTimeout(() => this.tick(), pauseMs) : undefined;
+    return pauseMs > 0;
+  }
+
   /** In case that the round before does not come back soon. */
   #tickLater(): void {
     if (this.#later) return;
@@ -114,7 +137,8 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
 
   async #run(ended: readonly Ended[], look: Look | undefined): Promise<void> {
     this.#underWay++;
-    this.#begunAtMs = performance.now();
+    const begunAtMs = performance.now();
+    this.#begunAtMs = begunAtMs;
     const outcomes = ended.map(({ outcome }) => outcome);
     try {
       this.#settle(ended, await this.#writeAndTake(outcomes, look));
@@ -124,6 +148,8 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
       if (!look) this.#parts.outages.noticed(error, "writing outcomes");
       if (ended.length > 0) this.#settle(ended, await this.#writeAlone(outcomes));
     } finally {
+      this.#repliedAtMs = performance.now();
+      this.#usualMs += (this.#repliedAtMs - begunAtMs - this.#usualMs) / ROUNDS_OF_LATE;
       this.#underWay--;
       this.tick();
     }
@@ -132,6 +158,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   async #writeAndTake(outcomes: readonly Outcome[], look: Look | undefined): Promise<readonly Verdict[]> {
     if (!look) return this.#verdicts(outcomes, await endClaims(this.#parts.database, outcomes));
     const { claimed, ended } = await workRound(this.#parts.database, look.request, outcomes);
+    this.#brought = claimed.length;
     const verdicts = this.#verdicts(outcomes, { ...ended, hasUnparked: ended.hasUnparked && claimed.length === 0 });
     look.found(claimed);
     return verdicts;

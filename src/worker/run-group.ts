@@ -51,16 +51,15 @@ class Members implements EndingListener {
 
 /** The usual case, with as little around it as there can be. */
 function runAlone(execution: Execution, run: NonNullable<AnyTask["runOne"]>, parts: ExecutionParts): void {
-  const { task, claimed } = execution;
-  const call = (input: unknown) => run(input as never, new HandlerContext(execution, parts));
-  const work = () => {
-    if (!task.schema) return call(claimed.input);
+  settle(execution, parts, () => {
+    const { task, claimed } = execution;
+    const context = new HandlerContext(execution, parts);
+    if (!task.schema) return run(claimed.input as never, context);
     const parsed = parseInput(task, claimed.input);
     return parsed instanceof Promise
-      ? parsed.then((later) => call(acceptedInput(task, later)))
-      : call(acceptedInput(task, parsed));
-  };
-  settle(execution, parts, work);
+      ? parsed.then((later) => run(acceptedInput(task, later) as never, context))
+      : run(acceptedInput(task, parsed) as never, context);
+  });
 }
 
 /** Ends the attempt as the work ends, which may be at once; strays of the work are the attempt's own. */
@@ -68,7 +67,7 @@ function settle(execution: Execution, parts: ExecutionParts, work: () => unknown
   const onThrown = (thrown: unknown) => execution.end(endingOfThrown(thrown));
   const onReturned = (value: unknown) => execution.end(endingOfReturned(execution, value, parts.resultLimitBytes));
   try {
-    const value = parts.strays.scope(execution, work);
+    const value = parts.strays.outermostScope(execution, work);
     if (isThenable(value)) value.then(onReturned, onThrown);
     else onReturned(value);
   } catch (thrown) {

@@ -102,8 +102,8 @@ export class StandDown {
 
   /** For as long as it takes: the heart ends the process if that is too long. */
   async #untilEnded(executions: readonly Execution[]): Promise<void> {
-    const { hand, changes } = this.#parts;
-    const haveEnded = () => executions.every(({ claimed }) => !hand.isRunning(claimed.claimId));
+    const { changes } = this.#parts;
+    const haveEnded = () => executions.every(({ hasEnded }) => hasEnded);
     while (!haveEnded()) await changes.until(haveEnded, 60_000);
   }
 
@@ -151,7 +151,7 @@ export class StandDown {
     }
     for (const execution of running) {
       const { claimId, taskId } = execution.claimed;
-      if (held.has(claimId) || !hand.isRunning(claimId)) continue;
+      if (held.has(claimId) || execution.hasEnded) continue;
       if (execution.isAborted || execution.completedInTransaction) continue;
       execution.abort(new ClaimLostError(claimId, taskId));
       events.emit("claim.lost", { ...refOf(execution.claimed), refusedOutcome: undefined });

@@ -30,6 +30,7 @@ import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
 import type { Replica } from "./replica.ts";
 import { Reports } from "./reports.ts";
+import { secondRoundFrom } from "./round-plan.ts";
 import { Rounds } from "./rounds.ts";
 import { Slots } from "./slots.ts";
 import { StandDown } from "./stand-down.ts";
@@ -96,12 +97,12 @@ export class Worker {
       database,
       outages: this.#outages,
       look: (beside) => this.#claimer.look(beside),
-      secondFrom: Math.ceil(settings.concurrency / 4),
+      secondFrom: secondRoundFrom(settings.concurrency),
+      hasBacklog: () => this.#claimer.hasBacklog,
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
       onVerdict: (ended, verdict) => this.#attempts.onVerdict(ended, verdict),
     });
-    const isRunning = (claim: ClaimId) => this.#hand.isRunning(claim);
-    this.#reports = new Reports({ database, outages: this.#outages, isRunning });
+    this.#reports = new Reports({ database, outages: this.#outages });
     const execution: ExecutionParts = {
       schema: database.schema,
       replica,

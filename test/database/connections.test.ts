@@ -39,6 +39,12 @@ test("what has been closed says so at once", async () => {
   }
 });
 
+test("the error of a statement leads to whoever asked, not only into the driver", async () => {
+  await using everbeat = await Everbeat.open({ database: database.url, log: "silent" });
+  const ask = () => everbeat.database.query("select $1::integer / 0", [1]);
+  await expect(ask()).rejects.toMatchObject({ code: "22012", stack: expect.stringContaining("database.ts") });
+});
+
 test("a pool is not taken for a transaction", async () => {
   const pool = new pg.Pool({ connectionString: database.url });
   await using everbeat = await Everbeat.open({ database: pool, log: "silent" });

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import type { TaskContext } from "../../src/task/context.ts";
@@ -30,6 +31,24 @@ describe("a handler", () => {
     ]);
     expect(new Set(attempts.map((attempt) => attempt.claimId)).size).toBe(3);
     expect(attempts.every((attempt) => attempt.startedAt && attempt.endedAt && attempt.replicaId)).toBe(true);
+  });
+
+  test("sees the asynchronous context of whoever started its worker, whatever other handlers have entered", async () => {
+    const application = new AsyncLocalStorage<string>();
+    const own = new AsyncLocalStorage<number>();
+    const task = defineTask({
+      name: unique("in-context"),
+      run: async (n: number) => {
+        const before = own.getStore() ?? "nothing";
+        own.enterWith(n);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+        return [application.getStore() ?? "nothing", before, own.getStore() ?? "nothing"];
+      },
+    });
+    await using _worker = await disposable(application.run("ours", () => working([task])));
+    const ids = await everbeat.enqueueMany(task, [1, 2, 3]);
+    const seen = await Promise.all(ids.map((id) => everbeat.result(id)));
+    expect(seen).toEqual([1, 2, 3].map((n) => ["ours", "nothing", n]));
   });
 
   test("that gives up ends at once", async () => {

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { quoteIdentifier } from "../../src/database/identifiers.ts";
+import { toParameter } from "../../src/database/parameters.ts";
+import { toObjects } from "../../src/database/rows.ts";
 import { parseTargets, withoutPassword } from "../../src/database/targets.ts";
 import { isTransient } from "../../src/database/transient.ts";
 
@@ -46,4 +48,40 @@ describe("errors that pass by themselves", () => {
     expect(isTransient(Object.assign(new Error("x"), { code }))).toBe(false);
   });
   test("nothing at all does not", () => expect(isTransient(undefined)).toBe(false));
+});
+
+describe("parameters", () => {
+  test("that are lists of whole numbers go as one text", () => {
+    expect(toParameter(["9223372036854775807", "2", 3])).toBe("{9223372036854775807,2,3}");
+    expect(toParameter([])).toBe("{}");
+  });
+
+  test("of every other kind are left to the driver, which quotes them", () => {
+    for (const value of ["1", 1, null, ["1,2"], [""], ["-1"], ["a"], [null], [1.5], [["1"]], { a: 1 }])
+      expect(toParameter(value)).toBe(value);
+  });
+});
+
+describe("rows", () => {
+  const result = (rows: unknown[], names: string[]) =>
+    ({ rows, fields: names.map((name) => ({ name })) }) as unknown as Parameters<typeof toObjects>[0];
+
+  test("come as arrays and are objects here, with a null where there is nothing", () => {
+    const rows = result(
+      [
+        [1, "a"],
+        [2, null],
+      ],
+      ["id", "name"],
+    );
+    expect(toObjects(rows)).toEqual([
+      { id: 1, name: "a" },
+      { id: 2, name: null },
+    ]);
+    expect(toObjects(result([], ["id"]))).toEqual([]);
+  });
+
+  test("of a driver that knows only objects stay as they are", () => {
+    expect(toObjects(result([{ id: 1 }], ["id"]))).toEqual([{ id: 1 }]);
+  });
 });

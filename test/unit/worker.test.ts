@@ -8,6 +8,7 @@ import { demandOf, NO_DEMAND } from "../../src/worker/demand.ts";
 import { Hand } from "../../src/worker/hand.ts";
 import { checkWork } from "../../src/worker/options.ts";
 import { type EndedAttempt, outcomeOf } from "../../src/worker/outcome.ts";
+import { type BeforeRound, largestRound, pauseBeforeRoundMs, secondRoundFrom } from "../../src/worker/round-plan.ts";
 import { SearchCursors } from "../../src/worker/search-cursors.ts";
 import { Slots } from "../../src/worker/slots.ts";
 
@@ -146,20 +147,44 @@ describe("the demand for tasks", () => {
     );
   });
 
-  test("asks for half of the slots at a time, where nothing waits: two rounds take turns", () => {
+  test("asks for half of many slots at a time, where nothing waits: two rounds take turns", () => {
     const state = {
-      settings,
-      slots: new Slots(10, new Map()),
+      settings: { ...settings, concurrency: 1_000 },
+      slots: new Slots(1_000, new Map()),
       prefetched: 0,
       isAlone: false,
       largestBatch: 1,
       hasRunners: false,
     };
     const first = demandOf({ ...state, asked: NO_DEMAND });
-    expect(first).toMatchObject({ run: 5, prefetch: 0 });
-    expect(demandOf({ ...state, asked: first })).toMatchObject({ run: 5 });
-    expect(demandOf({ ...state, asked: { ...NO_DEMAND, run: 10 } })).toMatchObject({ run: 0 });
-    expect(demandOf({ ...state, asked: NO_DEMAND, isAlone: true })).toMatchObject({ run: 10 });
+    expect(first).toMatchObject({ run: 500, prefetch: 0 });
+    expect(demandOf({ ...state, asked: first })).toMatchObject({ run: 500 });
+    expect(demandOf({ ...state, asked: { ...NO_DEMAND, run: 1_000 } })).toMatchObject({ run: 0 });
+    expect(demandOf({ ...state, asked: NO_DEMAND, isAlone: true })).toMatchObject({ run: 1_000 });
+  });
+});
+
+describe("rounds", () => {
+  test("take all slots at once where half of them are not worth a round, and a second one is not begun then", () => {
+    expect([1, 10, 100, 398].map(largestRound)).toEqual([1, 10, 100, 398]);
+    expect([400, 1_001].map(largestRound)).toEqual([200, 501]);
+    expect([1, 100, 400, 1_000].map(secondRoundFrom)).toEqual([200, 200, 200, 250]);
+  });
+
+  const before: BeforeRound = { hasBacklog: true, ended: 1, brought: 99, sinceReplyMs: 0, usualMs: 6 };
+
+  test("wait for more to end while there is a backlog, for half of what one takes and never for long", () => {
+    expect(pauseBeforeRoundMs(before)).toBe(3);
+    expect(pauseBeforeRoundMs({ ...before, sinceReplyMs: 1 })).toBe(2);
+    expect(pauseBeforeRoundMs({ ...before, usualMs: 1_000 })).toBe(5);
+  });
+
+  test("wait for nothing where somebody may be waiting, where as many have ended, or where the last reply was a while ago", () => {
+    expect(pauseBeforeRoundMs({ ...before, hasBacklog: false })).toBe(0);
+    expect(pauseBeforeRoundMs({ ...before, ended: 99 })).toBe(0);
+    expect(pauseBeforeRoundMs({ ...before, brought: 0, ended: 0 })).toBe(0);
+    expect(pauseBeforeRoundMs({ ...before, sinceReplyMs: 3 })).toBe(0);
+    expect(pauseBeforeRoundMs({ ...before, usualMs: 1 })).toBe(0);
   });
 });
 
