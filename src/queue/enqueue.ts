@@ -17,7 +17,7 @@ import { asEnqueueError } from "./enqueue-refusals.ts";
 
 /** How many calls share a statement. */
 const SHARED_BATCH = 1_000;
-/** What of one call goes into one statement: so many tasks, or fewer where their inputs are long. */
+/** What of one call goes into one statement: so many tasks, or fewer where they are long. */
 const MANY_BATCH = 10_000;
 const MANY_CHARACTERS = 16 * 1_048_576;
 /** How long a call goes on trying while the database is away; after that the caller is told. */
@@ -162,15 +162,20 @@ type EnqueueAnswer = { taskId: TaskId; outcome: "kept" | "replaced" | "refused" 
 
 function slicesOf(tasks: readonly NewTask[]): readonly (readonly NewTask[])[] {
   const slices: NewTask[][] = [];
-  let room = 0;
+  let slice: NewTask[] = [];
+  let characters = 0;
+  let terms: Terms | undefined;
   for (const task of tasks) {
-    const last = slices.at(-1);
-    room -= task.input.length;
-    if (last && last.length < MANY_BATCH && room >= 0) last.push(task);
-    else {
-      slices.push([task]);
-      room = MANY_CHARACTERS - task.input.length;
+    // Terms of their own may be long, too: their metadata.
+    const more = task.input.length + (task.terms === terms ? 0 : task.terms.json.length);
+    if (slice.length === 0 || slice.length === MANY_BATCH || characters + more > MANY_CHARACTERS) {
+      slice = [];
+      slices.push(slice);
+      characters = 0;
     }
+    slice.push(task);
+    characters += more;
+    terms = task.terms;
   }
   return slices;
 }

@@ -68,11 +68,14 @@ describe.each(SIZES)("%i tasks", (size) => {
   });
 });
 
-test("the server is still at it while the call is repeated: it waits, and finds them there", async () => {
+test.each([
+  ["when all is written", SAME_LANE],
+  ["when it has just begun, as the other has", "lock table everbeat.ready in share mode"],
+])("the server is still at it while the call is repeated, %s: one waits, and finds them there", async (_, held) => {
   const database = await openCrashDatabase();
   const proxy = await startCuttingProxy(database.url);
   const through = await openThrough(proxy.url);
-  const lock = await holding(database.url, SAME_LANE);
+  const lock = await holding(database.url, held);
   const cut = proxy.cutWhileServed("insert_tasks(");
   const call = through.enqueueMany(note, inputs(1_000));
   await cut;
