@@ -13,6 +13,8 @@ alter table replica
   add column died_at timestamptz,
   add column death json,
   add column recovery json;      -- the settings by which it judges, when it is the one that sweeps
+-- Those that should be alive, in order: sweeps are not to pay for everyone who has left or died since the last purge.
+create index replica_alive on replica (id) where status in ('online', 'draining');
 
 -- beat_at and session_free_since are not indexed, so that a beat is a HOT update. What every beat changes comes last, so that
 -- only that goes into the WAL.
@@ -192,11 +194,11 @@ as $$
 declare
   v_epoch  text := current_epoch();
   v_before listening;
-  v_newest timestamptz;
   v_gap    interval := make_interval(secs => p_gap_ms / 1000.0);
+  -- The first that is found will do.
+  v_heard  boolean := exists (select from heart where epoch = v_epoch and beat_at >= clock_timestamp() - v_gap);
   v_held   bigint[];
 begin
-  select max(beat_at) into v_newest from heart where epoch = v_epoch;
   is_ours := pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper'));
   select * into v_before from listening;
   swept_by := v_before.swept_by;
@@ -213,19 +215,19 @@ begin
     update listening
     set epoch = v_epoch, swept_at = clock_timestamp(), swept_by = p_replica,
         hearing_since = case
-          when epoch <> v_epoch or clock_timestamp() - swept_at > v_gap or v_newest is null or clock_timestamp() - v_newest > v_gap
+          when epoch <> v_epoch or clock_timestamp() - swept_at > v_gap or not v_heard
           then clock_timestamp() else hearing_since end;
   end if;
 
   -- A free lock is evidence only where it was taken in this epoch, and only from when it was first seen free. A row that is
-  -- locked is being beaten or judged, and is seen the next time.
+  -- locked is being beaten or judged, and is seen the next time. The keys are hashed: each heart is not compared with all of them.
   v_held := held_sessions();
   update heart h
   set session_free_since = case when h.session_free_since is null then clock_timestamp() end
   where h.replica_id in (
     select x.replica_id from heart x join replica r on r.id = x.replica_id
     where r.status in ('online', 'draining')
-      and (x.session_free_since is not null) <> (x.session_epoch is not distinct from v_epoch and x.session_key <> all (v_held))
+      and (x.session_free_since is not null) <> (x.session_epoch is not distinct from v_epoch and x.session_key not in (select unnest(v_held)))
     for update of x skip locked);
 end $$;
 
@@ -246,20 +248,41 @@ create function end_hold() returns setof boolean
 language sql set search_path from current set lock_timeout = '500ms'
 as $$ update listening set held_since = null, hold_confirmed_at = null where held_since is not null returning true $$;
 
--- Everyone who should be alive, as heard now.
-create function heard_hearts()
+-- Those who should be alive and are not surely well: not heard for that long, or without their session. Mostly there are none, and
+-- nothing is sent. With them, how many machines there are, and whether their own has somebody who is well.
+create function doubtful_hearts(p_silent_ms double precision)
 returns table (replica_id uuid, machine_id text, hostname text, status text, silent_for_ms double precision,
-               session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, vitals json)
-language sql stable set search_path from current
+               session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, vitals json,
+               machines integer, is_machine_well boolean)
+language plpgsql stable set search_path from current
 as $$
-  select h.replica_id, r.machine_id, r.hostname, r.status, s.silent_ms,
-         date_part('epoch', clock_timestamp() - h.session_free_since) * 1000, h.promise_ms, h.session_promise_ms,
-         -- Of a death they are evidence; of those who are heard nobody asks.
-         case when h.session_free_since is not null or s.silent_ms > 2 * h.interval_ms then vitals_of(h.signs) end
-  from listening l cross join heart h join replica r on r.id = h.replica_id
-  cross join lateral (select silent_ms(h, r.started_at, l) as silent_ms offset 0) s
-  where r.status in ('online', 'draining')
-$$;
+#variable_conflict use_column
+declare
+  v_listening listening;
+begin
+  select * into v_listening from listening;
+  if not exists (
+    select from heart h join replica r on r.id = h.replica_id
+    where r.status in ('online', 'draining')
+      and (h.session_free_since is not null or silent_ms(h, r.started_at, v_listening) >= p_silent_ms)) then
+    return;
+  end if;
+  return query
+    with fleet as materialized (
+      select h.replica_id, r.machine_id, coalesce(r.machine_id, r.id::text) as machine, r.hostname, r.status, s.silent_ms,
+             date_part('epoch', clock_timestamp() - h.session_free_since) * 1000 as session_free_ms, h.promise_ms, h.session_promise_ms,
+             h.signs, h.session_free_since is null and s.silent_ms < p_silent_ms as is_well
+      from heart h join replica r on r.id = h.replica_id
+      cross join lateral (select silent_ms(h, r.started_at, v_listening) as silent_ms offset 0) s
+      where r.status in ('online', 'draining')
+    ), company as (
+      select f.machine, bool_or(f.is_well) as is_well from fleet f group by f.machine
+    )
+    select f.replica_id, f.machine_id, f.hostname, f.status, f.silent_ms, f.session_free_ms, f.promise_ms, f.session_promise_ms,
+           vitals_of(f.signs), (select count(*)::integer from company), c.is_well
+    from fleet f join company c on c.machine = f.machine
+    where not f.is_well;
+end $$;
 
 -- The verdict: one conditional write that looks at the evidence again. The heart's row is locked and marked, so a beat that
 -- comes at the same time either comes first, and the replica lives, or is refused. Everybody locks a replica before its heart.
@@ -342,19 +365,30 @@ begin
   perform release_claims(v_claims);
 end $$;
 
--- The owners of unfinished tasks that are not alive: dead, gone, or not on record at all. By a loose index scan: one
--- probe per owner, however many tasks each has.
+-- The owners of unfinished tasks that are not alive: dead, gone, or not on record at all. Looked for where they would be in the
+-- index: below the first who is alive, between each and the next, above the last. One probe for each of these, however many
+-- tasks there are, and where it finds one, on to the next until that is alive again.
 create function absent_owners() returns table (replica_id uuid, status text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 begin
   return query
-    with recursive owner (id) as (
-      (select u.replica_id from running u order by u.replica_id limit 1)
-      union all
-      select (select u.replica_id from running u where u.replica_id > owner.id order by u.replica_id limit 1)
-      from owner where owner.id is not null
+    with recursive living (id, next_id) as materialized (
+      select r.id, lead(r.id) over (order by r.id) from replica r where r.status in ('online', 'draining')
+    ), owner (id) as (
+      (
+        (select u.replica_id from running u order by u.replica_id limit 1)
+        union all
+        select first.id from living l cross join lateral (
+          select u.replica_id as id from running u where u.replica_id > l.id and u.replica_id < l.next_id order by u.replica_id limit 1) first
+        union all
+        (select u.replica_id from running u
+         where u.replica_id > (select l.id from living l where l.next_id is null) order by u.replica_id limit 1)
+      )
+      union -- the next may be one that was found from where it is
+      select (select u.replica_id from running u where u.replica_id > o.id order by u.replica_id limit 1)
+      from owner o where not exists (select from replica r where r.id = o.id and r.status in ('online', 'draining'))
     )
     select o.id, coalesce(r.status, 'missing') from owner o left join replica r on r.id = o.id
     where o.id is not null and (r.id is null or r.status in ('dead', 'offline'));

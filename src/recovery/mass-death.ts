@@ -28,3 +28,21 @@ export function holdOn(fleet: Fleet, policy: MassDeathPolicy): HoldDecision {
   if (fleet.isConfirmed) return "act-after-hold";
   return (fleet.heldForMs ?? 0) > policy.holdMs ? "act-after-hold" : "hold";
 }
+
+/** One replica that is not surely well, with what is known of its machine. */
+export interface DoubtfulReplica {
+  readonly machine: string;
+  readonly machines: number;
+  readonly isWell: boolean;
+  /** Its machine has another replica that is. */
+  readonly isMachineWell: boolean;
+}
+
+/** Machines whose replicas are all surely well need not be named. */
+export function countDying(doubtful: readonly DoubtfulReplica[]): Pick<Fleet, "machines" | "dying"> {
+  const alone = doubtful.filter(({ isMachineWell }) => !isMachineWell);
+  // Those that die together are not silent to the same millisecond: once one is dead, those on the way count with it.
+  const dying = new Set(alone.map(({ machine }) => machine));
+  for (const { machine } of alone.filter(({ isWell }) => isWell)) dying.delete(machine);
+  return { machines: doubtful[0]?.machines ?? 0, dying: dying.size };
+}

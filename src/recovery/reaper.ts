@@ -13,9 +13,9 @@ import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
 import {
   beginSweep,
+  type DoubtfulHeart,
   declareDead,
-  type HeardHeart,
-  readHeardHearts,
+  readDoubtfulHearts,
   releaseWhileSilent,
   type SweepTurn,
 } from "../sql/hearts.ts";
@@ -32,14 +32,14 @@ import {
 import { noteSilence } from "../sql/reliability.ts";
 import { purgeRunners } from "../sql/runners.ts";
 import type { ReplicaId } from "../task/ids.ts";
-import { holdOn } from "./mass-death.ts";
+import { countDying, type DoubtfulReplica, holdOn } from "./mass-death.ts";
 import { type LastSigns, PostMortems, type Told } from "./post-mortems.ts";
 import { recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
 import { isSweeping } from "./sweeping.ts";
-import { type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
+import { doubtFromMs, type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
 
 /** Sweeps are jittered by a quarter of their interval: one that comes later than this was not only late. */
 const TAKEOVER_AFTER = 1.5;
@@ -60,7 +60,7 @@ export interface ReaperParts {
 const EXAMINE_EVERY_MS = 5_000;
 
 interface Judged {
-  readonly heart: HeardHeart;
+  readonly heart: DoubtfulHeart;
   readonly running: Verdict;
   readonly claimed: Verdict;
 }
@@ -112,7 +112,10 @@ class Reaper {
     }
     if (hadStopped) await endStoppedAlert(database);
     this.#tellOfTakeover(turn);
-    const hearts = await readHeardHearts(database);
+    const hearts = await readDoubtfulHearts(
+      database,
+      doubtFromMs([policyOf(settings, "claimed"), policyOf(settings, "running")]),
+    );
     const judged = hearts.map((heart) => judge(heart, settings));
     await this.#warn(judged);
     const hasDeclared = (await this.#mayAct(judged)) && (await this.#act(judged));
@@ -146,7 +149,7 @@ class Reaper {
   }
 
   /** Silent for too long for what it has only claimed, and not for what it runs: on the evidence of that moment too. */
-  async #releaseClaimed(heart: HeardHeart): Promise<void> {
+  async #releaseClaimed(heart: DoubtfulHeart): Promise<void> {
     const { database, events, settings } = this.#parts;
     const { replicaId } = heart;
     const minMs = limitOf(heart, "silent", policyOf(settings, "claimed"));
@@ -190,16 +193,7 @@ class Reaper {
   /** Whether so many may be declared dead at once; remembered in the database, so that a takeover does not start it anew. */
   async #mayAct(judged: readonly Judged[]): Promise<boolean> {
     const { database, events, settings, replica } = this.#parts;
-    const machineOf = (one: Judged) => one.heart.machineId ?? one.heart.replicaId;
-    const machines = new Set(judged.map(machineOf));
-    // Those that die together are not silent to the same millisecond: once one is dead, those on the way count with it.
-    const living = new Set(judged.filter(isWell).map(machineOf));
-    const fleet = {
-      machines: machines.size,
-      dying: machines.size - living.size,
-      heldForMs: undefined,
-      isConfirmed: false,
-    };
+    const fleet = { ...countDying(judged.map(doubtOf)), heldForMs: undefined, isConfirmed: false };
     if (holdOn(fleet, settings.massDeath) === "act") {
       if (await endHold(database)) {
         await resolveAlerts(database, "mass-death", "fleet");
@@ -240,11 +234,13 @@ class Reaper {
   }
 }
 
-function isWell({ heart, running }: Judged): boolean {
-  return running.kind === "fresh" && heart.sessionFreeForMs === null;
+function doubtOf({ heart, running }: Judged): DoubtfulReplica {
+  const { machineId, replicaId, machines, isMachineWell, sessionFreeForMs } = heart;
+  const isWell = running.kind === "fresh" && sessionFreeForMs === null;
+  return { machine: machineId ?? replicaId, machines, isWell, isMachineWell };
 }
 
-function judge(heart: HeardHeart, settings: RecoverySettings): Judged {
+function judge(heart: DoubtfulHeart, settings: RecoverySettings): Judged {
   const evidence = { ...heart, sessionFreeForMs: heart.sessionFreeForMs ?? undefined };
   return {
     heart,
@@ -266,12 +262,12 @@ export function policyOf(settings: RecoverySettings, role: "claimed" | "running"
 }
 
 /** The least evidence that the verdict needs: looked at again in the moment of writing. */
-function limitOf(heart: HeardHeart, because: "silent" | "session-lost", policy: SilencePolicy): number {
+function limitOf(heart: DoubtfulHeart, because: "silent" | "session-lost", policy: SilencePolicy): number {
   if (because === "silent") return Math.max(policy.deadAfterMs, heart.promiseMs + policy.marginMs);
   return Math.max(policy.sessionGraceMs ?? 0, heart.sessionPromiseMs + policy.sessionMarginMs);
 }
 
-function deathOf(heart: HeardHeart, because: "silent" | "session-lost"): Death {
+function deathOf(heart: DoubtfulHeart, because: "silent" | "session-lost"): Death {
   const { replicaId, machineId, hostname, silentForMs, vitals, status } = heart;
   return {
     replicaId,

@@ -41,3 +41,8 @@ export function verdictOn(evidence: Evidence, policy: SilencePolicy): Verdict {
   if (silentForMs >= policy.staleAfterMs) return { kind: "stale", because: "silent" };
   return FRESH;
 }
+
+/** Below this silence, and with its session, a heart is fresh by each of these policies: nobody needs to be asked about it. */
+export function doubtFromMs(policies: readonly SilencePolicy[]): number {
+  return Math.min(...policies.flatMap(({ staleAfterMs, deadAfterMs }) => [staleAfterMs, deadAfterMs]));
+}

@@ -43,7 +43,8 @@ export async function takeSession(store: Store, replicaId: ReplicaId): Promise<v
   await store.query(`select pg_advisory_lock_shared(${store.schema}.session_key($1))`, [replicaId]);
 }
 
-export interface HeardHeart {
+/** Of one who should be alive and is not surely well. */
+export interface DoubtfulHeart {
   readonly replicaId: ReplicaId;
   readonly machineId: string | null;
   readonly hostname: string;
@@ -53,6 +54,10 @@ export interface HeardHeart {
   readonly promiseMs: number;
   readonly sessionPromiseMs: number;
   readonly vitals: unknown;
+  /** How many machines have a replica that should be alive. */
+  readonly machines: number;
+  /** Its own has one that is surely well. */
+  readonly isMachineWell: boolean;
 }
 
 export interface SweepTurn {
@@ -75,12 +80,14 @@ export async function beginSweep(
   return turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null };
 }
 
-/** Everyone who should be alive, as heard now. */
-export async function readHeardHearts(store: Store): Promise<HeardHeart[]> {
-  return store.query<HeardHeart>(
+/** Those who should be alive and have been silent for that long or are without their session, as heard now. */
+export async function readDoubtfulHearts(store: Store, silentFromMs: number): Promise<DoubtfulHeart[]> {
+  return store.query<DoubtfulHeart>(
     `select replica_id::text as "replicaId", machine_id as "machineId", hostname, status, silent_for_ms as "silentForMs",
-            session_free_for_ms as "sessionFreeForMs", promise_ms as "promiseMs", session_promise_ms as "sessionPromiseMs", vitals
-     from ${store.schema}.heard_hearts()`,
+            session_free_for_ms as "sessionFreeForMs", promise_ms as "promiseMs", session_promise_ms as "sessionPromiseMs", vitals,
+            machines, is_machine_well as "isMachineWell"
+     from ${store.schema}.doubtful_hearts($1)`,
+    [silentFromMs],
   );
 }
 

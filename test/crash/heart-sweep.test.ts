@@ -69,7 +69,7 @@ test("somebody who keeps the row of one heart keeps nobody from sweeping, nor fr
   );
   await kept.kill();
   const silent = () =>
-    database.query("select from everbeat.heard_hearts() where replica_id = $1 and silent_for_ms > 8500", [
+    database.query("select from everbeat.doubtful_hearts(8500) where replica_id = $1 and silent_for_ms > 8500", [
       kept.replicaId,
     ]);
   await eventually(async () => (await silent()).length === 1, { within: 30_000 });

@@ -4,7 +4,7 @@ import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery, PROFILES } from "../../src/config/recovery-options.ts";
 import { heartPlanOf } from "../../src/heart/heart-plan.ts";
 import { fenceOn } from "../../src/heart/self-fencing.ts";
-import { holdOn } from "../../src/recovery/mass-death.ts";
+import { countDying, holdOn } from "../../src/recovery/mass-death.ts";
 import { policyOf } from "../../src/recovery/reaper.ts";
 import {
   causeOf,
@@ -14,7 +14,7 @@ import {
   recoveryOf,
 } from "../../src/recovery/recovery-action.ts";
 import { ALONE, blameOn } from "../../src/recovery/suspicion.ts";
-import { type Evidence, type SilencePolicy, verdictOn } from "../../src/recovery/verdict.ts";
+import { doubtFromMs, type Evidence, type SilencePolicy, verdictOn } from "../../src/recovery/verdict.ts";
 
 const settingsOf = (options: unknown) => {
   const problems = new Problems();
@@ -78,6 +78,26 @@ describe("a verdict", () => {
           if (verdict.kind !== "dead") return;
           if (verdict.because === "silent") expect(silentForMs).toBeGreaterThan(promiseMs + policy.marginMs);
           else expect(sessionFreeForMs).toBeGreaterThan(sessionPromiseMs + policy.sessionMarginMs);
+        },
+      ),
+    );
+  });
+
+  test("is fresh by every policy where nobody is to be asked about the heart", () => {
+    const number = fc.integer({ min: 0, max: 10_000 });
+    const anyPolicy = fc
+      .record({ staleAfterMs: number, deadAfterMs: number })
+      .map((given) => ({ ...policy, ...given }));
+    fc.assert(
+      fc.property(
+        number,
+        number,
+        number,
+        fc.array(anyPolicy, { minLength: 1 }),
+        (silentForMs, promiseMs, sessionPromiseMs, policies) => {
+          fc.pre(silentForMs < doubtFromMs(policies));
+          const heard = { silentForMs, promiseMs, sessionPromiseMs, sessionFreeForMs: undefined };
+          for (const one of policies) expect(verdictOn(heard, one).kind).toBe("fresh");
         },
       ),
     );
@@ -221,6 +241,28 @@ describe("the guard against mass death", () => {
     expect(holdOn({ ...mass, heldForMs: 60_000 }, policy)).toBe("hold");
     expect(holdOn({ ...mass, heldForMs: 60_001 }, policy)).toBe("act-after-hold");
     expect(holdOn({ ...mass, isConfirmed: true }, policy)).toBe("act-after-hold");
+  });
+
+  test("counts a machine as dying when nobody on it is well, and needs to be told only of those in doubt", () => {
+    const replica = fc.record({
+      machine: fc.constantFrom("a", "b", "c", "d"),
+      state: fc.constantFrom("sure", "well", "ill"),
+    });
+    fc.assert(
+      fc.property(fc.array(replica), (fleet) => {
+        const machines = new Set(fleet.map(({ machine }) => machine));
+        const isWell = (machine: string) => fleet.some((one) => one.machine === machine && one.state !== "ill");
+        const doubtful = fleet
+          .filter(({ state }) => state !== "sure")
+          .map(({ machine, state }) => ({
+            ...{ machine, machines: machines.size, isWell: state === "well" },
+            isMachineWell: fleet.some((one) => one.machine === machine && one.state === "sure"),
+          }));
+        const { dying, machines: counted } = countDying(doubtful);
+        expect(dying).toBe([...machines].filter((machine) => !isWell(machine)).length);
+        expect(counted).toBe(doubtful.length > 0 ? machines.size : 0);
+      }),
+    );
   });
 });
 

@@ -1,0 +1,127 @@
+/** What a sweep asks of the database: who is in doubt, and whose tasks have nobody left; right for every fleet. */
+import fc from "fast-check";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Everbeat } from "../../src/everbeat.ts";
+import { beginSweep, readDoubtfulHearts } from "../../src/sql/hearts.ts";
+import { findAbsentOwners } from "../../src/sql/recovery.ts";
+import { newReplicaId } from "../../src/task/ids.ts";
+import { openTestEverbeat, type TestDatabase } from "../support/database.ts";
+
+let everbeat: Everbeat;
+let database: TestDatabase;
+beforeAll(async () => {
+  ({ everbeat, database } = await openTestEverbeat());
+});
+
+interface Owner {
+  readonly status: "online" | "draining" | "offline" | "dead" | "missing";
+  readonly tasks: number;
+}
+
+/** Ids at both ends of their order, too: an owner may be below the first and above the last who is alive. */
+const idOf = (place: number) => `${(place * 0x11111111).toString(16).padStart(8, "0")}-0000-7000-8000-000000000000`;
+
+async function loadOwners(owners: readonly Owner[]): Promise<void> {
+  await database.query("truncate everbeat.replica, everbeat.heart, everbeat.running, everbeat.machine");
+  const values = owners.map((owner, place) => ({ id: idOf(place), ...owner }));
+  await database.query(
+    `with owner as (select * from json_to_recordset($1::json) as x (id uuid, status text, tasks int)), known as (
+       insert into everbeat.replica (id, hostname, pid, version, tasks, status) select id, 'a', 1, '0', '{t}', status from owner where status <> 'missing'
+     )
+     insert into everbeat.running (claim_id, task_id, replica_id, state, name, queue, priority, run_at, gated, attempt, failures, crashes, claimed_at)
+     select nextval('everbeat.claim_id'), gen_random_uuid(), id, 'claimed', 't', 'default', 0, now(), false, 1, 0, 0, now()
+     from owner, generate_series(1, tasks)`,
+    [JSON.stringify(values)],
+  );
+}
+
+describe("the owners that a sweep finds absent", () => {
+  const owner = fc.record({
+    status: fc.constantFrom<Owner["status"]>("online", "draining", "offline", "dead", "missing"),
+    tasks: fc.nat(2),
+  });
+
+  test("are all who have unfinished tasks and are dead, gone or unknown, each once, wherever they are among the living", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(owner, { maxLength: 16 }), async (owners) => {
+        await loadOwners(owners);
+        const found = await findAbsentOwners(everbeat.database);
+        const expected = owners.flatMap(({ status, tasks }, place) =>
+          tasks > 0 && status !== "online" && status !== "draining" ? [{ replicaId: idOf(place), status }] : [],
+        );
+        const told = found.map(({ replicaId, status }) => ({ replicaId, status }));
+        expect(told.sort((a, b) => (a.replicaId < b.replicaId ? -1 : 1))).toEqual(expected);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe("the hearts that a sweep is told of", () => {
+  const reaper = newReplicaId();
+  const sweep = () => beginSweep(everbeat.database, { replicaId: reaper, minIntervalMs: 0, gapMs: 60_000 });
+
+  /** One replica per entry, on the machine of that name, whose heart was last heard so many seconds ago. */
+  async function loadFleet(
+    fleet: readonly { machine: string | null; ago: number; session?: "taken" | "left"; status?: string }[],
+  ): Promise<void> {
+    await database.query("truncate everbeat.replica, everbeat.heart, everbeat.machine, everbeat.listening");
+    await sweep();
+    await database.query("update everbeat.listening set hearing_since = now() - interval '1 hour'");
+    const values = fleet.map((one, place) => ({ id: idOf(place), status: "online", ...one }));
+    await database.query(
+      `with one as (select * from json_to_recordset($1::json) as x (id uuid, status text, machine text, ago int, session text)), known as (
+         insert into everbeat.replica (id, hostname, pid, version, tasks, status, machine_id, started_at)
+         select id, 'a', 1, '0', '{t}', status, machine, now() - interval '1 hour' from one
+       )
+       insert into everbeat.heart (replica_id, beat_at, epoch, interval_ms, promise_ms, session_promise_ms, session_key, session_epoch)
+       select id, now() - make_interval(secs => ago), everbeat.current_epoch(), 2000, 10000, 500, everbeat.session_key(id),
+              case when session is not null then everbeat.current_epoch() end from one`,
+      [JSON.stringify(values)],
+    );
+  }
+
+  test("are none where all are heard, however long others have been gone", async () => {
+    await loadFleet([
+      { machine: "a", ago: 1 },
+      { machine: "a", ago: 600, status: "offline" },
+      { machine: "b", ago: 600, status: "dead" },
+    ]);
+    expect(await readDoubtfulHearts(everbeat.database, 6_000)).toEqual([]);
+  });
+
+  test("are the silent ones, with how many machines there are and whether their own is well", async () => {
+    await loadFleet([
+      { machine: "a", ago: 1 },
+      { machine: "a", ago: 7 },
+      { machine: "b", ago: 8 },
+      { machine: "b", ago: 9, status: "draining" },
+      { machine: null, ago: 10 },
+      { machine: "c", ago: 2 },
+      { machine: "d", ago: 600, status: "dead" },
+    ]);
+    const found = await readDoubtfulHearts(everbeat.database, 6_000);
+    expect(found.sort((a, b) => a.silentForMs - b.silentForMs)).toMatchObject([
+      { replicaId: idOf(1), machineId: "a", machines: 4, isMachineWell: true },
+      { replicaId: idOf(2), machineId: "b", machines: 4, isMachineWell: false },
+      { replicaId: idOf(3), machineId: "b", machines: 4, isMachineWell: false, status: "draining" },
+      { replicaId: idOf(4), machineId: null, machines: 4, isMachineWell: false },
+    ]);
+  });
+
+  test("are also those whose session has ended, and no longer when it is back", async () => {
+    await loadFleet([
+      { machine: "a", ago: 0, session: "left" },
+      { machine: "b", ago: 0, session: "taken" },
+    ]);
+    await everbeat.database.transaction(async (tx) => {
+      await tx.query("select pg_advisory_xact_lock_shared(everbeat.session_key($1))", [idOf(1)]);
+      await sweep();
+      const found = await readDoubtfulHearts(everbeat.database, 60_000);
+      expect(found).toMatchObject([{ replicaId: idOf(0), sessionFreeForMs: expect.any(Number), isMachineWell: false }]);
+      await tx.query("select pg_advisory_xact_lock_shared(everbeat.session_key($1))", [idOf(0)]);
+      await sweep();
+      expect(await readDoubtfulHearts(everbeat.database, 60_000)).toEqual([]);
+    });
+  });
+});
