@@ -165,8 +165,9 @@ begin
 end $$;
 
 -- How long a heart has been silent: counted from its last sign of this epoch, but not from before anyone could be heard.
+-- Volatile, as the clock in it is: declared to be less, it would be called for every heart, and not become part of the query.
 create function silent_ms(p_heart heart, p_started_at timestamptz, p_listening listening) returns double precision
-language sql stable
+language sql volatile
 as $$
   select date_part('epoch', clock_timestamp() - greatest(
     case when p_heart.epoch = p_listening.epoch then p_heart.beat_at end, p_started_at, p_listening.hearing_since)) * 1000

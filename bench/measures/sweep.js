@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { msSince, nowNs } from "../process/clock.js";
 import { percentile } from "../report/statistics.js";
-import { declareDead, loadDeadReplica, loadEnded, loadReplicas, runningTasksOf } from "../run/load.js";
+import { declareDead, holdSessions, loadDeadReplica, loadEnded, loadReplicas, runningTasksOf } from "../run/load.js";
 import { until } from "../run/stage.js";
 
 const OURS = "everbeat";
@@ -19,6 +19,7 @@ export const sweep = {
     const replicas = stage.amount(1_000, 1_000);
     await loadEnded(database, stage.amount(1_000_000, 200_000));
     await loadReplicas(database, { replicas, tasksEach: 100 });
+    await holdSessions(await stage.session());
     const worker = await stage.host(OURS);
     await worker.tell("work", { handler: "nothing" });
     await pause(1_000);

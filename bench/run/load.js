@@ -45,6 +45,12 @@ export async function loadReplicas(database, { replicas, tasksEach }) {
   await database.query("analyze");
 }
 
+/** As their hearts would: each holds its session lock, for as long as this session lives. */
+export async function holdSessions(session) {
+  await session.query("update everbeat.heart set session_epoch = epoch where session_epoch is null");
+  await session.query("select count(pg_advisory_lock_shared(session_key)) from everbeat.heart");
+}
+
 /** One of those replicas, with this many tasks, dies at this moment: as a reaper's verdict leaves it. Returns its id. */
 export async function loadDeadReplica(database, tasks) {
   await loadReplicas(database, { replicas: 1, tasksEach: tasks });
