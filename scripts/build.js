@@ -10,35 +10,43 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 // Built aside and then swapped in: a process that starts from dist/ meanwhile never meets half a build.
 const fresh = join(root, `dist.${process.pid}`);
 
-/** What somebody imports, or a process or a thread starts from. */
-const ENTRIES = [
+/** What somebody imports, or a process or a thread starts from that may meet the user's code: they share their parts. */
+const TOGETHER = [
   "index",
   "testing/index",
   "cli/main",
   "cli/demo/demo-worker-tasks",
   "cli/demo/demo-tasks",
-  "heart/heart-thread",
-  "heart/main-stack",
   "runner-entry/runner-process",
   "runner-entry/runner-thread",
+  "database/embedded/embedded-server",
+];
+/** Threads and a process of our own alone, each in one file: shared with these, everything would be in twice as many parts. */
+const APART = [
+  "heart/heart-thread",
+  "heart/main-stack",
   "runner-entry/runner-heart-thread",
   "database/embedded/keeper",
-  "database/embedded/embedded-server",
 ];
 
 const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
 const types = [tsc, "-p", join(root, "tsconfig.build.json"), "--outDir", fresh, "--emitDeclarationOnly"];
 const { status } = spawnSync(process.execPath, types, { stdio: "inherit" });
 if (status === 0) {
-  await build({
-    entryPoints: ENTRIES.map((entry) => join(root, "src", `${entry}.ts`)),
-    ...{ outdir: fresh, outbase: join(root, "src"), bundle: true, splitting: true, packages: "external" },
-    ...{ format: "esm", platform: "node", target: "node20", sourcemap: true, chunkNames: "parts/[hash]" },
-    ...{ logLevel: "warning" },
-  });
+  await bundle(TOGETHER);
+  for (const entry of APART) await bundle([entry]);
   chmodSync(join(fresh, "cli", "main.js"), 0o755);
   rmSync(join(root, "dist"), { recursive: true, force: true });
   renameSync(fresh, join(root, "dist"));
 }
 rmSync(fresh, { recursive: true, force: true });
 process.exitCode = status ?? 1;
+
+async function bundle(entries) {
+  await build({
+    entryPoints: entries.map((entry) => join(root, "src", `${entry}.ts`)),
+    ...{ outdir: fresh, outbase: join(root, "src"), bundle: true, splitting: entries.length > 1, packages: "external" },
+    ...{ format: "esm", platform: "node", target: "node20", sourcemap: true, chunkNames: "parts/[hash]" },
+    ...{ logLevel: "warning" },
+  });
+}

@@ -82,8 +82,8 @@ export class Everbeat implements AsyncDisposable {
     const settings = checkOpen(options);
     const database = await openDatabase(settings);
     try {
-      if (settings.migrate) await migrate(database);
-      await assertSchemaFits(database);
+      // What has been migrated fits.
+      await (settings.migrate ? migrate(database) : assertSchemaFits(database));
     } catch (error) {
       await database.close();
       throw error;
@@ -138,8 +138,7 @@ export class Everbeat implements AsyncDisposable {
     const { recovery, replyTimeoutMs } = this.#settings;
     const database = this.database.withReplyWithin(replyTimeoutMs);
     const replica = new Replica({ database, settings: recovery, tasks, queues: settings.queues });
-    await replica.join();
-    await this.#notices.start();
+    await Promise.all([replica.join(), this.#notices.start()]);
     const worker = new Worker({
       database,
       notices: this.#notices,

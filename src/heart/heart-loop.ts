@@ -47,8 +47,6 @@ export interface HeartLoopParts {
   readonly isServerDown: (error: unknown) => boolean;
   readonly promise: HeartPromise;
   readonly fenceAfter: FenceAfter;
-  /** When the replica's registration was sent: that was its first sign of life. */
-  readonly heardAtMs: number;
   readonly vitals: () => Vitals;
   /** The runners in this replica's charge, as they were last heard. */
   readonly runners: () => readonly RunnerSign[];
@@ -64,16 +62,16 @@ const FIRST_PAUSE_MS = 20;
 export class HeartLoop {
   readonly #parts: HeartLoopParts;
   readonly #stopping = new AbortController();
-  #heardAt: number;
+  #heardAt = 0;
   #rememberedAt = 0;
   #sessionGoneAt: number | undefined;
   #isServerDown = false;
   #isBeating = false;
+  #connecting: Promise<HeartConnection> | undefined;
   #connection: HeartConnection | undefined;
 
   constructor(parts: HeartLoopParts) {
     this.#parts = parts;
-    this.#heardAt = parts.heardAtMs;
   }
 
   stop(): void {
@@ -85,8 +83,19 @@ export class HeartLoop {
     return this.#connection?.store;
   }
 
-  /** Ends when it is stopped, refused or fenced: nothing beats under this id again. */
-  async run(): Promise<void> {
+  /** Connects while the replica is still being made known, so that no time is lost. */
+  connectAhead(): void {
+    this.#connecting = this.#parts.connect();
+    // Whether it could is looked at when it is needed.
+    this.#connecting.catch(() => {});
+  }
+
+  /**
+   * From when the replica's registration was sent, which was its first sign of life. Ends when it is stopped, refused or fenced:
+   * nothing beats under this id again.
+   */
+  async run(heardAtMs: number): Promise<void> {
+    this.#heardAt = heardAtMs;
     const { intervalMs } = this.#parts.promise;
     const { sessionGoneMs } = this.#parts.fenceAfter;
     const watchdog = setInterval(() => this.#watch(), this.#watchEveryMs());
@@ -111,7 +120,8 @@ export class HeartLoop {
   /** One connection's life. Returns when it is gone or the heart is told to stop. */
   async #live(): Promise<void> {
     const { connect, promise, tell } = this.#parts;
-    const connecting = connect();
+    const connecting = this.#connecting ?? connect();
+    this.#connecting = undefined;
     const connection = await this.#within(connecting).catch((error: unknown) => {
       // Should it come after all: nobody needs it any more.
       void connecting.then((late) => late.close()).catch(() => {});

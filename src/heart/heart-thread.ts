@@ -1,7 +1,7 @@
 /** The heart's thread: beats whatever the main thread does. */
 import { parentPort, workerData } from "node:worker_threads";
 import type { HeartNews } from "./heart-loop.ts";
-import { type HeartData, liveAsHeart, watchMainThread } from "./live-as-heart.ts";
+import { type HeartData, type HeartWord, liveAsHeart, watchMainThread } from "./live-as-heart.ts";
 import type { RunnerSign } from "./runner-signs.ts";
 
 const data = workerData as HeartData;
@@ -9,11 +9,16 @@ const tell = (news: HeartNews) => parentPort?.postMessage(news);
 let runners: readonly RunnerSign[] = [];
 const loop = liveAsHeart(data, tell, () => runners);
 const watch = watchMainThread(data, loop, tell);
-parentPort?.on("message", (message: "stop" | { runners: readonly RunnerSign[] }) => {
-  if (message === "stop") loop.stop();
-  else runners = message.runners;
+parentPort?.on("message", (word: HeartWord) => {
+  if (word === "stop") loop.stop();
+  else if ("runners" in word) runners = word.runners;
+  else void live(word.heardAtMs);
 });
-watch.start();
-await loop.run();
-watch.stop();
-parentPort?.unref();
+loop.connectAhead();
+
+async function live(heardAtMs: number): Promise<void> {
+  watch.start();
+  await loop.run(heardAtMs);
+  watch.stop();
+  parentPort?.unref();
+}

@@ -11,11 +11,13 @@ import type { SharedDeadlines } from "./deadlines.ts";
 import type { HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
 import { renewLease } from "./lease.ts";
-import { endUnlessStopped, type HeartData, liveAsHeart } from "./live-as-heart.ts";
+import { endUnlessStopped, type HeartData, type HeartWord, liveAsHeart } from "./live-as-heart.ts";
 import type { RunnerSign } from "./runner-signs.ts";
 import { SharedState } from "./shared-state.ts";
 
 export interface Heart {
+  /** The replica is known to the database since this word was sent, its first sign of life: beats from now on. */
+  begin(heardAtMs: number): void;
   /** After being fenced: everything that others may repeat has stopped. */
   confirmStopped(): void;
   /** Tells these of the replica's runners with its beats from now on. */
@@ -24,6 +26,7 @@ export interface Heart {
 }
 
 interface Beating {
+  begin(heardAtMs: number): void;
   carry(runners: readonly RunnerSign[]): void;
   stop(): Promise<unknown>;
 }
@@ -31,12 +34,11 @@ interface Beating {
 const TICK_MS = 100;
 const REMEMBER_EVERY_MS = 15_000;
 
+/** Its thread starts and connects at once; it beats when it is told to begin. */
 export function startHeart(parts: {
   database: Database;
   replicaId: ReplicaId;
   plan: HeartPlan;
-  /** When the replica's registration was sent. */
-  heardAtMs: number;
   vanishedAfterMs: number;
   leaseFd: number | undefined;
   blockedLoop: BlockedLoopPolicy;
@@ -51,7 +53,6 @@ export function startHeart(parts: {
     schema: parts.database.schema,
     replicaId: parts.replicaId,
     plan: parts.plan,
-    heardAtMs: parts.heardAtMs,
     vanishedAfterMs: parts.vanishedAfterMs,
     rememberEveryMs: REMEMBER_EVERY_MS,
     buffer: shared.buffer,
@@ -60,10 +61,13 @@ export function startHeart(parts: {
     blockedLoop: parts.blockedLoop,
     hostname: hostname(),
   };
-  if (data.leaseFd !== undefined) renewLease(data.leaseFd, data.heardAtMs);
   const ticking = tick(shared, parts.inHand);
   const beating = canBeSent(data) ? onThread(data, parts.onNews) : onMainThread(data, parts.onNews);
   return {
+    begin(heardAtMs) {
+      if (data.leaseFd !== undefined) renewLease(data.leaseFd, heardAtMs);
+      beating.begin(heardAtMs);
+    },
     confirmStopped: () => shared.set("hasStopped", 1),
     carry: beating.carry,
     async stop() {
@@ -93,11 +97,13 @@ function onThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
     hear({ kind: "fenced", because: "unheard" });
     endUnlessStopped(new SharedState(data.buffer), data.plan.stopWithinMs.unheard);
   });
+  const say = (word: HeartWord) => thread.postMessage(word);
   return {
-    carry: (runners) => thread.postMessage({ runners }),
+    begin: (heardAtMs) => say({ heardAtMs }),
+    carry: (runners) => say({ runners }),
     async stop() {
       isOver = true;
-      thread.postMessage("stop");
+      say("stop");
       await thread.terminate();
     },
   };
@@ -107,14 +113,17 @@ function onThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
 function onMainThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
   let runners: readonly RunnerSign[] = [];
   const loop = liveAsHeart(data, onNews, () => runners);
-  const ended = loop.run();
+  let ended: Promise<void> | undefined;
   return {
+    begin(heardAtMs) {
+      ended = loop.run(heardAtMs);
+    },
     carry(signs) {
       runners = signs;
     },
-    stop() {
+    async stop() {
       loop.stop();
-      return ended;
+      await ended;
     },
   };
 }

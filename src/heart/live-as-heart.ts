@@ -21,7 +21,6 @@ export interface HeartData {
   readonly schema: string;
   readonly replicaId: ReplicaId;
   readonly plan: HeartPlan;
-  readonly heardAtMs: number;
   readonly vanishedAfterMs: number;
   readonly rememberEveryMs: number;
   readonly buffer: SharedArrayBuffer;
@@ -31,6 +30,9 @@ export interface HeartData {
   readonly blockedLoop: BlockedLoopPolicy;
   readonly hostname: string;
 }
+
+/** What the main thread says to its heart's. */
+export type HeartWord = "stop" | { readonly heardAtMs: number } | { readonly runners: readonly RunnerSign[] };
 
 export function liveAsHeart(
   data: HeartData,
@@ -43,7 +45,6 @@ export function liveAsHeart(
     isServerDown,
     promise: data.plan.promise,
     fenceAfter: data.plan.fenceAfter,
-    heardAtMs: data.heardAtMs,
     vitals: createVitals(shared, steadyNowMs),
     runners,
     steadyNow: steadyNowMs,

@@ -30,6 +30,7 @@ export class Replica {
   readonly #parts: ReplicaParts;
   #id: ReplicaId = newReplicaId();
   #hasJoined = false;
+  #heardAtMs = 0;
   #heart: Heart | undefined;
   #lease: Lease | undefined;
   #unheard: HeartNews[] = [];
@@ -51,43 +52,16 @@ export class Replica {
     return this.#id;
   }
 
-  /** Known to the database, and beating. `onKnown` comes in between, while the heart does not beat yet. */
-  async join(onKnown: () => Promise<void> = async () => {}): Promise<void> {
-    const { database, tasks, queues, settings } = this.#parts;
-    const plan = heartPlanOf(settings);
-    await saveDefinitions(
-      database,
-      tasks.map((task) => ({ name: task.name, settings: settingsRecord(task.settings) })),
-    );
-    const heardAtMs = steadyNowMs();
-    await registerReplica(database, {
-      id: this.#id,
-      machineId: machineId(),
-      hostname: hostname(),
-      pid: process.pid,
-      version: VERSION,
-      tasks: tasks.map((task) => task.name),
-      queues,
-      recovery: settings,
-      promise: plan.promise,
-    });
-    this.#hasJoined = true;
-    await onKnown();
-    // Only processes can go on while this one stands still.
-    if (tasks.some((task) => task.settings.runIn === "process")) this.#lease ??= openLease();
-    const firstBeat = new AbortController();
-    this.#heart = startHeart({
-      ...{ database, replicaId: this.#id, plan, heardAtMs, vanishedAfterMs: settings.runningDeadAfterMs },
-      leaseFd: this.#lease?.fd,
-      ...{ blockedLoop: settings.blockedLoop, deadlines: this.deadlines },
-      inHand: () => this.#inHand(),
-      onNews: (news) => {
-        if (news.kind === "beating") firstBeat.abort();
-        this.#onNews(news);
-      },
-    });
-    // Nothing is claimed before its session can tell of its death; but a heart that is late is no reason not to work.
-    await delay(FIRST_BEAT_WITHIN_MS, firstBeat.signal);
+  /** Known to the database, and beating. Its heart starts meanwhile: that takes as long as all the rest. */
+  async join(): Promise<void> {
+    const firstBeat = this.#startHeart();
+    try {
+      await this.#register();
+    } catch (error) {
+      await this.#heart?.stop();
+      throw error;
+    }
+    await firstBeat();
   }
 
   /** What came before there was a listener comes at once. */
@@ -107,13 +81,64 @@ export class Replica {
     this.#inHand = inHand;
   }
 
-  /** Under a new id. Nothing beats under the old one again. */
+  /**
+   * Under a new id. Nothing beats under the old one again. `onKnown` comes when the database knows the new one and before its heart
+   * begins; a database that does not answer is tried often, so no heart is started for it.
+   */
   async rejoin(onKnown: () => Promise<void>): Promise<void> {
     await this.#heart?.stop();
     // An id that the database has not answered for may be tried again: nothing was ever claimed under it.
     if (this.#hasJoined) this.#id = newReplicaId();
     this.#hasJoined = false;
-    await this.join(onKnown);
+    await this.#register();
+    await onKnown();
+    await this.#startHeart()();
+  }
+
+  /** Notes when that was sent: its first sign of life. */
+  async #register(): Promise<void> {
+    const { database, tasks, queues, settings } = this.#parts;
+    await saveDefinitions(
+      database,
+      tasks.map((task) => ({ name: task.name, settings: settingsRecord(task.settings) })),
+    );
+    this.#heardAtMs = steadyNowMs();
+    await registerReplica(database, {
+      id: this.#id,
+      machineId: machineId(),
+      hostname: hostname(),
+      pid: process.pid,
+      version: VERSION,
+      tasks: tasks.map((task) => task.name),
+      queues,
+      recovery: settings,
+      promise: heartPlanOf(settings).promise,
+    });
+    this.#hasJoined = true;
+  }
+
+  /** Returns what makes it begin, for a replica that is known by then, and waits for its first beat. */
+  #startHeart(): () => Promise<void> {
+    const { database, tasks, settings } = this.#parts;
+    // Only processes can go on while this one stands still.
+    if (tasks.some((task) => task.settings.runIn === "process")) this.#lease ??= openLease();
+    const firstBeat = new AbortController();
+    const heart = startHeart({
+      ...{ database, replicaId: this.#id, plan: heartPlanOf(settings), vanishedAfterMs: settings.runningDeadAfterMs },
+      leaseFd: this.#lease?.fd,
+      ...{ blockedLoop: settings.blockedLoop, deadlines: this.deadlines },
+      inHand: () => this.#inHand(),
+      onNews: (news) => {
+        if (news.kind === "beating") firstBeat.abort();
+        this.#onNews(news);
+      },
+    });
+    this.#heart = heart;
+    return () => {
+      heart.begin(this.#heardAtMs);
+      // Nothing is claimed before its session can tell of its death; but a heart that is late is no reason not to work.
+      return delay(FIRST_BEAT_WITHIN_MS, firstBeat.signal);
+    };
   }
 
   confirmStopped(): void {
