@@ -1,7 +1,7 @@
 // Compiles src/ into dist/ from nothing, so that a file that was removed or renamed never lingers there, and bundles it:
 // a hundred small modules cost a process ten megabytes and a tenth of a second that a few larger ones do not.
 import { spawnSync } from "node:child_process";
-import { chmodSync, renameSync, rmSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -22,12 +22,9 @@ const TOGETHER = [
   "database/embedded/embedded-server",
 ];
 /** Threads and a process of our own alone, each in one file: shared with these, everything would be in twice as many parts. */
-const APART = [
-  "heart/heart-thread",
-  "heart/main-stack",
-  "runner-entry/runner-heart-thread",
-  "database/embedded/keeper",
-];
+const APART = ["heart/main-stack", "runner-entry/runner-heart-thread", "database/embedded/keeper"];
+/** With the driver in it: a worker waits for its heart, and to find and load thirty files takes a thread half as long as its own start. */
+const COMPLETE = "heart/heart-thread";
 
 const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
 const types = [tsc, "-p", join(root, "tsconfig.build.json"), "--outDir", fresh, "--emitDeclarationOnly"];
@@ -35,6 +32,11 @@ const { status } = spawnSync(process.execPath, types, { stdio: "inherit" });
 if (status === 0) {
   await bundle(TOGETHER);
   for (const entry of APART) await bundle([entry]);
+  const { metafile } = await bundle([COMPLETE], {
+    ...{ packages: "bundle", external: ["pg-native", "pg-cloudflare"], metafile: true },
+    banner: { js: `import { createRequire } from "node:module";\nconst require = createRequire(import.meta.url);` },
+  });
+  writeFileSync(join(fresh, `${COMPLETE}.licenses.txt`), licencesOf(Object.keys(metafile.inputs)));
   chmodSync(join(fresh, "cli", "main.js"), 0o755);
   rmSync(join(root, "dist"), { recursive: true, force: true });
   renameSync(fresh, join(root, "dist"));
@@ -42,11 +44,23 @@ if (status === 0) {
 rmSync(fresh, { recursive: true, force: true });
 process.exitCode = status ?? 1;
 
-async function bundle(entries) {
-  await build({
+function bundle(entries, options = {}) {
+  return build({
     entryPoints: entries.map((entry) => join(root, "src", `${entry}.ts`)),
     ...{ outdir: fresh, outbase: join(root, "src"), bundle: true, splitting: entries.length > 1, packages: "external" },
     ...{ format: "esm", platform: "node", target: "node20", sourcemap: true, chunkNames: "parts/[hash]" },
-    ...{ logLevel: "warning" },
+    ...{ logLevel: "warning", absWorkingDir: root, ...options },
   });
+}
+
+/** Of the packages that these files are from. */
+function licencesOf(files) {
+  const folders = files.map((file) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1]);
+  const texts = [...new Set(folders)].filter(Boolean).map((folder) => {
+    const { name, version, license, author } = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
+    const file = readdirSync(join(root, folder)).find((found) => /^licen[cs]e/i.test(found));
+    const by = `by ${author?.name ?? author}`;
+    return `${name} ${version} (${license})\n\n${file ? readFileSync(join(root, folder, file), "utf8").trim() : by}\n`;
+  });
+  return `heart-thread.js contains parts of these packages.\n\n${texts.join(`\n${"-".repeat(80)}\n\n`)}`;
 }

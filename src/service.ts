@@ -18,19 +18,26 @@ export interface ServiceOptions {
   readonly onError: (error: unknown) => void;
 }
 
+/** What a process does in the background is not as urgent as what it was started for, which has the connections first. */
+const FIRST_AFTER_MS = 50;
+
 export function createService(options: ServiceOptions): Service {
   const stopping = new AbortController();
   let wake = new AbortController();
   let loop: Promise<void> | undefined;
 
   async function forever(): Promise<void> {
+    await pause(Math.min(FIRST_AFTER_MS, options.intervalMs));
     while (!stopping.signal.aborted) {
       await options.runOnce(stopping.signal).catch(options.onError);
       // Jittered, so that replicas that started together do not all come at once.
-      const pause = options.intervalMs * (0.75 + Math.random() * 0.5);
-      await delay(pause, AbortSignal.any([stopping.signal, wake.signal]));
-      if (wake.signal.aborted) wake = new AbortController();
+      await pause(options.intervalMs * (0.75 + Math.random() * 0.5));
     }
+  }
+
+  async function pause(ms: number): Promise<void> {
+    await delay(ms, AbortSignal.any([stopping.signal, wake.signal]));
+    if (wake.signal.aborted) wake = new AbortController();
   }
 
   return {

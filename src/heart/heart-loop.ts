@@ -66,6 +66,7 @@ export class HeartLoop {
   #rememberedAt = 0;
   #sessionGoneAt: number | undefined;
   #isServerDown = false;
+  #hasBegun = false;
   #isBeating = false;
   #connecting: Promise<HeartConnection> | undefined;
   #connection: HeartConnection | undefined;
@@ -129,7 +130,9 @@ export class HeartLoop {
     });
     try {
       if (connection.hasSession) await this.#within(connection.takeSession());
-      if (!(await this.#within(connection.begin(promise)))) return this.#end({ kind: "refused" });
+      // The first time, the replica's registration was its beginning.
+      if (this.#hasBegun && !(await this.#within(connection.begin(promise)))) return this.#end({ kind: "refused" });
+      this.#hasBegun = true;
       this.#connection = connection;
       this.#sessionGoneAt = undefined;
       this.#isServerDown = false;

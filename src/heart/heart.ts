@@ -31,6 +31,8 @@ interface Beating {
   stop(): Promise<unknown>;
 }
 
+/** What a heart makes is soon forgotten, so little is enough. No limit on what it keeps: it must not die of one. */
+const ROOM = { maxYoungGenerationSizeMb: 2 };
 const TICK_MS = 100;
 const REMEMBER_EVERY_MS = 15_000;
 
@@ -78,7 +80,7 @@ export function startHeart(parts: {
 }
 
 function onThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
-  const thread = new Thread(builtFile("heart/heart-thread.js"), { workerData: data });
+  const thread = new Thread(builtFile("heart/heart-thread.js"), { workerData: data, resourceLimits: ROOM });
   let isOver = false;
   const hear = (news: HeartNews) => {
     if (isOver) return;
