@@ -43,6 +43,7 @@ export class Process {
   #sessionGoneAt: number | undefined;
   #isServerDown = false;
   #isFenced = false;
+  #hasBegun = false;
 
   constructor(parts: { machine: string; settings: RecoverySettings; chronicle: Chronicle; sessions: Sessions }) {
     this.machine = parts.machine;
@@ -74,6 +75,7 @@ export class Process {
     this.#sessionGoneAt = undefined;
     this.#isServerDown = false;
     this.#isFenced = false;
+    this.#hasBegun = false;
     const replica = this.#replica;
     const tasks = KINDS.map(({ task }) => task.name);
     await this.#chronicle.during(
@@ -100,14 +102,18 @@ export class Process {
       () => takeSession(session.store, replica),
       () => ({ kind: "session", replica, isHeld: true }),
     );
-    const isHeard = await this.#chronicle.during(
-      () => beginHeart(session.store, replica, this.#plan.promise),
-      (heard) => ({ kind: "beat", replica, isHeard: heard, hasSession: undefined }),
-    );
+    // The first time, its registration was that word.
+    const isHeard =
+      !this.#hasBegun ||
+      (await this.#chronicle.during(
+        () => beginHeart(session.store, replica, this.#plan.promise),
+        (heard) => ({ kind: "beat", replica, isHeard: heard, hasSession: undefined }),
+      ));
     if (!isHeard) {
       await this.#comeBack();
       return false;
     }
+    this.#hasBegun = true;
     this.#sessionGoneAt = undefined;
     this.#isServerDown = false;
     return true;
