@@ -138,7 +138,7 @@ export class Everbeat implements AsyncDisposable {
     const { recovery, replyTimeoutMs } = this.#settings;
     const database = this.database.withReplyWithin(replyTimeoutMs);
     const replica = new Replica({ database, settings: recovery, tasks, queues: settings.queues });
-    await Promise.all([replica.join(), this.#notices.start()]);
+    await replica.join(() => this.#notices.start());
     const worker = new Worker({
       database,
       notices: this.#notices,

@@ -52,8 +52,8 @@ export class Replica {
     return this.#id;
   }
 
-  /** Known to the database, and beating. Its heart starts meanwhile: that takes as long as all the rest. */
-  async join(): Promise<void> {
+  /** Known to the database, and beating. Its heart starts at once: that takes as long as all the rest. `meanwhile`: once it is known. */
+  async join(meanwhile: () => Promise<void>): Promise<void> {
     const firstBeat = this.#startHeart();
     try {
       await this.#register();
@@ -61,7 +61,7 @@ export class Replica {
       await this.#heart?.stop();
       throw error;
     }
-    await firstBeat();
+    await Promise.all([firstBeat(), meanwhile()]);
   }
 
   /** What came before there was a listener comes at once. */
