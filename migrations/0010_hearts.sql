@@ -182,13 +182,13 @@ as $$
   from listening l cross join (select known_epoch() as epoch) e
 $$;
 
--- One reaper at a time sweeps. Returns whether that is this one (no: another is at it, or was just now), and who did it
--- before and how long ago that was. Notes since when hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no
+-- One reaper at a time sweeps. Returns whether that is this one (no: another is at it, or was just now), who did it
+-- before and how long ago that was, and whether recovery is held. Notes since when hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no
 -- heart at all was heard. Whoever stands still in the middle of this, or waits for somebody who does, must not keep the
 -- others from sweeping: it waits for no heart's row, not long for its own, and has nothing to send that could fill a
 -- connection that nobody reads.
 create function begin_sweep(p_replica uuid, p_min_interval_ms bigint, p_gap_ms bigint)
-returns table (is_ours boolean, swept_by uuid, swept_ago_ms double precision)
+returns table (is_ours boolean, swept_by uuid, swept_ago_ms double precision, is_held boolean)
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
@@ -203,6 +203,7 @@ begin
   is_ours := pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper'));
   select * into v_before from listening;
   swept_by := v_before.swept_by;
+  is_held := v_before.held_since is not null;
   swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
   is_ours := is_ours and not coalesce(
     v_before.epoch = v_epoch and swept_ago_ms < p_min_interval_ms and swept_by is distinct from p_replica, false);

@@ -36,7 +36,7 @@ export function createService(options: ServiceOptions): Service {
   }
 
   async function pause(ms: number): Promise<void> {
-    await delay(ms, AbortSignal.any([stopping.signal, wake.signal]));
+    await delay(ms, stopping.signal, wake.signal);
     if (wake.signal.aborted) wake = new AbortController();
   }
 

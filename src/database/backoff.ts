@@ -19,16 +19,16 @@ export function createBackoff(options: { firstMs: number; maxMs: number }): Back
   };
 }
 
-/** Resolves after the time, or as soon as the signal fires. */
-export function delay(ms: number, signal?: AbortSignal): Promise<void> {
+/** Resolves after the time, or as soon as one of the signals fires. Takes several, since a signal made of others is a large thing. */
+export function delay(ms: number, ...signals: readonly (AbortSignal | undefined)[]): Promise<void> {
   return new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
+    if (signals.some((signal) => signal?.aborted)) return resolve();
     const done = () => {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
+      for (const signal of signals) signal?.removeEventListener("abort", done);
       resolve();
     };
     const timer = setTimeout(done, ms);
-    signal?.addEventListener("abort", done, { once: true });
+    for (const signal of signals) signal?.addEventListener("abort", done, { once: true });
   });
 }

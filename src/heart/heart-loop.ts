@@ -143,7 +143,7 @@ export class HeartLoop {
         if (!this.#isBeating) tell({ kind: "beating", hasSession: connection.hasSession });
         this.#isBeating = true;
         const pauseMs = promise.intervalMs * (0.9 + Math.random() * 0.1);
-        await delay(pauseMs, AbortSignal.any([this.#stopping.signal, gone.signal]));
+        await delay(pauseMs, this.#stopping.signal, gone.signal);
         if (gone.signal.aborted) throw new Error("the heart's connection ended");
       }
     } finally {
@@ -177,7 +177,7 @@ export class HeartLoop {
   async #within<T>(work: Promise<T>): Promise<T> {
     const limit = new AbortController();
     const ms = Math.max(1_000, Math.min(this.#parts.promise.intervalMs * 2, this.#parts.promise.promiseMs / 3));
-    const tooLate = delay(ms, AbortSignal.any([limit.signal, this.#stopping.signal])).then(() => {
+    const tooLate = delay(ms, limit.signal, this.#stopping.signal).then(() => {
       throw new Error(`no reply from the database within ${ms} ms`);
     });
     tooLate.catch(() => {});

@@ -118,7 +118,7 @@ class Reaper {
     );
     const judged = hearts.map((heart) => judge(heart, settings));
     await this.#warn(judged);
-    const hasDeclared = (await this.#mayAct(judged)) && (await this.#act(judged));
+    const hasDeclared = (await this.#mayAct(judged, turn)) && (await this.#act(judged));
     await this.#recoverAbsent(hasDeclared);
     await this.#each([this.#stalls], (stalls) => stalls.look());
     await this.#purge();
@@ -191,11 +191,11 @@ class Reaper {
   }
 
   /** Whether so many may be declared dead at once; remembered in the database, so that a takeover does not start it anew. */
-  async #mayAct(judged: readonly Judged[]): Promise<boolean> {
+  async #mayAct(judged: readonly Judged[], turn: SweepTurn): Promise<boolean> {
     const { database, events, settings, replica } = this.#parts;
     const fleet = { ...countDying(judged.map(doubtOf)), heldForMs: undefined, isConfirmed: false };
     if (holdOn(fleet, settings.massDeath) === "act") {
-      if (await endHold(database)) {
+      if (turn.isHeld && (await endHold(database))) {
         await resolveAlerts(database, "mass-death", "fleet");
         events.emit("recovery.resumed", { replicaId: replica.id });
       }

@@ -66,6 +66,8 @@ export interface SweepTurn {
   /** Who swept before, and how long ago. Null: nobody has. */
   readonly sweptBy: ReplicaId | null;
   readonly sweptAgoMs: number | null;
+  /** Recovery waits, for fear of a mass death that is none. */
+  readonly isHeld: boolean;
 }
 
 /** Notes that this reaper sweeps now, if it is its turn. Holds nothing when it is over. */
@@ -74,10 +76,11 @@ export async function beginSweep(
   reaper: { replicaId: ReplicaId; minIntervalMs: number; gapMs: number },
 ): Promise<SweepTurn> {
   const [turn] = await store.query<SweepTurn>(
-    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs" from ${store.schema}.begin_sweep($1, $2, $3)`,
+    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs", is_held as "isHeld"
+     from ${store.schema}.begin_sweep($1, $2, $3)`,
     [reaper.replicaId, Math.round(reaper.minIntervalMs), Math.round(reaper.gapMs)],
   );
-  return turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null };
+  return turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null, isHeld: false };
 }
 
 /** Those who should be alive and have been silent for that long or are without their session, as heard now. */

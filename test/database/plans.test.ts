@@ -5,25 +5,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { pagesTouched } from "../support/pages-touched.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const noop = defineTask({ name: "noop", run: (_input: unknown) => null });
 const PENDING = 50_000;
 const ENDED = 200_000;
 
-/** Pages touched by the statement, in cache or not, as the server counts them for this session. */
-async function pagesTouched(client: pg.Client, text: string, values: unknown[]): Promise<number> {
-  const before = await counted(client);
-  await client.query(text, values);
-  return (await counted(client)) - before;
-}
-async function counted(client: pg.Client): Promise<number> {
-  await client.query("select pg_stat_force_next_flush()");
-  const { rows } = await client.query(
-    "select sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read, 0) + coalesce(idx_blks_hit, 0))::int as pages from pg_statio_user_tables where schemaname = 'everbeat'",
-  );
-  return rows[0].pages as number;
-}
 const claimer = handClaimer(everbeat.database, ["noop"]);
 const CLAIM = `select count(*) from everbeat.claim_tasks('${claimer.replicaId}', '{noop}', $1, $2, 100, 0, '{}', '{}', '{}')`;
 

@@ -1,11 +1,13 @@
 /** What a sweep asks of the database: who is in doubt, and whose tasks have nobody left; right for every fleet. */
 import fc from "fast-check";
+import pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Everbeat } from "../../src/everbeat.ts";
 import { beginSweep, readDoubtfulHearts } from "../../src/sql/hearts.ts";
 import { findAbsentOwners } from "../../src/sql/recovery.ts";
 import { newReplicaId } from "../../src/task/ids.ts";
 import { openTestEverbeat, type TestDatabase } from "../support/database.ts";
+import { pagesTouched } from "../support/pages-touched.ts";
 
 let everbeat: Everbeat;
 let database: TestDatabase;
@@ -55,6 +57,29 @@ describe("the owners that a sweep finds absent", () => {
       { numRuns: 60 },
     );
   });
+});
+
+test("a sweep looks at its fleet and not at every task, nor at everyone who has ever been, whatever statistics say", async () => {
+  const [living, gone, tasksEach] = [200, 5_000, 200];
+  await loadOwners([]);
+  await database.query("vacuum analyze everbeat.replica, everbeat.running, everbeat.heart");
+  await database.query(
+    `insert into everbeat.replica (id, hostname, pid, version, tasks, status)
+     select gen_random_uuid(), 'a', 1, '0', '{t}', case when n <= $1::int then 'online' else 'offline' end from generate_series(1, $1::int + $2::int) n`,
+    [living, gone],
+  );
+  await database.query(
+    `insert into everbeat.running (claim_id, task_id, replica_id, state, name, queue, priority, run_at, gated, attempt, failures, crashes, claimed_at)
+     select nextval('everbeat.claim_id'), gen_random_uuid(), id, 'running', 't', 'default', 0, now(), false, 1, 0, 0, now()
+     from everbeat.replica, generate_series(1, $1::int) where status = 'online'`,
+    [tasksEach],
+  );
+  const client = new pg.Client(database.url);
+  await client.connect();
+  // Again and again, so that the cached plan has gone generic. A probe is a few pages of an index.
+  for (let round = 0; round < 8; round++)
+    expect(await pagesTouched(client, "select * from everbeat.absent_owners()")).toBeLessThan(living * 5);
+  await client.end();
 });
 
 describe("the hearts that a sweep is told of", () => {

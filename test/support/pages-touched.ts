@@ -1,0 +1,17 @@
+/** How much of its tables a statement looks at: what it costs, however busy the machine is. */
+import type pg from "pg";
+
+/** Pages touched by the statement, in cache or not, as the server counts them. Only one session may be at work. */
+export async function pagesTouched(client: pg.Client, text: string, values: unknown[] = []): Promise<number> {
+  const before = await counted(client);
+  await client.query(text, values);
+  return (await counted(client)) - before;
+}
+
+async function counted(client: pg.Client): Promise<number> {
+  await client.query("select pg_stat_force_next_flush()");
+  const { rows } = await client.query(
+    "select sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read, 0) + coalesce(idx_blks_hit, 0))::int as pages from pg_statio_user_tables where schemaname = 'everbeat'",
+  );
+  return rows[0].pages as number;
+}
