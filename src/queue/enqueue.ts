@@ -1,10 +1,9 @@
 /** Putting tasks in: checked whole before anything is written, one statement per batch, repeatable after a lost reply. */
 import { Problems } from "../config/problems.ts";
-import { createBackoff } from "../database/backoff.ts";
 import type { Database, Store } from "../database/database.ts";
 import { storeInTransaction } from "../database/transaction-store.ts";
 import { isTransient } from "../database/transient.ts";
-import { enqueueKeyed, insertTasks } from "../sql/enqueue.ts";
+import { enqueueKeyed, groupsOf, insertTasks } from "../sql/enqueue.ts";
 import type { Transaction } from "../task/context.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { DuplicateTaskError } from "../task/errors.ts";
@@ -14,14 +13,13 @@ import { toJson, toJsonQuickly } from "../task/json.ts";
 import { Batcher } from "./batcher.ts";
 import { checkTerms, type Terms } from "./enqueue-options.ts";
 import { asEnqueueError } from "./enqueue-refusals.ts";
+import { patiently } from "./patiently.ts";
 
 /** How many calls share a statement. */
 const SHARED_BATCH = 1_000;
 /** What of one call goes into one statement: so many tasks, or fewer where they are long. */
 const MANY_BATCH = 10_000;
 const MANY_CHARACTERS = 16 * 1_048_576;
-/** How long a call goes on trying while the database is away; after that the caller is told. */
-const PATIENCE_MS = 10_000;
 
 export interface EnqueueRequest {
   readonly task: AnyTask;
@@ -66,11 +64,13 @@ export class Enqueuer {
 
   async enqueue({ task, input, options }: EnqueueRequest): Promise<TaskId> {
     const problems = new Problems();
+    const what = `Task "${task?.name}" was not enqueued: it`;
+    checkTask(task, problems);
+    problems.throwIfAny(what);
     const terms = this.#checkTerms(task, options, "options", problems);
-    const text = terms && (await this.#checkInput(task, input, problems));
-    problems.throwIfAny(`Task "${task?.name}" was not enqueued: it`);
-    const created = this.#create(terms as Terms, text as string);
-    const tx = terms?.tx && storeInTransaction(terms.tx, this.#database.schema);
+    const created = this.#create(terms, await this.#checkInput(task, input, problems));
+    problems.throwIfAny(what);
+    const tx = terms.tx && storeInTransaction(terms.tx, this.#database.schema);
     const answer = tx
       ? (await put(tx, [created], { refuseAll: false, alone: false, again: false })).get(0)
       : await this.#batcher.add(created);
@@ -82,11 +82,17 @@ export class Enqueuer {
 
   /** All or nothing: one transaction, whatever the number. The ids come back in the order of the inputs. */
   async enqueueMany(request: ManyRequest): Promise<TaskId[]> {
-    const tasks = await this.#checkMany(request);
-    const { schema } = this.#database;
-    if (request.tx)
-      return putAll(storeInTransaction(request.tx, schema), slicesOf(tasks), { alone: false, again: false });
+    const { terms, texts } = await this.#checkMany(request);
+    if (!Array.isArray(terms) && isPlain(terms) && !request.tx && fitsOneStatement(texts))
+      return this.#putAlike(terms, texts);
+    const tasks = texts.map((text, index) =>
+      this.#create(Array.isArray(terms) ? (terms[index] as Terms) : terms, text),
+    );
     const slices = slicesOf(tasks);
+    if (request.tx) {
+      const store = storeInTransaction(request.tx, this.#database.schema);
+      return putAll(store, slices, { alone: false, again: false });
+    }
     if (slices.length <= 1) return patiently((again) => putAll(this.#database, slices, { alone: true, again }));
     return patiently((again) => this.#database.transaction((store) => putAll(store, slices, { alone: false, again })));
   }
@@ -96,29 +102,36 @@ export class Enqueuer {
     await this.#batcher.idle();
   }
 
-  async #checkMany({ task, inputs, options }: ManyRequest): Promise<NewTask[]> {
+  /** The terms of each input, or those of them all; and each input as JSON. */
+  async #checkMany({ task, inputs, options }: ManyRequest): Promise<{ terms: Terms | Terms[]; texts: string[] }> {
     const problems = new Problems();
-    const optionsFor = typeof options === "function" ? options : undefined;
-    const same = optionsFor ? undefined : this.#checkTerms(task, options, "options", problems);
-    const tasks: NewTask[] = [];
+    const refuseIfAny = () => problems.throwIfAny(`Nothing of ${inputs.length} tasks was enqueued: they`);
+    checkTask(task, problems);
+    refuseIfAny();
+    const terms =
+      typeof options === "function"
+        ? inputs.map((input, index) => this.#checkTerms(task, options(input, index), `[${index}].options`, problems))
+        : this.#checkTerms(task, options, "options", problems);
+    const texts: string[] = [];
     for (let index = 0; index < inputs.length; index++) {
-      const input = inputs[index];
-      const terms = optionsFor
-        ? this.#checkTerms(task, optionsFor(input, index), `[${index}].options`, problems)
-        : same;
-      if (!terms) break;
-      const text = this.#checkInput(task, input, problems, index);
-      tasks.push(this.#create(terms, typeof text === "string" ? text : await text));
+      const text = this.#checkInput(task, inputs[index], problems, index);
+      texts.push(typeof text === "string" ? text : await text);
     }
-    problems.throwIfAny(`Nothing of ${inputs.length} tasks was enqueued: they`);
-    return tasks;
+    refuseIfAny();
+    return { terms, texts };
   }
 
-  #checkTerms(task: AnyTask, options: unknown, path: string, problems: Problems): Terms | undefined {
-    if (typeof task?.runBatch === "function")
-      return checkTerms({ task, options, path, limitBytes: this.#limitBytes }, problems);
-    problems.add("", "the first argument must be a task made by defineTask");
-    return undefined;
+  /** What most calls with many tasks are, without a detour by way of each task. */
+  async #putAlike(terms: Terms, inputs: readonly string[]): Promise<TaskId[]> {
+    if (inputs.length === 0) return [];
+    const ids = inputs.map(() => this.#ids.next());
+    const groups = [{ terms: terms.json, ids, inputs }];
+    await patiently((again) => insertTasks(this.#database, groups, { fresh: !again, alone: true }).catch(refuse));
+    return ids;
+  }
+
+  #checkTerms(task: AnyTask, options: unknown, path: string, problems: Problems): Terms {
+    return checkTerms({ task, options, path, limitBytes: this.#limitBytes }, problems);
   }
 
   #checkInput(task: AnyTask, input: unknown, problems: Problems, index?: number): string | Promise<string> {
@@ -155,6 +168,21 @@ export class Enqueuer {
       return tasks.map((task) => putAlone(task).then((answers) => answers.get(0)));
     }
   }
+}
+
+function checkTask(task: AnyTask | undefined, problems: Problems): void {
+  if (typeof task?.runBatch !== "function") problems.add("", "the first argument must be a task made by defineTask");
+}
+
+/** Nothing about it has to be looked up: no key that may be taken, no id that may have been used before. */
+function isPlain(terms: Terms): boolean {
+  return terms.uniqueKey === undefined && terms.id === undefined;
+}
+
+function fitsOneStatement(texts: readonly string[]): boolean {
+  let characters = 0;
+  for (const text of texts) characters += text.length;
+  return texts.length <= MANY_BATCH && characters <= MANY_CHARACTERS;
 }
 
 /** Nothing, where a task was simply enqueued. */
@@ -200,32 +228,17 @@ async function put(
   tasks: readonly NewTask[],
   how: How,
 ): Promise<Map<number, NonNullable<EnqueueAnswer>>> {
-  try {
-    if (tasks.some((task) => task.terms.uniqueKey !== undefined)) {
-      const notes = await enqueueKeyed(store, tasks, how);
-      return new Map(
-        notes.map((note) => [Number(note.ordinal) - 1, { taskId: note.taskId as TaskId, outcome: note.outcome }]),
-      );
-    }
-    // Ids that callers chose may have been used before.
-    const fresh = !how.again && tasks.every((task) => task.terms.id === undefined);
-    await insertTasks(store, tasks, { fresh, alone: how.alone });
-    return new Map();
-  } catch (error) {
-    throw asEnqueueError(error);
+  const answers = new Map<number, NonNullable<EnqueueAnswer>>();
+  if (tasks.some((task) => task.terms.uniqueKey !== undefined)) {
+    for (const { ordinal, taskId, outcome } of await enqueueKeyed(store, tasks, how).catch(refuse))
+      answers.set(Number(ordinal) - 1, { taskId: taskId as TaskId, outcome });
+    return answers;
   }
+  const fresh = !how.again && tasks.every((task) => isPlain(task.terms));
+  await insertTasks(store, groupsOf(tasks), { fresh, alone: how.alone }).catch(refuse);
+  return answers;
 }
 
-/** Tries again while the database is away, for a while: the ids are ours, so a repeated call is the same tasks. */
-async function patiently<T>(work: (again: boolean) => Promise<T>): Promise<T> {
-  const backoff = createBackoff({ firstMs: 50, maxMs: 1_000 });
-  const givingUpAt = performance.now() + PATIENCE_MS;
-  for (let again = false; ; again = true) {
-    try {
-      return await work(again);
-    } catch (error) {
-      if (!isTransient(error) || performance.now() > givingUpAt) throw error;
-      await backoff.pause();
-    }
-  }
+function refuse(error: unknown): never {
+  throw asEnqueueError(error);
 }

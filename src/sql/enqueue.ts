@@ -1,6 +1,15 @@
 /** Putting tasks in: one statement for a batch, in groups of tasks that have the same terms. */
 import type { Store } from "../database/database.ts";
 
+/** Tasks that have the same terms. */
+export interface TaskGroup {
+  /** JSON text. */
+  readonly terms: string;
+  readonly ids: readonly string[];
+  /** JSON text of each, stored to the letter. */
+  readonly inputs: readonly string[];
+}
+
 /** A task on its way into the database. */
 export interface TaskToPut {
   readonly id: string;
@@ -23,10 +32,18 @@ export interface EnqueueNote {
  */
 export async function insertTasks(
   store: Store,
-  tasks: readonly TaskToPut[],
+  groups: readonly TaskGroup[],
   how: { fresh: boolean; alone: boolean },
 ): Promise<void> {
-  const groups = new Map<string, Group>();
+  await store.query(
+    `select ${store.schema}.insert_tasks($1::json, $2::json, $3, $4)`,
+    [...toParameters(groups), how.fresh, how.alone],
+    "often",
+  );
+}
+
+export function groupsOf(tasks: readonly TaskToPut[]): readonly TaskGroup[] {
+  const groups = new Map<string, { terms: string; ids: string[]; inputs: string[] }>();
   for (const { id, input, terms } of tasks) {
     const group = groups.get(terms.json);
     if (!group) groups.set(terms.json, { terms: terms.json, ids: [id], inputs: [input] });
@@ -35,11 +52,7 @@ export async function insertTasks(
       group.inputs.push(input);
     }
   }
-  await store.query(
-    `select ${store.schema}.insert_tasks($1::json, $2::json, $3, $4)`,
-    [...toParameters([...groups.values()]), how.fresh, how.alone],
-    "often",
-  );
+  return [...groups.values()];
 }
 
 /**
@@ -59,14 +72,8 @@ export async function enqueueKeyed(
   );
 }
 
-interface Group {
-  readonly terms: string;
-  readonly ids: string[];
-  readonly inputs: string[];
-}
-
 /** By hand: everything in it is JSON already, or an id. */
-function toParameters(groups: readonly Group[]): [terms: string, inputs: string] {
+function toParameters(groups: readonly TaskGroup[]): [terms: string, inputs: string] {
   const terms = groups.map((group) => `${group.terms.slice(0, -1)},"ids":"{${group.ids.join(",")}}"}`);
   const inputs = groups.map((group) => `[${group.inputs.join(",")}]`);
   return [`[${terms.join(",")}]`, `[${inputs.join(",")}]`];

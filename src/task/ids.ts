@@ -16,6 +16,8 @@ export function isUuid(value: unknown): value is string {
 }
 
 const COUNTER_BITS = 26;
+/** The part of the counter that is in the second half of an id. */
+const LOW = 0x3fff;
 /** The random end of an id, in hexadecimal digits. */
 const TAIL_DIGITS = 12;
 /** Randomness is fetched for so many ids at once: fetching takes longer than everything else about an id. */
@@ -28,29 +30,31 @@ const TAILS_AT_ONCE = 256;
  */
 export class TaskIds {
   #lastMs = 0;
-  #time = "";
   #counter = 0;
+  /** All of an id that changes at most once in a millisecond. */
+  #head = "";
   #tails = "";
   #tailAt = 0;
 
   next(nowMs: number = Date.now()): TaskId {
     if (nowMs > this.#lastMs) {
-      this.#setTime(nowMs);
       // Half of the counter's range is left for what follows in the same millisecond.
-      this.#counter = Number.parseInt(this.#nextTail(), 16) % 2 ** (COUNTER_BITS - 1);
+      this.#begin(nowMs, Number.parseInt(this.#nextTail(), 16) % 2 ** (COUNTER_BITS - 1));
     } else if (++this.#counter >= 2 ** COUNTER_BITS) {
-      this.#setTime(this.#lastMs + 1);
-      this.#counter = 0;
+      this.#begin(this.#lastMs + 1, 0);
+    } else if ((this.#counter & LOW) === 0) {
+      this.#begin(this.#lastMs, this.#counter);
     }
-    const high = (0x7000 | (this.#counter >>> 14)).toString(16);
-    const low = (0x8000 | (this.#counter & 0x3fff)).toString(16);
-    return `${this.#time}-${high}-${low}-${this.#nextTail()}` as TaskId;
+    const low = (0x8000 | (this.#counter & LOW)).toString(16);
+    return `${this.#head}${low}-${this.#nextTail()}` as TaskId;
   }
 
-  #setTime(ms: number): void {
+  #begin(ms: number, counter: number): void {
     this.#lastMs = ms;
-    const hex = ms.toString(16).padStart(12, "0");
-    this.#time = `${hex.slice(0, 8)}-${hex.slice(8)}`;
+    this.#counter = counter;
+    const time = ms.toString(16).padStart(12, "0");
+    const high = (0x7000 | (counter >>> 14)).toString(16);
+    this.#head = `${time.slice(0, 8)}-${time.slice(8)}-${high}-`;
   }
 
   #nextTail(): string {

@@ -279,4 +279,10 @@ describe("task ids", () => {
       last = id;
     }
   });
+
+  test("grow however many there are in one millisecond", () => {
+    const ids = new TaskIds();
+    const list = Array.from({ length: 100_000 }, () => ids.next(1_700_000_000_000));
+    expect(list.filter((id, place) => !isUuid(id) || id <= (list[place - 1] ?? ""))).toEqual([]);
+  });
 });
