@@ -87,7 +87,7 @@ test("a heart that is told of very many runners, very often, beats on in the lit
     ...({ id: newReplicaId() as string, kind: "process", pid: 1, status: "busy", claims: [] } as const),
     ...{ startedAtMs: steadyNowMs(), heardAtMs: steadyNowMs(), vitals: { rss: 1, note: "x".repeat(500) } },
   }));
-  const telling = setInterval(() => heart.carry(runners), 10);
+  const telling = setInterval(() => heart.carry(runners), 50);
   onTestFinished(() => clearInterval(telling));
   const heardAt = async () => {
     const [row] = await query<{ at: Date; told: number }>(
