@@ -49,6 +49,8 @@ declare
   v_row      record;
   v_admitted tid[] := '{}';
   v_keys     text[] := '{}';
+  v_full     text[] := '{}';     -- keys that have no room, and whose lock we hold
+  v_behind   tid[] := '{}';      -- those that go behind them, all at once in the end
   v_suspects boolean[] := '{}';  -- of those admitted, whether they run apart
 begin
   for v_row in
@@ -70,14 +72,17 @@ begin
         continue;
       end if;
     end if;
+    -- Not with another limit: under that there may be room for it.
+    if v_row.exclusive_limit = 1 and v_row.exclusive_key = any (v_full) then
+      v_behind := v_behind || v_row.row_id;
+      continue;
+    end if;
     if v_row.exclusive_key is not null then
       continue when not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_row.exclusive_key));
       if (select count(*) from running where exclusive_key = v_row.exclusive_key)
          + cardinality(array_positions(v_keys, v_row.exclusive_key)) >= v_row.exclusive_limit then
-        delete from ready where ctid = v_row.row_id;
-        insert into parked (task_id, queue, priority, run_at, name, attempt, failures, crashes, expires_at, exclusive_key)
-        values (v_row.task_id, v_row.queue, v_row.priority, v_row.run_at, v_row.name, v_row.attempt, v_row.failures,
-                v_row.crashes, v_row.expires_at, v_row.exclusive_key);
+        v_full := v_full || v_row.exclusive_key;
+        v_behind := v_behind || v_row.row_id;
         continue;
       end if;
     end if;
@@ -97,6 +102,14 @@ begin
       v_suspects := v_suspects || v_row.is_apart;
     end if;
   end loop;
+  if v_behind <> '{}' then
+    with gone as (
+      delete from ready where ctid = any (v_behind) returning *
+    )
+    insert into parked (task_id, queue, priority, run_at, name, attempt, failures, crashes, expires_at, exclusive_key)
+    select g.task_id, g.queue, g.priority, g.run_at, g.name, g.attempt, g.failures, g.crashes, g.expires_at, t.exclusive_key
+    from gone g join task t on t.id = g.task_id;
+  end if;
   return v_admitted;
 end $$;
 
