@@ -54,7 +54,7 @@ $$;
 create table beat_history (
   replica_id uuid not null,
   beat_at    timestamptz not null,
-  vitals     json
+  signs      json
 );
 create index beat_history_replica on beat_history (replica_id, beat_at);
 create index beat_history_age on beat_history using brin (beat_at);
@@ -155,7 +155,7 @@ begin
   end if;
   if p_remember then
     begin
-      insert into beat_history (replica_id, beat_at, vitals) values (p_replica, now(), p_vitals);
+      insert into beat_history (replica_id, beat_at, signs) values (p_replica, now(), signs_of(p_vitals));
     exception when disk_full then
       -- The beat itself is written in place and needs no room: nobody may be silent for want of a memory.
       null;

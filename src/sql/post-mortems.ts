@@ -75,7 +75,7 @@ export async function readUnexamined(store: Store, limit: number): Promise<DeadR
             ${ms("r.died_at - r.started_at")} as "livedForMs",
             (select count(*)::int from ${s}.running u where u.replica_id = r.id and u.state = 'running') as running,
             (select coalesce(json_agg(b order by b."agoMs" desc), '[]') from (
-               select ${ms("r.died_at - b.beat_at")} as "agoMs", b.vitals from ${s}.beat_history b
+               select ${ms("r.died_at - b.beat_at")} as "agoMs", ${s}.vitals_of(b.signs) as vitals from ${s}.beat_history b
                where b.replica_id = r.id order by b.beat_at desc limit 5) b) as beats,
             n.neighbours, n.gone as "neighboursGone", d.leaving as "othersLeaving", d.version as "newVersion",
             ${ms("r.came_back_at - r.died_at")} as "backAfterMs", r.came_back_how as "backHow"

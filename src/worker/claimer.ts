@@ -14,7 +14,7 @@ import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import { adoptClaims, type ClaimedTask, readNextDueMs } from "../sql/claims.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
-import { type Demand, NO_DEMAND } from "./demand.ts";
+import { afterEnds, type Demand, NO_DEMAND } from "./demand.ts";
 import type { Outages } from "./outages.ts";
 import type { Look } from "./rounds.ts";
 import { type Search, SearchCursors } from "./search-cursors.ts";
@@ -114,7 +114,8 @@ export class Claimer {
     const isAlone = looksAlone || this.#phase !== "looking";
     if (this.#stopping.signal.aborted || this.#regaining || this.#phase === "asleep") return undefined;
     if (isAlone && this.#underWay > 0) return undefined;
-    const demand = demandBesides(this.#asked, isAlone);
+    const room = demandBesides(this.#asked, isAlone);
+    const demand = this.#phase === "settling" ? afterEnds(room, outcomes) : room;
     if (demand.run + demand.prefetch < atLeast) return undefined;
     // Whoever arms a bell waits for those who ring one, and outcomes may ring: never both in one transaction.
     const isSettling = this.#phase === "settling" && outcomes === 0;

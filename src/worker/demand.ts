@@ -41,6 +41,14 @@ export function demandOf(state: {
   return { run, prefetch: more, room: roomIn(settings, slots, run + more) };
 }
 
+/**
+ * Where there was nothing left to be had, for as many as may follow those that have ended, one behind a key for each: looking for
+ * more would be a walk over everything that was moved out of the way. If there are as many, there may be more.
+ */
+export function afterEnds(room: Demand, ended: number): Demand {
+  return ended === 0 ? room : { ...room, run: Math.min(room.run, ended) };
+}
+
 function roomIn({ queues, queueLimits }: WorkSettings, slots: Slots, total: number): (number | null)[] | undefined {
   return queues?.map((queue) => (queueLimits.has(queue) ? Math.min(total, Math.max(0, slots.freeIn(queue))) : null));
 }

@@ -4,7 +4,7 @@ import type { ClaimedTask } from "../../src/sql/claims.ts";
 import { type AnyTask, defineBatchTask, defineTask } from "../../src/task/define-task.ts";
 import { ClaimLostError, TaskCancelledError, TaskTimedOutError, WorkerStoppingError } from "../../src/task/errors.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
-import { demandOf, NO_DEMAND } from "../../src/worker/demand.ts";
+import { afterEnds, demandOf, NO_DEMAND } from "../../src/worker/demand.ts";
 import { Hand } from "../../src/worker/hand.ts";
 import { checkWork } from "../../src/worker/options.ts";
 import { type EndedAttempt, outcomeOf } from "../../src/worker/outcome.ts";
@@ -161,6 +161,14 @@ describe("the demand for tasks", () => {
     expect(demandOf({ ...state, asked: first })).toMatchObject({ run: 500 });
     expect(demandOf({ ...state, asked: { ...NO_DEMAND, run: 1_000 } })).toMatchObject({ run: 0 });
     expect(demandOf({ ...state, asked: NO_DEMAND, isAlone: true })).toMatchObject({ run: 1_000 });
+  });
+
+  test("asks for no more than may follow those that ended, where nothing else was left", () => {
+    const room = { run: 99, prefetch: 0, room: undefined };
+    expect(afterEnds(room, 1)).toEqual({ ...room, run: 1 });
+    expect(afterEnds(room, 200)).toEqual(room);
+    // Nothing has ended: a look for whatever there may be.
+    expect(afterEnds(room, 0)).toEqual(room);
   });
 });
 
