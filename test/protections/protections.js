@@ -19,6 +19,9 @@ export const PROTECTIONS = [
   into p_claims, p_outcomes
   from json_array_elements(p_outcomes) o cross join lateral json_to_record(o.value) as x (claim bigint, task uuid)
   left join running u on u.task_id = x.task;
+  v_left := p_claims;
+  v_owners := owners();
+  p_owner := null;
   if exists (select from waiter) then
     v_tasks`,
       },
