@@ -4,20 +4,15 @@ import type { Explanation } from "../../src/recovery/explain.ts";
 import { everbeat as cli, everbeatJson } from "../cli/run-cli.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
+import { explanationText } from "../support/explanation-text.ts";
 import { startRunnerWorker, task } from "../support/runner-worker.ts";
 import { startSupervisor, task as supervised } from "../support/supervisor.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
 /** What differs from run to run is left out. */
-function textOf({ state, summary, evidence, next, advice }: Explanation): string {
-  return [
-    `[${state}] ${summary}`,
-    ...evidence.map((line) => `  · ${line}`),
-    `Next: ${next}`,
-    ...advice.map((line) => `  $ ${line}`),
-  ]
-    .join("\n")
+function textOf(explanation: Explanation): string {
+  return explanationText(explanation)
     .replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, "ID")
     .replace(/\b(\d+m )?[\d.]+m?s\b/g, "TIME")
     .replace(/on \S+, process \d+/g, "on HOST, process PID")

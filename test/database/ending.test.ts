@@ -29,6 +29,25 @@ describe("an outcome", () => {
     });
   });
 
+  test("without a result is on record alike, whether all of its batch are so or some have more to say", async () => {
+    const [alone, beside, other] = [await running(), await running(), await running()];
+    await claimer.complete(alone);
+    await claimer.end([completed(beside, claimer.replicaId), completed(other, claimer.replicaId, '"more"')]);
+    const onRecord = (taskId: string) =>
+      database.query(
+        `select state, replica_id, attempt, failures, crashes, claimed_at = started_at as "isAtOnce", ended_at >= started_at as "isOver",
+                result::text, error from everbeat.ended where task_id = $1`,
+        [taskId],
+      );
+    expect(await onRecord(alone.taskId)).toEqual([
+      {
+        ...{ state: "completed", replica_id: claimer.replicaId, attempt: 1, failures: 0, crashes: 0 },
+        ...{ isAtOnce: true, isOver: true, result: "null", error: null },
+      },
+    ]);
+    expect(await onRecord(beside.taskId)).toEqual(await onRecord(alone.taskId));
+  });
+
   test("said twice is recognised as the same", async () => {
     const task = await running();
     expect(await claimer.complete(task, "1")).toEqual({ repeated: [], late: [], hasUnparked: false });

@@ -1,71 +1,29 @@
 /** The checker itself: a small sound record has no problem, and each way of breaking it has the right one. */
 import { describe, expect, test } from "vitest";
 import { checkRecord } from "./check-record.ts";
-import { settingsOf } from "./kinds.ts";
-import type { Happening, History, Place, Record, Window } from "./record.ts";
-
-const settings = settingsOf("usual");
-const PROMISE = { promiseMs: 90_000, sessionPromiseMs: 16_000 };
-
-/** What happens at this second, within some milliseconds. */
-const at = (second: number, happening: Happening): Window & Happening => ({
-  ...{ from: second * 1_000, to: second * 1_000 + 5 },
-  ...happening,
-});
-
-const joined = (replica: string, machine = replica): Happening => ({ kind: "joined", replica, machine, ...PROMISE });
-const heard = (replica: string): Happening => ({ kind: "beat", replica, isHeard: true, hasSession: true });
-const session = (replica: string, isHeld: boolean): Happening => ({ kind: "session", replica, isHeld });
-const enqueued = (task: string, exclusive?: { key: string; limit: number }): Happening => ({
-  ...{ kind: "enqueued", task, exclusive },
-});
-const claimed = (
-  replica: string,
-  claim: string,
-  task: string,
-  state: "claimed" | "running" = "running",
-): Happening => ({
-  ...{ kind: "claimed", replica, claims: [{ claim, task, state }] },
-});
-const wrote = (
-  what: Extract<Happening, { kind: "wrote" }>["what"],
-  claim: string,
-  verdict: "accepted" | "refused" | "repeat",
-): Happening => ({
-  kind: "wrote",
-  what,
-  claim,
-  replica: "a",
-  verdict,
-  outcome: what === "finish" ? "completed" : undefined,
-});
-type Swept = Extract<Happening, { kind: "swept" }>;
-const swept = (by: string, more: Partial<Swept> = {}): Swept => ({
-  ...{ kind: "swept", by, settings, isListening: true, heldSince: undefined, deaths: [], recovered: [] },
-  ...more,
-});
-const looked = (...places: Place[]): Happening => ({ kind: "looked", places });
-const dead = (...replicas: string[]) => ({ deaths: replicas.map((replica) => ({ replica, because: "silent" })) });
-const sessionLost = (replica: string) => ({ deaths: [{ replica, because: "session-lost" }] });
-
-const place = (task: string, table: Place["table"], more: Partial<Place> = {}): Place => ({
-  ...{ task, table, attempt: 1, queue: "default", claim: null, replica: null, state: null },
-  ...more,
-});
-const running = (task: string, claim: string, replica: string, state: "claimed" | "running" = "running") =>
-  place(task, "running", { claim, replica, state });
+import {
+  at,
+  claimed,
+  dead,
+  enqueued,
+  heard,
+  joined,
+  listened,
+  looked,
+  place,
+  running,
+  type Swept,
+  session,
+  sessionLost,
+  swept,
+  wrote,
+} from "./happenings.ts";
+import type { Happening, History, Record } from "./record.ts";
 
 const EMPTY: Record = {
   ...{ tasks: [], places: [], attempts: [], late: [], replicas: [], alerts: [], queueLimits: {} },
 };
 const problemsOf = (history: History, record: Partial<Record> = {}) => checkRecord(history, { ...EMPTY, ...record });
-
-/** Heard by somebody else all the time, and listened to: what b needs to be judged. */
-const listened = (from: number, to: number, by = "a"): History =>
-  Array.from({ length: (to - from) / 10 + 1 }, (_, index) => from + index * 10).flatMap((second) => [
-    at(second, heard(by)),
-    at(second, swept(by)),
-  ]);
 
 describe("a sound record", () => {
   test("has no problem", () => {

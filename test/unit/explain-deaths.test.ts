@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
 import { timedOutOutcome } from "../../src/heart/timed-out.ts";
-import { type Explanation, explain } from "../../src/recovery/explain.ts";
+import { explain } from "../../src/recovery/explain.ts";
 import { probableCause } from "../../src/recovery/probable-cause.ts";
 import { crashError, type Death } from "../../src/recovery/recovery-action.ts";
 import type { TaskFacts } from "../../src/sql/explain-task.ts";
@@ -12,6 +12,7 @@ import { TaskTimedOutError, WorkerStoppingError } from "../../src/task/errors.ts
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
 import { DEFAULT_RETRY } from "../../src/task/retry.ts";
 import { DEATHS } from "../support/deaths.ts";
+import { explanationText } from "../support/explanation-text.ts";
 
 const settings = checkRecovery({}, new Problems());
 
@@ -35,19 +36,12 @@ function deathOf(evidence: (typeof DEATHS)[number][2]): Death {
   };
 }
 
-function textOf({ state, summary, evidence, next, advice }: Explanation): string {
-  return [
-    `[${state}] ${summary}`,
-    ...evidence.map((line) => `  · ${line}`),
-    `Next: ${next}`,
-    ...advice.map((line) => `  $ ${line}`),
-  ].join("\n");
-}
-
 const failed = (evidence: (typeof DEATHS)[number][2]): string => {
   const death = deathOf(evidence);
   const error = crashError(death, { kind: "fail", crashes: 1, because: "on-crash" });
-  return textOf(explain({ ...ended, error, postMortem: { id: "9", sentence: death.sentence ?? "" } }, settings));
+  return explanationText(
+    explain({ ...ended, error, postMortem: { id: "9", sentence: death.sentence ?? "" } }, settings),
+  );
 };
 
 test("a task whose worker died is explained by what it died of", async () => {
@@ -72,7 +66,7 @@ test("a suspect, one at its last chance and one in quarantine are explained", as
     ["at its last chance", explain({ ...pending, attempt: 2, suspicion: 2, isApart: true, dueInMs: 120 }, settings)],
     ["in quarantine", explain({ ...ended, attempt: 3, crashes: 3, error: poisoned, postMortem }, settings)],
   ] as const;
-  const golden = texts.map(([what, told]) => `${what} (${told.because})\n\n${textOf(told)}`).join("\n\n\n");
+  const golden = texts.map(([what, told]) => `${what} (${told.because})\n\n${explanationText(told)}`).join("\n\n\n");
   await expect(`${golden}\n`).toMatchFileSnapshot("golden/explain-suspects.txt");
 });
 
@@ -97,7 +91,7 @@ test("a task that never ends by itself is explained by how it was stopped, and o
       { ...pending, last: { outcome: "aborted", attempt: 1, endedAgoMs: 50, error: left } },
     ],
   ] as const;
-  const golden = texts.map(([what, facts]) => `${what}\n\n${textOf(explain(facts as TaskFacts, settings))}`);
+  const golden = texts.map(([what, facts]) => `${what}\n\n${explanationText(explain(facts as TaskFacts, settings))}`);
   await expect(`${golden.join("\n\n\n").replaceAll(/\n *at .*/g, "")}\n`).toMatchFileSnapshot(
     "golden/explain-stopped.txt",
   );
