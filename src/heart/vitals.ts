@@ -19,7 +19,6 @@ export interface Vitals {
 }
 
 export function createVitals(shared: SharedState, steadyNow: () => number): () => Vitals {
-  const memoryLimit = readMemoryLimit();
   let last = { cpu: process.cpuUsage(), at: steadyNow() };
   return () => {
     const now = { cpu: process.cpuUsage(), at: steadyNow() };
@@ -29,7 +28,8 @@ export function createVitals(shared: SharedState, steadyNow: () => number): () =
     shared.set("beats", shared.get("beats") + 1);
     // What changes least comes first, so that a beat writes less (see the table).
     return {
-      memoryLimit,
+      // Each time: a container's limit can be changed while it runs.
+      memoryLimit: readMemoryLimit(),
       inHand: shared.get("inHand"),
       rss: process.memoryUsage.rss(),
       heapUsed: shared.get("heapUsed"),

@@ -156,6 +156,7 @@ test.skipIf(without !== undefined)(
     const id = await everbeat.enqueue(task("growForEver"), {});
     await expect(everbeat.result(id, { timeout: 60_000 })).rejects.toMatchObject({
       code: "WORKER_CRASHED",
+      message: expect.stringContaining("probably killed for its memory: SIGKILL"),
       error: { because: "runner-ended", runner: { pid, signal: "SIGKILL" } },
     });
     await everbeat.result(await everbeat.enqueue(task("look"), {}), { timeout: 30_000 });

@@ -115,8 +115,8 @@ export const HANDLERS = {
   /** Outside of the JavaScript heap, slowly enough for its beats to show it. */
   async growForEver() {
     for (const held = []; ; ) {
-      held.push(Buffer.alloc(5 * 1_048_576, 1));
-      await pause(20);
+      held.push(Buffer.alloc(2 * 1_048_576, 1));
+      await pause(30);
     }
   },
   async rejectUnawaited() {
