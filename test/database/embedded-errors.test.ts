@@ -12,7 +12,7 @@ import {
 import { platformPackageName } from "../../src/database/embedded/platform-package.ts";
 import { parsePostmasterFile } from "../../src/database/embedded/server-files.ts";
 import { candidates } from "../../src/database/embedded/server-port.ts";
-import { keepersOf, repository, temporaryProject, until, untilStopped } from "../support/embedded-project.ts";
+import { keepersOf, oneKeeperAtWork, repository, temporaryProject, untilStopped } from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -66,7 +66,7 @@ test("a running server that refuses the password in its folder is named at once,
   const joined = await (await project.client()).join();
   const passwordFile = join(joined.dataFolder, "everbeat-password");
   const password = await readFile(passwordFile, "utf8");
-  await until("the keeper", async () => (await keepersOf(project.folder)).length === 1);
+  await oneKeeperAtWork(project.folder, joined.url);
   const keepers = await keepersOf(project.folder);
   await writeFile(passwordFile, "something else\n");
   const beganAt = performance.now();

@@ -167,12 +167,24 @@ export async function keepersOf(folder: string): Promise<number[]> {
   return found;
 }
 
-export async function killKeeper(folder: string, url: string): Promise<void> {
-  const backends = "select count(*)::int as keepers from pg_stat_activity where application_name = 'everbeat keeper'";
+const KEEPERS_AT_WORK = `
+  select count(distinct session.pid)::int as keepers
+  from pg_stat_activity session join pg_locks using (pid)
+  where session.application_name = 'everbeat keeper' and locktype = 'advisory' and granted`;
+
+async function keepersAtWork(url: string): Promise<number | undefined> {
+  return (await query<{ keepers: number }>(url, KEEPERS_AT_WORK))[0]?.keepers;
+}
+
+/** Until then those who are joined find the server unkept, and spawn another, which leaves again. */
+export async function oneKeeperAtWork(folder: string, url: string): Promise<void> {
   await until("one keeper at work", async () => {
-    const [row] = await query<{ keepers: number }>(url, backends);
-    return row?.keepers === 1 && (await keepersOf(folder)).length === 1;
+    return (await keepersAtWork(url)) === 1 && (await keepersOf(folder)).length === 1;
   });
+}
+
+export async function killKeeper(folder: string, url: string): Promise<void> {
+  await oneKeeperAtWork(folder, url);
   for (const keeper of await keepersOf(folder)) process.kill(keeper, "SIGKILL");
-  await until("the keeper to be gone", async () => (await query<{ keepers: number }>(url, backends))[0]?.keepers === 0);
+  await until("the keeper to be gone", async () => (await keepersAtWork(url)) === 0);
 }
