@@ -26,8 +26,9 @@ as $$
   select coalesce(array_agg(id) filter (where id is not null), '{}') from owner
 $$;
 
+-- Stable, as the function is that it calls: declared immutable it could not be inlined, and was called for every row.
 create function milliseconds(p_at timestamptz) returns bigint
-language sql immutable
+language sql stable
 as $$ select floor(date_part('epoch', p_at) * 1000)::bigint $$;
 
 create function claim_tasks(
