@@ -80,7 +80,7 @@ export function startHeart(parts: {
 }
 
 function onThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
-  const thread = new Thread(builtFile("heart/heart-thread.js"), { workerData: data, resourceLimits: ROOM });
+  const thread = new Thread(builtFile("heart/heart-thread.cjs"), { workerData: data, resourceLimits: ROOM });
   let isOver = false;
   const hear = (news: HeartNews) => {
     if (isOver) return;

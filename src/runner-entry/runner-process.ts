@@ -55,7 +55,7 @@ function startHeart({ beatEveryMs, leaseMs }: RunnerCharge): void {
   const shared = new SharedState();
   tick(shared, () => 0);
   const data: RunnerHeartData = { beatEveryMs, leaseMs, buffer: shared.buffer };
-  heart = new Thread(builtFile("runner-entry/runner-heart-thread.js"), {
+  heart = new Thread(builtFile("runner-entry/runner-heart-thread.cjs"), {
     workerData: data,
     // What the application has Node load first is not for the heart.
     execArgv: [],
