@@ -46,7 +46,17 @@ begin
   return cardinality(v_gone);
 end $$;
 
-create function run_upkeep(p_max_age_ms bigint, p_max_count bigint, p_batch integer)
+-- To search the record for what is too old takes the longer the more has been added to it since its last vacuum, so that is
+-- done now and then for all replicas together, and not by each of them with every upkeep. Whoever keeps less than the last one
+-- did does not count it as done.
+create table upkeep (
+  purged_at  timestamptz not null,
+  max_age_ms bigint,
+  max_count  bigint
+);
+insert into upkeep values ('-infinity');
+
+create function run_upkeep(p_max_age_ms bigint, p_max_count bigint, p_purge_every_ms bigint, p_batch integer)
 returns table (expired integer, unparked integer, cancelled integer, purged integer)
 language plpgsql set search_path from current
 as $$
@@ -58,7 +68,16 @@ begin
   cancelled := force_cancels(5000, p_batch);
   expired := expire_pending(p_batch);
   unparked := unpark_every_kind(p_batch);
-  purged := purge_ended(p_max_age_ms, p_max_count, p_batch);
+  purged := 0;
+  if exists (
+    select from upkeep
+    where purged_at <= now() - make_interval(secs => p_purge_every_ms / 1000.0)
+      or p_max_age_ms < coalesce(max_age_ms, p_max_age_ms + 1) or p_max_count < coalesce(max_count, p_max_count + 1))
+  then
+    purged := purge_ended(p_max_age_ms, p_max_count, p_batch);
+    -- A full batch: there is more.
+    update upkeep set purged_at = case when purged < p_batch then now() else '-infinity' end, max_age_ms = p_max_age_ms, max_count = p_max_count;
+  end if;
   delete from waiter where since < now() - interval '1 day';
   return next;
 end $$;

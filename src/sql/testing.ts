@@ -96,6 +96,7 @@ export async function moveIntoPast(tx: Store, ms: number): Promise<void> {
     attempt: ["claimed_at", "started_at", "ended_at"],
     late: ["arrived_at"],
     rate: ["spent_until", "deferred_until"],
+    upkeep: ["purged_at"],
   };
   const moves = Object.entries(columns).map(([table, names]) => {
     const set = names.map((name) => `${name} = ${name} - make_interval(secs => $1::float8 / 1000)`).join(", ");

@@ -16,6 +16,7 @@ const running = async (options = {}) => {
   if (!task) throw new Error("nothing was claimed");
   return task;
 };
+const purgedLongAgo = () => database.query("update everbeat.upkeep set purged_at = '-infinity'");
 const upkeep = (retention = {}) =>
   runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined, ...retention }, 100);
 
@@ -78,6 +79,7 @@ describe("retention", () => {
       await claimer.complete(claimed);
       ended.push(claimed.taskId);
     }
+    await purgedLongAgo();
     const removed: number[] = [];
     do removed.push((await runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: 3 }, 2))?.purged ?? 0);
     while (removed.at(-1) !== 0);
@@ -86,5 +88,38 @@ describe("retention", () => {
       "select task_id::text as id from everbeat.ended order by ended_at",
     );
     expect(left.map(({ id }) => id)).toEqual(ended.slice(-3));
+  });
+
+  test("searches the record once a minute, whoever does it, and again at once where more than a batch was too old", async () => {
+    await purgedLongAgo();
+    const retention = { maxAgeMs: 3_600_000, maxCount: undefined };
+    const age = (id: string) =>
+      database.query("update everbeat.ended set ended_at = now() - interval '2 hours' where task_id = $1", [id]);
+    for (let task = 0; task < 3; task++) {
+      const claimed = await running();
+      await claimer.complete(claimed);
+      await age(claimed.taskId);
+    }
+    const purged = async () => (await runUpkeep(everbeat.database, retention, 2))?.purged;
+    expect([await purged(), await purged()]).toEqual([2, 1]);
+
+    const another = await running();
+    await claimer.complete(another);
+    await age(another.taskId);
+    expect(await purged()).toBe(0);
+    await database.query("update everbeat.upkeep set purged_at = purged_at - interval '1 minute'");
+    expect(await purged()).toBe(1);
+  });
+
+  test("is that of the strictest, however often the others have searched", async () => {
+    await purgedLongAgo();
+    const claimed = await running();
+    await claimer.complete(claimed);
+    await database.query("update everbeat.ended set ended_at = now() - interval '2 hours' where task_id = $1", [
+      claimed.taskId,
+    ]);
+    const purged = async (retention: object) => (await upkeep(retention))?.purged;
+    expect(await purged({ maxAgeMs: 86_400_000 })).toBe(0);
+    expect(await purged({ maxAgeMs: 3_600_000 })).toBe(1);
   });
 });
