@@ -122,22 +122,24 @@ begin
   return query select unnest(v_claims);
 end $$;
 
--- Main threads that stopped turning their loop: one row per blockage, seen by the replica's own heart.
+-- Threads that stopped turning their loop: one row per blockage, of the replica's main thread, as its own heart sees it, or of a runner.
 create table blocked_loop (
   id         bigint generated always as identity primary key,
   replica_id uuid not null,
+  runner_id  uuid,                        -- null: the replica's main thread
   began_at   timestamptz not null,
   seen_at    timestamptz not null,
   blocked_ms double precision not null,   -- when it was last seen
   ended_at   timestamptz,                 -- the loop turned again; null: not yet, or never
-  stack      text,                        -- where the main thread was, as of the last look that got an answer
-  paused_ms  double precision,            -- how long the main thread took to answer
+  stack      text,                        -- where the thread was, as of the last look that got an answer
+  paused_ms  double precision,            -- how long it took to answer
   tasks      json not null                -- what was running there: the first twenty
 );
 create index blocked_loop_replica on blocked_loop (replica_id, id);
 
 -- A blockage is noted when it is first seen and again as it lasts. Returns its id, and the alert stays open while it lasts.
-create function note_blocked_loop(p_id bigint, p_replica uuid, p_blocked_ms double precision, p_stack text, p_paused_ms double precision, p_message text)
+create function note_blocked_loop(
+  p_id bigint, p_replica uuid, p_runner uuid, p_claims bigint[], p_blocked_ms double precision, p_stack text, p_paused_ms double precision, p_message text)
 returns bigint
 language plpgsql set search_path from current
 as $$
@@ -145,28 +147,32 @@ declare
   v_id bigint := p_id;
 begin
   if v_id is null then
-    insert into blocked_loop (replica_id, began_at, seen_at, blocked_ms, stack, paused_ms, tasks)
-    select p_replica, clock_timestamp() - make_interval(secs => p_blocked_ms / 1000.0), clock_timestamp(), p_blocked_ms, p_stack, p_paused_ms,
+    insert into blocked_loop (replica_id, runner_id, began_at, seen_at, blocked_ms, stack, paused_ms, tasks)
+    select p_replica, p_runner, clock_timestamp() - make_interval(secs => p_blocked_ms / 1000.0), clock_timestamp(), p_blocked_ms, p_stack, p_paused_ms,
            coalesce((select json_agg(json_build_object('claimId', u.claim_id::text, 'taskId', u.task_id, 'name', u.name)) from (
-             select claim_id, task_id, name from running where replica_id = p_replica and state = 'running' order by claim_id limit 20) u), '[]')
+             select claim_id, task_id, name from running
+             where replica_id = p_replica and state = 'running' and (claim_id = any (p_claims) or p_claims is null and runner_id is null)
+             order by claim_id limit 20) u), '[]')
     returning id into v_id;
   else
-    update blocked_loop set seen_at = clock_timestamp(), blocked_ms = p_blocked_ms, stack = coalesce(p_stack, stack),
+    -- A replica that was taken for dead goes on under another id.
+    update blocked_loop set replica_id = p_replica, seen_at = clock_timestamp(), blocked_ms = p_blocked_ms, stack = coalesce(p_stack, stack),
            paused_ms = coalesce(p_paused_ms, paused_ms)
     where id = v_id;
   end if;
   insert into alert (kind, subject, message, details)
-  select 'loop-blocked', p_replica::text, p_message, json_build_object('blockedLoop', v_id, 'stack', p_stack, 'tasks', b.tasks)
+  select 'loop-blocked', coalesce(p_runner, p_replica)::text, p_message, json_build_object('blockedLoop', v_id, 'stack', p_stack, 'tasks', b.tasks)
   from blocked_loop b where b.id = v_id
   on conflict (kind, subject) where resolved_at is null do update set message = excluded.message, details = excluded.details;
   return v_id;
 end $$;
 
-create function note_loop_turned(p_id bigint, p_replica uuid, p_blocked_ms double precision) returns void
+create function note_loop_turned(p_id bigint, p_blocked_ms double precision) returns void
 language sql set search_path from current
 as $$
   update blocked_loop set ended_at = clock_timestamp(), blocked_ms = p_blocked_ms where id = p_id and ended_at is null;
-  update alert set resolved_at = now() where kind = 'loop-blocked' and subject = p_replica::text and resolved_at is null;
+  update alert a set resolved_at = now() from blocked_loop b
+  where b.id = p_id and a.kind = 'loop-blocked' and a.subject = coalesce(b.runner_id, b.replica_id)::text and a.resolved_at is null;
 $$;
 
 -- The heart's last word before it ends its own process, whose loop is blocked: these attempts have ended, and the replica is

@@ -22,7 +22,7 @@ const TOGETHER = [
   "database/embedded/embedded-server",
 ];
 /** Started or loaded by us alone, each in one file: shared with these, everything would be in twice as many parts. */
-const APART = ["heart/main-stack", "database/embedded/keeper"];
+const APART = ["heart/thread-stack", "database/embedded/keeper"];
 /** The same, and a thread: one that starts from CommonJS loads two dozen of Node's own modules fewer. */
 const THREAD = "runner-entry/runner-heart-thread";
 /** The same, with the driver in it: a worker waits for its heart, and to find and load thirty files takes a thread half as long as its own start. */

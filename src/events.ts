@@ -71,8 +71,8 @@ export interface EverbeatEvents {
     phase: string | null;
     action: "alerted" | "failed" | "retried";
   };
-  /** This process's event loop turns again, after it had been blocked for long; where, as far as that could be seen. */
-  "loop.blocked": { replicaId: ReplicaId; blockedForMs: number; stack: string | undefined };
+  /** An event loop turns again, this process's or a runner's, after it had been blocked for long; where, as far as that could be seen. */
+  "loop.blocked": { replicaId: ReplicaId; runnerId?: string; blockedForMs: number; stack: string | undefined };
   /** So many machines fell silent at once that it is held back for a while. */
   "recovery.held": { machines: number; dying: number };
   /** A thread or process in which tasks run is ready. */

@@ -66,7 +66,8 @@ const LINES: { [N in EventName]: Line<N> } = {
   },
   "loop.blocked": {
     level: "warn",
-    message: (e) => `the event loop was blocked for ${Math.round(e.blockedForMs)} ms`,
+    message: (e) =>
+      `the event loop${e.runnerId === undefined ? "" : ` of runner ${e.runnerId}`} was blocked for ${Math.round(e.blockedForMs)} ms`,
   },
   "recovery.held": {
     level: "error",

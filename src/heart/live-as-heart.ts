@@ -3,16 +3,18 @@ import type { ConnectionSource } from "../database/connections.ts";
 import { isServerDown } from "../database/transient.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { BlockedLoopPolicy } from "./blockage.ts";
+import { BlockageRecord } from "./blockage-record.ts";
 import { steadyNowMs } from "./clock.ts";
 import { SharedDeadlines } from "./deadlines.ts";
+import { endBlocked } from "./end-blocked.ts";
 import { connectHeart } from "./heart-connection.ts";
 import { HeartLoop, type HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
 import { renewLease } from "./lease.ts";
 import { LoopWatch } from "./loop-watch.ts";
-import { readMainStack } from "./main-stack.ts";
 import type { RunnerSign } from "./runner-signs.ts";
 import { SharedState } from "./shared-state.ts";
+import { readMainStack } from "./thread-stack.ts";
 import { createVitals } from "./vitals.ts";
 
 export interface HeartData {
@@ -60,17 +62,29 @@ export function liveAsHeart(
 /** From the heart's own thread: the main thread cannot see that it is blocked. */
 export function watchMainThread(data: HeartData, loop: HeartLoop, tell: (news: HeartNews) => void): LoopWatch {
   const shared = new SharedState(data.buffer);
+  const { replicaId, hostname } = data;
+  /** While the database is away, what there is to write waits. */
+  const store = () => {
+    if (!loop.store) throw new Error("the database is away");
+    return loop.store;
+  };
+  const record = new BlockageRecord({
+    thread: () => ({ replicaId, runnerId: undefined, claims: undefined }),
+    name: () => `replica ${replicaId} on ${hostname}`,
+    store,
+  });
   return new LoopWatch({
-    replicaId: data.replicaId,
-    hostname: data.hostname,
     policy: data.blockedLoop,
     tickedAtMs: () => shared.get("tickedAtMs"),
     deadlines: new SharedDeadlines(data.deadlines),
     steadyNow: steadyNowMs,
-    store: () => loop.store,
     readStack: readMainStack,
-    tell,
-    endProcess: () => process.kill(process.pid, "SIGKILL"),
+    note: (sight) => record.note(sight),
+    async turned(blockedForMs, stack) {
+      await record.turned(blockedForMs);
+      tell({ kind: "unblocked", blockedForMs, stack });
+    },
+    end: (sight, late) => endBlocked({ replicaId, hostname, store: store() }, sight, late),
   });
 }
 

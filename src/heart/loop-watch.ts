@@ -1,39 +1,38 @@
 /**
- * Watches from the heart's thread whether the main thread turns its loop.
+ * Watches from another thread whether a thread turns its loop: a heart its main thread, a replica its runners' threads.
  *
  *   turns ──▶ blocked ──stackAfter──▶ noted, with its stack ──2×, 4×…──▶ noted again ──▶ turns: said, and how long it took
  *                │
- *                └── past a task's timeout, or endAfter ──▶ outcome written, replica declared dead ──▶ the process is ended
+ *                └── past a task's timeout, or endAfter ──▶ ended
  */
-import { formatDuration } from "../config/duration.ts";
-import type { Store } from "../database/database.ts";
-import { endBlockedReplica, noteBlockedLoop, noteLoopTurned, readTimedOut } from "../sql/blocked-loops.ts";
-import type { ReplicaId } from "../task/ids.ts";
-import { firstFrame } from "../task/stack-frames.ts";
 import { type BlockedLoopPolicy, blockageOn, blockedForMs } from "./blockage.ts";
-import type { SharedDeadlines } from "./deadlines.ts";
-import type { HeartNews } from "./heart-loop.ts";
-import type { MainStack } from "./main-stack.ts";
-import { timedOutOutcome } from "./timed-out.ts";
+import type { OpenDeadline, SharedDeadlines } from "./deadlines.ts";
+import type { ThreadStack } from "./thread-stack.ts";
 
 export interface LoopWatchParts {
-  readonly replicaId: ReplicaId;
-  readonly hostname: string;
   readonly policy: BlockedLoopPolicy;
-  /** When the main thread's loop last turned. */
+  /** When the loop last turned. */
   readonly tickedAtMs: () => number;
   readonly deadlines: Pick<SharedDeadlines, "passedBy">;
   readonly steadyNow: () => number;
-  /** Undefined while the database is away: then what there is to write waits. */
-  readonly store: () => Store | undefined;
-  readonly readStack: () => Promise<MainStack>;
-  readonly tell: (news: HeartNews) => void;
-  readonly endProcess: () => void;
+  readonly readStack: () => Promise<ThreadStack>;
+  /** Each puts it on record, or passes it on; what throws is tried again by a later look. */
+  readonly note: (sight: BlockageSight) => Promise<void>;
+  readonly turned: (blockedMs: number, stack: string | undefined) => Promise<void>;
+  /** `late`: those whose time is over; none where the bound is reached. */
+  readonly end: (sight: BlockageSight, late: readonly OpenDeadline[]) => Promise<void>;
 }
 
-/** What is on record of the present blockage. */
+export interface BlockageSight {
+  readonly blockedMs: number;
+  /** Where it is, as of the last look that got an answer. */
+  readonly stack: string | undefined;
+  /** How long this look's answer took; undefined: there was none. */
+  readonly pausedMs: number | undefined;
+}
+
+/** What was last noted of the present blockage. */
 interface Noted {
-  readonly id: string;
   readonly tickedAtMs: number;
   readonly atMs: number;
   readonly stack: string | undefined;
@@ -41,13 +40,15 @@ interface Noted {
 
 /** A watcher that comes this late was asleep itself. */
 const ASLEEP_MS = 1_000;
+/** What is about to be ended is asked where it is if it has not turned its loop for this long, a few ticks. */
+const LAST_LOOK_AFTER_MS = 250;
 
 export class LoopWatch {
   readonly #parts: LoopWatchParts;
   #timer: NodeJS.Timeout | undefined;
   #lookedAtMs: number;
   #awakeSinceMs: number;
-  #isLooking = false;
+  #looking: Promise<void> | undefined;
   #noted: Noted | undefined;
 
   constructor(parts: LoopWatchParts) {
@@ -57,28 +58,32 @@ export class LoopWatch {
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.#wake(), Math.min(250, this.#parts.policy.stackAfterMs / 4));
+    this.#timer = setInterval(() => void this.#wake(), Math.min(250, this.#parts.policy.stackAfterMs / 4));
   }
 
   stop(): void {
     clearInterval(this.#timer);
   }
 
-  #wake(): void {
+  /** Before it is ended: where it is, should it be blocked. Resolves when that is noted, or a look that was under way is over. */
+  lookLast(): Promise<void> {
+    return this.#wake(LAST_LOOK_AFTER_MS);
+  }
+
+  #wake(noteAfterMs?: number): Promise<void> {
     const nowMs = this.#parts.steadyNow();
     if (nowMs - this.#lookedAtMs > ASLEEP_MS) this.#awakeSinceMs = nowMs;
     this.#lookedAtMs = nowMs;
-    if (this.#isLooking) return;
-    this.#isLooking = true;
     // What could not be written now is written by a later look.
-    void this.look(nowMs)
+    this.#looking ??= this.look(nowMs, noteAfterMs)
       .catch(() => {})
       .finally(() => {
-        this.#isLooking = false;
+        this.#looking = undefined;
       });
+    return this.#looking;
   }
 
-  async look(nowMs: number): Promise<void> {
+  async look(nowMs: number, noteAfterMs = Number.POSITIVE_INFINITY): Promise<void> {
     const { policy, deadlines, tickedAtMs: lastTick } = this.#parts;
     const tickedAtMs = lastTick();
     if (this.#noted && tickedAtMs > this.#noted.tickedAtMs) await this.#onTurned(this.#noted, tickedAtMs);
@@ -86,76 +91,27 @@ export class LoopWatch {
     const passed = blockedMs < policy.timeoutGraceMs ? [] : deadlines.passedBy(nowMs);
     const overdueForMs = passed.length === 0 ? undefined : nowMs - Math.min(...passed.map(({ atMs }) => atMs));
     const action = blockageOn({ blockedForMs: blockedMs, notedAtMs: this.#noted?.atMs, overdueForMs }, policy);
-    if (action === "wait") return;
-    const { stack, tookMs } = await this.#parts.readStack();
+    if (action === "wait" && blockedMs < noteAfterMs) return;
+    const { stack = this.#noted?.stack, tookMs } = await this.#read();
     // It turns again: there is nothing to say, or the next look will say it.
     const isOver = () => lastTick() !== tickedAtMs;
     if (isOver()) return;
-    await this.#note({ blockedMs, tickedAtMs, stack, pausedMs: stack === undefined ? undefined : tookMs });
-    if (action === "note" || isOver()) return;
+    const sight = { blockedMs, stack, pausedMs: tookMs };
+    await this.#parts.note(sight);
+    this.#noted = { tickedAtMs, atMs: blockedMs, stack };
+    if (action === "wait" || action === "note" || isOver()) return;
     const late = passed.filter(({ atMs }) => nowMs - atMs >= policy.timeoutGraceMs);
-    await this.#end(blockedMs, action === "end-timed-out" ? late : []);
+    await this.#parts.end(sight, action === "end-timed-out" ? late : []);
   }
 
-  async #note(sight: {
-    blockedMs: number;
-    tickedAtMs: number;
-    stack: string | undefined;
-    pausedMs: number | undefined;
-  }) {
-    const { replicaId, hostname } = this.#parts;
-    const { blockedMs, tickedAtMs, pausedMs } = sight;
-    const stack = sight.stack ?? this.#noted?.stack;
-    const where = stack === undefined ? "in native code, or where it could not be asked" : `in: ${firstFrame(stack)}`;
-    const message = `The event loop of replica ${replicaId} on ${hostname} has been blocked for ${formatDuration(blockedMs)}, ${where}.`;
-    const id = await noteBlockedLoop(this.#store(), replicaId, this.#noted?.id, {
-      blockedMs,
-      stack,
-      pausedMs,
-      message,
-    });
-    if (id !== undefined) this.#noted = { id, tickedAtMs, atMs: blockedMs, stack };
+  /** Without an answer there is no time that it took. */
+  async #read(): Promise<{ stack: string | undefined; tookMs: number | undefined }> {
+    const { stack, tookMs } = await this.#parts.readStack();
+    return { stack, tookMs: stack === undefined ? undefined : tookMs };
   }
 
-  async #onTurned({ id, tickedAtMs, stack }: Noted, turnedAtMs: number): Promise<void> {
-    const blockedMs = turnedAtMs - tickedAtMs;
-    await noteLoopTurned(this.#store(), this.#parts.replicaId, id, blockedMs);
+  async #onTurned({ tickedAtMs, stack }: Noted, turnedAtMs: number): Promise<void> {
+    await this.#parts.turned(turnedAtMs - tickedAtMs, stack);
     this.#noted = undefined;
-    this.#parts.tell({ kind: "unblocked", blockedForMs: blockedMs, stack });
-  }
-
-  /**
-   * Written first, and ended only then: without it, the end of this process would be a crash of everything in its hands. While
-   * the database cannot be reached, self-fencing sees to it that the process does not outlive its claims.
-   */
-  async #end(blockedMs: number, late: ReturnType<SharedDeadlines["passedBy"]>): Promise<void> {
-    const { replicaId, hostname, endProcess } = this.#parts;
-    const store = this.#store();
-    const stack = this.#noted?.stack;
-    const claims = late.map(({ claimId }) => claimId);
-    const running = claims.length === 0 ? [] : await readTimedOut(store, replicaId, claims);
-    const deadlineOf = new Map(late.map((deadline) => [deadline.claimId, deadline]));
-    const outcomes = running.flatMap((claim) => {
-      const deadline = deadlineOf.get(claim.claimId);
-      return deadline ? [timedOutOutcome({ claim, deadline, replicaId, stack, random: Math.random() })] : [];
-    });
-    // Where a task is known to be at fault, the others are not.
-    const isCharged = late.length === 0;
-    const death = {
-      replicaId,
-      hostname,
-      because: "loop-blocked",
-      blockedForMs: Math.round(blockedMs),
-      isCharged,
-      stack,
-    };
-    await endBlockedReplica(store, replicaId, { outcomes, death });
-    endProcess();
-  }
-
-  #store(): Store {
-    const store = this.#parts.store();
-    if (!store) throw new Error("the database is away");
-    return store;
   }
 }

@@ -4,7 +4,7 @@ import type { Outcome } from "../sql/outcomes.ts";
 import { TaskTimedOutError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { afterFailure, DEFAULT_RETRY } from "../task/retry.ts";
-import { firstFrame } from "../task/stack-frames.ts";
+import { stuckRecord } from "../task/stuck-record.ts";
 import type { OpenDeadline } from "./deadlines.ts";
 
 export function timedOutOutcome(ended: {
@@ -15,8 +15,7 @@ export function timedOutOutcome(ended: {
   random: number;
 }): Outcome {
   const { claim, deadline, replicaId, stack, random } = ended;
-  const { code, message } = new TaskTimedOutError(claim.taskId, deadline.timeoutMs);
-  const where = stack === undefined ? "" : ` It was in: ${firstFrame(stack)}.`;
+  const error = new TaskTimedOutError(claim.taskId, deadline.timeoutMs);
   const { isWorthRetrying } = deadline;
   const next = afterFailure({ failures: claim.failures, isWorthRetrying, random }, claim.retry ?? DEFAULT_RETRY);
   const base = {
@@ -25,11 +24,7 @@ export function timedOutOutcome(ended: {
     replica: replicaId,
     outcome: "failed",
     failures: next.failures,
-    error: {
-      code,
-      message: `${message} It blocked its worker's event loop, so that it could not be told to stop, and its process was ended.${where}`,
-      ...(stack === undefined ? {} : { stack }),
-    },
+    error: stuckRecord(error, { whose: "worker", ended: "process", stack }),
   } as const;
   return next.kind === "fail" ? { ...base, to: "failed" } : { ...base, to: "pending", delayMs: next.delayMs };
 }

@@ -1,5 +1,6 @@
 /** What is known about a death, whoever found it, and the lines that people read. Whatever is not known is left out. Pure. */
 import { formatDuration } from "../config/duration.ts";
+import { innermostFrames } from "../task/stack-frames.ts";
 import { counted } from "./explain-words.ts";
 import { type Memory, memoryWords } from "./memory-outlook.ts";
 import type { Death } from "./recovery-action.ts";
@@ -25,8 +26,8 @@ export interface DeathEvidence {
   readonly heap?: { readonly used: number | undefined; readonly limit: number } | undefined;
   readonly loopP99Ms?: number | undefined;
   readonly blockedForMs?: number | undefined;
-  /** The JavaScript stack of its main thread, as its heart saw it. */
-  readonly stack?: readonly string[] | undefined;
+  /** The JavaScript stack in which its loop was blocked. */
+  readonly stack?: string | undefined;
   /** What the task said last, where there is one. */
   readonly phase?: string | undefined;
   readonly log?: readonly string[] | undefined;
@@ -62,7 +63,7 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
   if (isDeploying(evidence)) lines.push(`a deploy was under way: ${deployWords(evidence)}`);
   if (evidence.wasDraining) lines.push("it had been told to go, and was draining");
   if (evidence.cameBack) lines.push(backWords(evidence.cameBack));
-  lines.push(...block("last stack of its main thread", evidence.stack));
+  lines.push(...stackLines(evidence));
   lines.push(...block("last lines of the task's log", evidence.log));
   lines.push(...block("last lines of standard error", evidence.stderr?.filter(isForPeople)));
   return lines;
@@ -113,9 +114,21 @@ function isForPeople(line: string): boolean {
   return !/^\s*\d+: 0x[0-9a-f]+ |^-+ (Native|JavaScript|JS) stack ?trace -+$/i.test(line);
 }
 
+function stackLines({ stack, isThread }: DeathEvidence): string[] {
+  if (stack === undefined) return [];
+  return [
+    `last stack of its ${isThread ? "thread" : "main thread"}:`,
+    ...innermostFrames(stack, MOST_LINES).map(indented),
+  ];
+}
+
 function block(title: string, lines: readonly string[] | undefined): string[] {
   if (!lines || lines.length === 0) return [];
-  return [`${title}:`, ...lines.slice(-MOST_LINES).map((line) => `    ${clip(line)}`)];
+  return [`${title}:`, ...lines.slice(-MOST_LINES).map(indented)];
+}
+
+function indented(line: string): string {
+  return `    ${clip(line)}`;
 }
 
 function clip(line: string): string {

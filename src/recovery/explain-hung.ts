@@ -2,7 +2,7 @@
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
-import { shortFrame } from "../task/stack-frames.ts";
+import { innermostFrames, shortFrame } from "../task/stack-frames.ts";
 import type { Reason } from "./explain.ts";
 import { saidWords } from "./stall.ts";
 
@@ -18,20 +18,43 @@ export function hungFinding(facts: TaskFacts, owner: OwnerFacts, settings: Recov
 }
 
 function blockedFinding(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySettings): Finding | undefined {
-  const seenMs = owner.vitals?.["blockedForMs"] ?? 0;
-  if (!owner.blocked && seenMs < BLOCKED_MS) return undefined;
-  const blockedForMs = Math.max(owner.blocked?.forMs ?? 0, seenMs);
-  const stack = owner.blocked?.stack;
+  const loop = blockedLoop(owner);
+  if (!loop) return undefined;
+  const { isRunner, forMs, stack } = loop;
+  const who = `Its ${isRunner ? "runner" : "owner"} is alive, but its event loop`;
   const summary = stack
-    ? `Its owner is alive, but its event loop has been blocked for ${formatDuration(blockedForMs)}, in: ${shortFrame(stack)}.`
-    : `Its owner is alive, but its event loop has not turned for ${formatDuration(blockedForMs)}: some handler there blocks it.`;
+    ? `${who} has been blocked for ${formatDuration(forMs)}, in: ${shortFrame(stack)}.`
+    : `${who} has not turned for ${formatDuration(forMs)}: ${isRunner ? "its" : "some"} handler there blocks it.`;
+  if (isRunner) {
+    const advice = [`everbeat tasks cancel ${facts.id}`];
+    return { because: "runner-blocked", summary, next: nextOfBlockedRunner(facts), isStuck: false, advice };
+  }
   return {
     because: "owner-blocked",
     summary,
-    next: nextOfBlocked(facts, blockedForMs, settings),
+    next: nextOfBlocked(facts, forMs, settings),
     isStuck: false,
     advice: [`everbeat tasks list --state running --replica ${owner.replicaId}`],
   };
+}
+
+/** Of the loop that this task depends on: its runner's, or its owner's own. Undefined: it turns. */
+function blockedLoop({ blocked, runner, vitals }: OwnerFacts) {
+  const runnerMs = runner?.blockedForMs ?? 0;
+  const isRunner = blocked?.isRunner ?? runnerMs >= BLOCKED_MS;
+  const seenMs = isRunner ? runnerMs : (vitals?.["blockedForMs"] ?? 0);
+  if (!blocked && seenMs < BLOCKED_MS) return undefined;
+  return { isRunner, forMs: Math.max(blocked?.forMs ?? 0, seenMs), stack: blocked?.stack };
+}
+
+/** Its replica, whose own loop turns, sees to its timeout. */
+function nextOfBlockedRunner({ definition, heldForMs }: TaskFacts): string {
+  const timeoutMs = definition?.timeoutMs ?? null;
+  if (timeoutMs === null)
+    return "Nothing happens to it on that account; it does not get on until the loop turns again. No other task waits for it.";
+  const leftMs = timeoutMs - (heldForMs ?? 0);
+  const when = leftMs > 0 ? `when its timeout is over, in ${formatDuration(leftMs)},` : "now that its timeout is over";
+  return `Unless the loop turns again, ${when} its runner is ended, and it fails with TASK_TIMED_OUT. No other task waits for it.`;
 }
 
 function nextOfBlocked({ definition, heldForMs }: TaskFacts, blockedForMs: number, settings: RecoverySettings): string {
@@ -80,12 +103,10 @@ export function hungEvidence(facts: TaskFacts, owner: OwnerFacts): string[] {
     lines.push(`${after}; ${formatDuration(quietForMs)} so far`);
   }
   if (!owner.blocked) return lines;
-  const frames = owner.blocked.stack?.split("\n") ?? [];
-  lines.push(
-    ...frames.slice(0, FRAMES_SHOWN).map((frame, index) => (index === 0 ? `stuck ${frame}` : `      ${frame}`)),
-  );
-  if (frames.length > FRAMES_SHOWN) lines.push(`      … and ${frames.length - FRAMES_SHOWN} more`);
-  if (frames.length === 0) lines.push("its main thread did not answer where it is: it is in native code");
+  const frames = owner.blocked.stack === null ? [] : innermostFrames(owner.blocked.stack, FRAMES_SHOWN);
+  lines.push(...frames.map((frame, index) => (index === 0 ? `stuck ${frame}` : `      ${frame}`)));
+  const asked = owner.blocked.isRunner && owner.runner?.kind === "thread" ? "thread" : "main thread";
+  if (frames.length === 0) lines.push(`its ${asked} did not answer where it is: it is in native code`);
   const tasks = owner.blocked.tasks.map(({ taskId, name }) => `${name} ${taskId}`);
   lines.push(`in hand there when that was seen: ${tasks.join(", ") || "nothing"}`);
   return lines;

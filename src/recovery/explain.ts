@@ -28,6 +28,7 @@ export type Because =
   // claimed or running
   | "owner-alive"
   | "owner-blocked"
+  | "runner-blocked"
   | "stalled"
   | "owner-stale"
   | "session-lost"

@@ -1,20 +1,20 @@
 /** What the attempts of the dead and the loop of a dead process said last, for their post-mortems. */
-import { readLastProgress, readLastStack } from "../sql/progress.ts";
-import type { LastSigns } from "./post-mortems.ts";
+import { readLastProgress, readLastStack, readRunnerStacks } from "../sql/progress.ts";
+import type { ClaimId } from "../task/ids.ts";
+import type { LastSigns, TaskSigns } from "./post-mortems.ts";
 
 export const LAST_SIGNS: LastSigns = {
-  async ofTasks(tx, claims) {
-    const rows = await readLastProgress(tx, claims);
-    return new Map(
-      rows.map(({ claimId, phase, log }) => [
-        claimId,
-        { phase: phase ?? undefined, log: log?.map(({ level, text }) => `${level} ${text}`) },
-      ]),
-    );
+  async ofTasks(tx, replicaId, claims) {
+    const signs = new Map<ClaimId, TaskSigns>();
+    for (const { claimId, phase, log } of await readLastProgress(tx, claims))
+      signs.set(claimId, { phase: phase ?? undefined, log: log?.map(({ level, text }) => `${level} ${text}`) });
+    for (const { claimId, stack } of await readRunnerStacks(tx, replicaId, claims))
+      signs.set(claimId, { ...signs.get(claimId), stack });
+    return signs;
   },
   async stackOf(tx, replicaId) {
     const blocked = await readLastStack(tx, replicaId);
     // A loop that turned again did not kill anybody.
-    return blocked?.endedAt === null ? blocked.stack?.split("\n") : undefined;
+    return blocked?.endedAt === null ? (blocked.stack ?? undefined) : undefined;
   },
 };

@@ -22,11 +22,16 @@ import type { Death } from "./recovery-action.ts";
 
 /** What the tasks and the heart said last, where that is on record. */
 export interface LastSigns {
-  readonly ofTasks?: (tx: Store, claims: readonly ClaimId[]) => Promise<ReadonlyMap<ClaimId, TaskSigns>>;
-  readonly stackOf?: (tx: Store, replicaId: ReplicaId) => Promise<readonly string[] | undefined>;
+  readonly ofTasks?: (
+    tx: Store,
+    replicaId: ReplicaId,
+    claims: readonly ClaimId[],
+  ) => Promise<ReadonlyMap<ClaimId, TaskSigns>>;
+  readonly stackOf?: (tx: Store, replicaId: ReplicaId) => Promise<string | undefined>;
 }
 
-export type TaskSigns = Pick<DeathEvidence, "phase" | "log">;
+/** The stack is that of its runner. */
+export type TaskSigns = Pick<DeathEvidence, "phase" | "log" | "stack">;
 
 export interface Told {
   readonly cause: string;
@@ -80,9 +85,11 @@ export class PostMortems {
   async writeAttempts(death: Death, attempts: readonly CrashedAttempt[]): Promise<void> {
     if (attempts.length === 0) return;
     await this.#try("writing the post-mortems of attempts", async (tx) => {
-      const told = (await readConclusions(tx, [death.replicaId as ReplicaId]))[0] ?? concludeFrom(death);
+      const replicaId = death.replicaId as ReplicaId;
+      const told = (await readConclusions(tx, [replicaId]))[0] ?? concludeFrom(death);
       const signs = await this.#signs.ofTasks?.(
         tx,
+        replicaId,
         attempts.map(({ claimId }) => claimId),
       );
       await writePostMortems(
@@ -100,7 +107,7 @@ export class PostMortems {
     const told = probableCause(evidence);
     await this.#try("writing the post-mortem of a runner", async (tx) => {
       const claims = subject.claimId ? [subject.claimId] : [];
-      const signs = await this.#signs.ofTasks?.(tx, claims);
+      const signs = await this.#signs.ofTasks?.(tx, subject.replicaId as ReplicaId, claims);
       const complete = evidenceLines({ ...evidence, ...signs?.get(claims[0] as ClaimId) });
       await writePostMortems(tx, [{ kind: "runner", ...subject, ...told, evidence: complete }]);
     });

@@ -77,6 +77,8 @@ export interface Death {
   /** What its post-mortem says, where there is one. */
   readonly probableCause?: string | undefined;
   readonly sentence?: string | undefined;
+  /** Where its loop was blocked, if it was and that could be seen. */
+  readonly stack?: string;
   /** Where it was a runner that died, and not its replica. */
   readonly runner?: {
     readonly id: string;

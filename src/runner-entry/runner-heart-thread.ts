@@ -1,5 +1,5 @@
 /**
- * The heart of a runner's process: beats to its replica over a pipe, and ends the process soon after that has closed; or when
+ * The heart of a runner's process: beats to its replica over a pipe, tells it where the loop is blocked, and ends the process soon after that has closed; or when
  * the replica, which may stand still, has not been heard for so long that others may run the task.
  */
 import { Socket } from "node:net";
@@ -7,21 +7,27 @@ import { parentPort, workerData } from "node:worker_threads";
 import { steadyNowMs } from "../heart/clock.ts";
 import { readLease } from "../heart/lease.ts";
 import { SharedState } from "../heart/shared-state.ts";
+import { readMainStack } from "../heart/thread-stack.ts";
 import { createVitals } from "../heart/vitals.ts";
 import { HEART_FD, LEASE_FD } from "../runner/pipes.ts";
 import { encode } from "../runner/protocol.ts";
+import { watchRunnerLoop } from "../runner/runner-loop.ts";
 
 export interface RunnerHeartData {
   readonly beatEveryMs: number;
   readonly leaseMs: number;
+  readonly stackAfterMs: number;
   readonly buffer: SharedArrayBuffer;
 }
 
 /** What a handler has to notice that its replica is dead. Others may run its task soon after that: this process must be gone. */
 const ORPHAN_GRACE_MS = 50;
 
-const { beatEveryMs, leaseMs, buffer } = workerData as RunnerHeartData;
-const vitals = createVitals(new SharedState(buffer), steadyNowMs);
+const MOST_UNREAD = 65_536;
+
+const { beatEveryMs, leaseMs, stackAfterMs, buffer } = workerData as RunnerHeartData;
+const shared = new SharedState(buffer);
+const vitals = createVitals(shared, steadyNowMs);
 const pipe = new Socket({ fd: HEART_FD, readable: true, writable: true });
 
 const beat = () => {
@@ -30,6 +36,15 @@ const beat = () => {
 };
 beat();
 setInterval(beat, beatEveryMs);
+
+const watch = watchRunnerLoop({
+  ...{ shared, stackAfterMs, readStack: readMainStack },
+  tell(message) {
+    // Of what is not read for long the short words are kept.
+    if (message.type === "turned" || pipe.writableLength < MOST_UNREAD) pipe.write(`${encode(message)}\n`);
+  },
+});
+watch.start();
 
 let isOrphan = false;
 const onReplicaGone = () => {
@@ -54,4 +69,4 @@ setInterval(watchLease, Math.min(100, leaseMs / 20));
 
 pipe.on("error", onReplicaGone);
 pipe.on("close", onReplicaGone);
-pipe.resume();
+pipe.on("data", () => void watch.lookLast());

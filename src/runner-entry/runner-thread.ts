@@ -1,8 +1,12 @@
-/** A runner in a thread of its replica's process. Its replica's heart beats for it; it tells only how its own loop is doing. */
-import { parentPort } from "node:worker_threads";
+/** A runner in a thread of its replica's process. Its replica's heart beats for it; it tells only how its own loop is doing, which that process watches. */
+import { parentPort, workerData } from "node:worker_threads";
+import { tick } from "../heart/heart.ts";
+import { SharedState } from "../heart/shared-state.ts";
 import { decode, encode, type FromRunner, type ToRunner } from "../runner/protocol.ts";
+import type { RunnerThreadData } from "../runner/thread-channel.ts";
 import { liveAsRunner } from "./live-as-runner.ts";
 
+tick(new SharedState((workerData as RunnerThreadData).buffer), () => 0);
 const send = (message: FromRunner) => parentPort?.postMessage(encode(message));
 const memory = () => {
   const { heapUsed, external } = process.memoryUsage();

@@ -17,7 +17,7 @@ export interface ChannelListener {
 export interface RunnerChannel {
   readonly pid: number;
   send(message: ToRunner): void;
-  /** Asks it to end: a process may put things in order, a thread is ended. */
+  /** Asks it to end, and where it is stuck if it is: a process may put things in order, a thread is ended. */
   terminate(): void;
   /** Ends it, whatever it does. */
   kill(): void;
@@ -30,6 +30,8 @@ export interface ChannelOptions {
   readonly heapLimitMb: number | undefined;
   /** The replica's lease, for processes. */
   readonly leaseFd: number | undefined;
+  /** For threads, whose loops this process watches: processes have hearts for that. */
+  readonly stackAfterMs: number;
 }
 
 export type OpenChannel = (listener: ChannelListener, options: ChannelOptions) => RunnerChannel;

@@ -50,7 +50,10 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => 
     send(message) {
       if (messages.writable) messages.write(`${encode(message)}\n`);
     },
-    terminate: () => void child.kill("SIGTERM"),
+    terminate() {
+      if (heart.writable) heart.write("\n");
+      child.kill("SIGTERM");
+    },
     kill: () => void child.kill("SIGKILL"),
     stderrTail,
   };

@@ -5,8 +5,10 @@
  *           ── run, abort ──▶ (the handler)  ── call, completing, ended ──▶
  *           ── leave │ end ──▶ (exits)
  *
- * A process beats on a pipe of its own, written by its heart's thread, so that it is heard also while its loop is blocked.
+ * A process beats on a pipe of its own, written by its heart's thread, so that it is heard also while its loop is blocked. Whatever its
+ * replica writes there asks the heart for a last look at that loop.
  */
+import type { BlockageSight } from "../heart/loop-watch.ts";
 import type { Vitals } from "../heart/vitals.ts";
 import type { TaskInfo } from "../task/context.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
@@ -24,6 +26,8 @@ export interface RunnerCharge {
   readonly beatEveryMs: number;
   /** How long after its replica was last heard the lease is over. */
   readonly leaseMs: number;
+  /** A loop that has been blocked for this long is told of, with its stack. */
+  readonly stackAfterMs: number;
 }
 
 /** One member of a batch on its way to the handler: the input as it was stored, checked by the task's schema over there. */
@@ -59,6 +63,9 @@ export type FromRunner =
   | { readonly type: "ready" }
   | { readonly type: "failed"; readonly error: CarriedError }
   | { readonly type: "beat"; readonly vitals: RunnerVitals }
+  /** Its loop has been blocked for long, and again each time that has lasted twice as long; then that it turns again. */
+  | { readonly type: "blocked"; readonly sight: BlockageSight }
+  | { readonly type: "turned"; readonly blockedMs: number }
   /** Its replica's lease is over, so that it ends itself. Read, if ever, when the replica is awake again. */
   | { readonly type: "cut-off" }
   /** A call of the handler's context that nobody waits for, such as `log`. */

@@ -34,6 +34,8 @@ export interface RunnerDeath {
   /** …and of the one before. */
   readonly earlier: { readonly agoMs: number; readonly vitals: RunnerVitals } | undefined;
   readonly heapLimitMb: number | undefined;
+  /** Where its loop was blocked, if it was and that could be seen. */
+  readonly stack: string | undefined;
   /** The end of what it wrote to its standard error. */
   readonly stderrTail: string;
   /** What it was running. */

@@ -7,7 +7,7 @@ import type { ReplicaId } from "../task/ids.ts";
 import { afterFailedStart, afterPause, type Breaker, type BreakerRule, CLOSED } from "./breaker.ts";
 import type { OpenChannel } from "./channel.ts";
 import type { RunnerCharge } from "./protocol.ts";
-import { Runner, type RunnerGraces } from "./runner.ts";
+import { Runner, type RunnerGraces, type RunnerParts } from "./runner.ts";
 import { NoRunnerError, type RunnerDeath, type RunnerKind } from "./runner-death.ts";
 import type { RunnerSettings } from "./runner-options.ts";
 
@@ -20,6 +20,8 @@ export interface RunnerPoolParts {
   readonly graces: RunnerGraces;
   readonly replica: { readonly id: ReplicaId; readonly leaseFd: number | undefined };
   readonly onStarted: (runner: Runner) => void;
+  readonly onBlocked: RunnerParts["onBlocked"];
+  readonly onTurned: RunnerParts["onTurned"];
   readonly onEnded: (death: RunnerDeath) => void;
   /** They cannot be started, for this reason; or can again. */
   readonly onSuspended: (suspension: { failures: number; pauseMs: number; message: string }) => void;
@@ -136,9 +138,9 @@ export class RunnerPool {
   }
 
   #make(): void {
-    const { kind, open, charge, settings, graces, replica } = this.#parts;
+    const { kind, open, charge, settings, graces, replica, onBlocked, onTurned } = this.#parts;
     const runner = new Runner({
-      ...{ kind, open, charge, graces },
+      ...{ kind, open, charge, graces, onBlocked, onTurned },
       heapLimitMb: settings.heapLimitMb,
       leaseFd: replica.leaseFd,
       startTimeoutMs: settings.startTimeoutMs,

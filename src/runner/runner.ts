@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { TaskRef } from "../events.ts";
+import type { BlockageSight } from "../heart/loop-watch.ts";
 import type { BatchItem } from "../task/define-task.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
@@ -40,6 +41,9 @@ export interface RunnerParts {
   readonly onReady: (runner: Runner) => void;
   /** The job that it had is over. */
   readonly onIdle: (runner: Runner) => void;
+  /** Its loop is blocked, longer than when that was said before; or turns again. */
+  readonly onBlocked: (runner: Runner, sight: BlockageSight) => void;
+  readonly onTurned: (runner: Runner, blockedMs: number) => void;
   readonly onEnded: (runner: Runner, death: RunnerDeath) => void;
 }
 
@@ -74,13 +78,15 @@ export class Runner {
   #earlier: { atMs: number; vitals: RunnerVitals } | undefined;
   #memory = 0;
   #isTainted = false;
+  /** Where its loop is blocked. */
+  #stack: string | undefined;
   #endTimer: NodeJS.Timeout | undefined;
 
   constructor(parts: RunnerParts) {
     this.#parts = parts;
     this.#channel = parts.open(
       { onMessage: (message) => this.#hear(message), onExit: (exit) => this.#onExit(exit) },
-      { heapLimitMb: parts.heapLimitMb, leaseFd: parts.leaseFd },
+      { heapLimitMb: parts.heapLimitMb, leaseFd: parts.leaseFd, stackAfterMs: parts.charge.stackAfterMs },
     );
     this.#channel.send({ type: "begin", charge: parts.charge });
     this.#endTimer = setTimeout(() => {
@@ -222,6 +228,14 @@ export class Runner {
         this.#heardAtMs = performance.now();
         this.#vitals = message.vitals;
         break;
+      case "blocked":
+        this.#stack = message.sight.stack;
+        this.#parts.onBlocked(this, message.sight);
+        break;
+      case "turned":
+        this.#stack = undefined;
+        this.#parts.onTurned(this, message.blockedMs);
+        break;
       case "cut-off":
         this.#because ??= "cut-off";
         break;
@@ -285,6 +299,7 @@ export class Runner {
       vitals: this.#vitals,
       earlier: this.#earlier && { agoMs: performance.now() - this.#earlier.atMs, vitals: this.#earlier.vitals },
       heapLimitMb: this.#parts.heapLimitMb,
+      stack: this.#stack,
       stderrTail: this.#channel.stderrTail(),
       attempts: this.attempts,
     };

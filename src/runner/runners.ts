@@ -1,6 +1,7 @@
 /** All runners of a worker: which tasks go to which, what its heart tells of them, and which have fallen silent. */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import { steadyNowMs } from "../heart/clock.ts";
+import type { BlockageSight } from "../heart/loop-watch.ts";
 import type { RunnerSign } from "../heart/runner-signs.ts";
 import type { RunnerRecord } from "../sql/runners.ts";
 import type { AnyTask } from "../task/define-task.ts";
@@ -31,9 +32,19 @@ export interface RunnersParts {
   /** Writes down how runners ended. */
   readonly note: (ended: readonly RunnerRecord[]) => Promise<void>;
   readonly onStarted: (runner: Runner, isFirst: boolean) => void;
+  readonly blockages: RunnerBlockages;
   readonly onDeath: (death: RunnerDeath) => void;
   readonly onSuspended: (kind: RunnerKind, suspension: { failures: number; pauseMs: number; message: string }) => void;
   readonly onResumed: (kind: RunnerKind) => void;
+}
+
+/** What is made of blocked loops. */
+export interface RunnerBlockages {
+  onBlocked(runner: Runner, sight: BlockageSight): void;
+  onTurned(runner: Runner, blockedMs: number): void;
+  onEnded(runnerId: string): void;
+  /** Writes what could not be written before. */
+  settle(): Promise<void>;
 }
 
 const OPEN = { thread: openThread, process: openProcess };
@@ -102,7 +113,7 @@ export class Runners {
   async stop(): Promise<void> {
     await Promise.all([...this.#pools.values()].map((pool) => pool.stop()));
     clearInterval(this.#looking);
-    await this.#write();
+    await Promise.all([this.#write(), this.#parts.blockages.settle()]);
   }
 
   *#all(): Iterable<Runner> {
@@ -116,7 +127,7 @@ export class Runners {
 
   #createPool(kind: RunnerKind, tasks: readonly AnyTask[]): RunnerPool {
     const { settings, recovery, replica, abortGraceMs, cutOffGraceMs, schema, resultLimitBytes } = this.#parts;
-    const { onStarted, onSuspended, onResumed } = this.#parts;
+    const { onStarted, onSuspended, onResumed, blockages } = this.#parts;
     const graces: RunnerGraces = {
       abortMs: abortGraceMs,
       cutOffMs: Math.min(abortGraceMs, cutOffGraceMs),
@@ -135,6 +146,7 @@ export class Runners {
         schema,
         resultLimitBytes,
         leaseMs: this.#parts.leaseMs,
+        stackAfterMs: recovery.blockedLoop.stackAfterMs,
         beatEveryMs: Math.min(MAX_LOOK_MS, recovery.runnerIntervalMs / 2),
       },
       ...{ settings, graces, replica },
@@ -143,6 +155,8 @@ export class Runners {
         this.#hadRunners.add(kind);
         onStarted(runner, isFirst);
       },
+      onBlocked: (runner, sight) => blockages.onBlocked(runner, sight),
+      onTurned: (runner, blockedMs) => blockages.onTurned(runner, blockedMs),
       onEnded: (death) => this.#onEnded(death),
       onSuspended: (suspension) => onSuspended(kind, suspension),
       onResumed: () => onResumed(kind),
@@ -156,6 +170,7 @@ export class Runners {
       exit: { code: exitCode, signal, because, ...(message === undefined ? {} : { message }) },
     });
     this.#parts.onDeath(death);
+    this.#parts.blockages.onEnded(runnerId);
     this.#carry();
     void this.#write();
   }
@@ -180,6 +195,7 @@ export class Runners {
     }
     this.#carry();
     void this.#write();
+    void this.#parts.blockages.settle();
   }
 
   #carry(): void {

@@ -1,4 +1,4 @@
-/** What a heart writes about its own main thread. */
+/** What is written about threads that do not turn their loop. */
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import type { RetryPolicy } from "../task/retry.ts";
@@ -11,22 +11,31 @@ export interface BlockedSight {
   readonly message: string;
 }
 
+/** The main thread of a replica, or that of a runner of it. */
+export interface BlockedThread {
+  readonly replicaId: ReplicaId;
+  readonly runnerId: string | undefined;
+  /** What it is running; undefined: all that its replica runs in no runner. */
+  readonly claims: readonly ClaimId[] | undefined;
+}
+
 /** Returns the blockage's id, to be named when it is noted again. Raises its alert. */
 export async function noteBlockedLoop(
   store: Store,
-  replicaId: ReplicaId,
+  { replicaId, runnerId, claims }: BlockedThread,
   id: string | undefined,
   sight: BlockedSight,
 ): Promise<string | undefined> {
+  const { blockedMs, stack, pausedMs, message } = sight;
   const [row] = await store.query<{ id: string }>(
-    `select ${store.schema}.note_blocked_loop($1, $2, $3, $4, $5, $6) as id`,
-    [id ?? null, replicaId, sight.blockedMs, sight.stack ?? null, sight.pausedMs ?? null, sight.message],
+    `select ${store.schema}.note_blocked_loop($1, $2, $3, $4::bigint[], $5, $6, $7, $8) as id`,
+    [id ?? null, replicaId, runnerId ?? null, claims ?? null, blockedMs, stack ?? null, pausedMs ?? null, message],
   );
   return row?.id;
 }
 
-export async function noteLoopTurned(store: Store, replicaId: ReplicaId, id: string, blockedMs: number): Promise<void> {
-  await store.query(`select ${store.schema}.note_loop_turned($1, $2, $3)`, [id, replicaId, blockedMs]);
+export async function noteLoopTurned(store: Store, id: string, blockedMs: number): Promise<void> {
+  await store.query(`select ${store.schema}.note_loop_turned($1, $2)`, [id, blockedMs]);
 }
 
 export interface TimedOutClaim {

@@ -132,16 +132,23 @@ export interface OwnerFacts extends SignsOfLife {
     readonly isCharged?: boolean;
   } | null;
   /** The thread or process that it has for this task; null where it runs inline, or has not begun there. */
-  readonly runner: (Pick<RunnerRow, "kind" | "pid" | "status"> & { readonly heardAgoMs: number }) | null;
-  /** Its event loop as its heart sees it; null while it turns. */
+  readonly runner: RunnerFacts | null;
+  /** The event loop that this task depends on, its runner's or else its owner's own; null while it turns. */
   readonly blocked: BlockedFacts | null;
   readonly cameBack: boolean;
   /** What it is running: see suspicion. */
   readonly crowd: { readonly running: number; readonly most: number; readonly withMost: number };
 }
 
+export interface RunnerFacts extends Pick<RunnerRow, "kind" | "pid" | "status"> {
+  readonly heardAgoMs: number;
+  /** As of its last beat; null where that does not say. */
+  readonly blockedForMs: number | null;
+}
+
 export interface BlockedFacts {
   readonly forMs: number;
+  readonly isRunner: boolean;
   readonly stack: string | null;
   readonly tasks: readonly { readonly taskId: TaskId; readonly name: string }[];
 }
@@ -205,11 +212,13 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${ms("c.now - h.session_free_since")},
               'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'vitals', ${s}.vitals_of(h.signs),
               'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death,
-              'runner', (select json_build_object('kind', n.kind, 'pid', n.pid, 'status', n.status, 'heardAgoMs', ${ms("c.now - n.beat_at")})
+              'runner', (select json_build_object('kind', n.kind, 'pid', n.pid, 'status', n.status, 'heardAgoMs', ${ms("c.now - n.beat_at")},
+                  'blockedForMs', n.vitals -> 'blockedForMs')
                 from ${s}.runner n where n.id = u.runner_id),
-              'blocked', (select json_build_object('forMs', ${ms("c.now - b.began_at")}, 'stack', b.stack, 'tasks', b.tasks)
-                from ${s}.blocked_loop b where b.replica_id = r.id and b.ended_at is null and r.status in ('online', 'draining')
-                order by b.id desc limit 1),
+              'blocked', (select json_build_object('forMs', ${ms("c.now - b.began_at")}, 'isRunner', b.runner_id is not null, 'stack', b.stack, 'tasks', b.tasks)
+                from ${s}.blocked_loop b
+                where b.replica_id = r.id and b.ended_at is null and r.status in ('online', 'draining') and (b.runner_id = u.runner_id or b.runner_id is null)
+                order by b.runner_id is null, b.id desc limit 1),
               'cameBack', r.came_back_at is not null,
               'crowd', (select json_build_object('running', w.running, 'most', w.most, 'withMost', w.with_most)
                         from ${s}.crowd_of(u.replica_id) w)) end as owner,

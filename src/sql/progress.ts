@@ -49,24 +49,38 @@ export async function readLastProgress(store: Store, claims: readonly ClaimId[])
   );
 }
 
-/** A time in which a main thread did not turn its loop, as its heart saw it. */
+/** A time in which a thread did not turn its loop. */
 export interface BlockedLoop {
   readonly replicaId: ReplicaId;
   readonly beganAt: Date;
   /** Null: it never turned again, or has not yet. */
   readonly endedAt: Date | null;
   readonly blockedMs: number;
-  /** One line per frame; null where the main thread did not answer, as in native code. */
+  /** One line per frame; null where the thread did not answer, as in native code. */
   readonly stack: string | null;
   readonly tasks: readonly { readonly claimId: ClaimId; readonly taskId: TaskId; readonly name: string }[];
 }
 
-/** The last blockage of this replica's loop. */
+/** The last blockage of this replica's own loop. */
 export async function readLastStack(store: Store, replicaId: ReplicaId): Promise<BlockedLoop | undefined> {
   const [row] = await store.query<BlockedLoop>(
     `select replica_id::text as "replicaId", began_at as "beganAt", ended_at as "endedAt", blocked_ms as "blockedMs", stack, tasks
-     from ${store.schema}.blocked_loop where replica_id = $1 order by id desc limit 1`,
+     from ${store.schema}.blocked_loop where replica_id = $1 and runner_id is null order by id desc limit 1`,
     [replicaId],
   );
   return row;
+}
+
+/** Where those of this replica's runners were stuck that never turned their loop again, by the claims that they ran. */
+export async function readRunnerStacks(
+  store: Store,
+  replicaId: ReplicaId,
+  claims: readonly ClaimId[],
+): Promise<{ claimId: ClaimId; stack: string }[]> {
+  return store.query(
+    `select t."claimId", b.stack from ${store.schema}.blocked_loop b, json_to_recordset(b.tasks) as t ("claimId" text)
+     where b.replica_id = $1 and b.runner_id is not null and b.ended_at is null and b.stack is not null and t."claimId" = any ($2)
+     order by b.id`,
+    [replicaId, claims],
+  );
 }

@@ -52,7 +52,7 @@ export interface StallAlert {
 
 /**
  * Leaves open alerts for exactly these, and resolves the rest: of tasks that get on again or have ended, and of blocked loops
- * whose replica is gone. Returns the subjects of those that are new.
+ * whose replica or runner is gone. Returns the subjects of those that are new.
  */
 export async function settleStallAlerts(store: Store, alerts: readonly StallAlert[]): Promise<string[]> {
   const s = store.schema;
@@ -64,7 +64,9 @@ export async function settleStallAlerts(store: Store, alerts: readonly StallAler
        where a.resolved_at is null
          and (a.kind = 'task-stalled' and not exists (select from given g where g.subject = a.subject)
               or a.kind = 'loop-blocked' and not exists (
-                select from ${s}.replica r where r.id::text = a.subject and r.status in ('online', 'draining')))
+                select from ${s}.blocked_loop b join ${s}.replica r on r.id = b.replica_id and r.status in ('online', 'draining')
+                where b.id = (a.details ->> 'blockedLoop')::bigint
+                  and not exists (select from ${s}.runner n where n.id = b.runner_id and n.ended_at is not null)))
      )
      insert into ${s}.alert (kind, subject, message, details)
      select 'task-stalled', subject, message, details from given

@@ -34,6 +34,7 @@ export function crashOutcomeOf(
     because: death.because === "silent" ? "runner-silent" : "runner-ended",
     silentForMs: death.because === "silent" ? Math.round(death.silentForMs) : undefined,
     ...{ vitals: death.vitals, probableCause: cause, sentence },
+    ...(death.stack === undefined ? {} : { stack: death.stack }),
     runner: {
       ...{ id: death.runnerId, kind: death.kind, pid: death.pid, exitCode: death.exitCode, signal: death.signal },
       what: `its runner ${describeEnd(death)}`,

@@ -1,7 +1,7 @@
 /** What an attempt's ending means for its task. Pure: the same ending always gives the same outcome. */
 import type { RunnerDeath } from "../runner/runner-death.ts";
 import type { Outcome } from "../sql/outcomes.ts";
-import { toErrorRecord } from "../task/error-record.ts";
+import { type ErrorRecord, toErrorRecord } from "../task/error-record.ts";
 import {
   ClaimLostError,
   CompletionNotCommittedError,
@@ -9,10 +9,12 @@ import {
   InvalidInputError,
   ResultNotStorableError,
   TaskCancelledError,
+  TaskTimedOutError,
   WorkerStoppingError,
 } from "../task/errors.ts";
 import { afterFailure } from "../task/retry.ts";
 import type { TaskSettings } from "../task/settings.ts";
+import { stuckRecord } from "../task/stuck-record.ts";
 
 export type Ending =
   | { readonly kind: "returned"; readonly resultJson: string }
@@ -20,8 +22,8 @@ export type Ending =
   | { readonly kind: "snoozed"; readonly delayMs: number }
   /** Ignored its signal past the grace; whatever it does from now on counts for nothing. */
   | { readonly kind: "abandoned" }
-  /** Its runner has ended after it was told to stop: nothing of it goes on. */
-  | { readonly kind: "stopped" }
+  /** Its runner has ended after it was told to stop: nothing of it goes on. `stack`: where it blocked its loop, if it did. */
+  | { readonly kind: "stopped"; readonly stack: string | undefined }
   | Crashed
   /** There was no runner for it, or its runner stopped itself in time: somebody else may have it, and nothing is charged. */
   | { readonly kind: "given-back"; readonly error: unknown };
@@ -72,8 +74,14 @@ export function outcomeOf(attempt: EndedAttempt, settings: TaskSettings, random:
 function failure(attempt: EndedAttempt, error: unknown, settings: TaskSettings, random: number): Outcome {
   const isWorthRetrying = !isPointless(error) && says(settings.isWorthRetrying, error);
   const next = afterFailure({ failures: attempt.failures, isWorthRetrying, random }, settings.retry);
-  const base = { ...attempt.ref, outcome: "failed", failures: next.failures, error: toErrorRecord(error) } as const;
+  const base = { ...attempt.ref, outcome: "failed", failures: next.failures, error: errorOf(attempt, error) } as const;
   return next.kind === "fail" ? { ...base, to: "failed" } : { ...base, to: "pending", delayMs: next.delayMs };
+}
+
+function errorOf({ ending }: EndedAttempt, error: unknown): ErrorRecord {
+  if (ending.kind !== "stopped" || ending.stack === undefined || !(error instanceof TaskTimedOutError))
+    return toErrorRecord(error);
+  return stuckRecord(error, { whose: "runner", ended: "runner", stack: ending.stack });
 }
 
 /** The same input and the same code would fail in the same way again. */

@@ -129,7 +129,7 @@ function endingWithoutRunner(error: unknown, { isAborted, claimed }: Execution):
   if (error instanceof NoRunnerError) return { kind: "given-back", error };
   if (!(error instanceof RunnerEndedError)) return undefined;
   if (error.death.because === "cut-off") return { kind: "given-back", error: new CutOffError(claimed.taskId) };
-  return isAborted ? { kind: "stopped" } : { kind: "crashed", death: error.death };
+  return isAborted ? { kind: "stopped", stack: error.death.stack } : { kind: "crashed", death: error.death };
 }
 
 /** A member on its way to the handler: through the middleware and its input's schema, then waiting to be served. */

@@ -7,7 +7,8 @@ import type { RunnerDeath } from "../runner/runner-death.ts";
 const MIB = 1_048_576;
 
 export function runnerEvidence(death: RunnerDeath): DeathEvidence {
-  const { because, exitCode, signal, livedMs, silentForMs, vitals, earlier, heapLimitMb, stderrTail, message } = death;
+  const { because, exitCode, signal, livedMs, silentForMs, vitals, earlier, heapLimitMb, stack, stderrTail, message } =
+    death;
   const lines = [...stderrTail.split("\n"), ...(message === undefined ? [] : [message])];
   const { heapUsed, loopP99Ms, blockedForMs } = vitals ?? {};
   return {
@@ -17,6 +18,7 @@ export function runnerEvidence(death: RunnerDeath): DeathEvidence {
     silentForMs: because === "silent" ? silentForMs : undefined,
     memory: memoryOutlook([...sample(silentForMs, vitals), ...sample(earlier?.agoMs ?? 0, earlier?.vitals)]),
     heap: heapLimitMb === undefined ? undefined : { used: heapUsed, limit: heapLimitMb * MIB },
+    stack,
     stderr: lines.filter((line) => line.trim() !== ""),
   };
 }

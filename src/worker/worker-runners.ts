@@ -8,6 +8,7 @@ import { raiseAlert, resolveAlerts } from "../sql/recovery.ts";
 import { noteRunners } from "../sql/runners.ts";
 import { onRunnerDeath } from "./on-runner-death.ts";
 import type { Reporting } from "./reports.ts";
+import { createRunnerBlockages } from "./runner-blockages.ts";
 import type { WorkerParts } from "./worker.ts";
 
 const ALERT = "runners-suspended";
@@ -28,6 +29,7 @@ export function createWorkerRunners(
     // Their end takes a moment too, and must come in time.
     cutOffGraceMs: Math.min(...Object.values(stopWithinMs)) / 4,
     leaseMs: promise.promiseMs,
+    blockages: createRunnerBlockages({ database, events, replica, hostname: hostname() }),
     carry: (signs) => replica.carry(signs),
     note: (ended) => noteRunners(database, replica.id, ended),
     onStarted: ({ id, kind, pid }, isFirst) => {

@@ -59,7 +59,7 @@ export const DEATHS: readonly [what: string, cause: Cause, evidence: DeathEviden
     "loop-blocked",
     {
       ...{ ...seen, because: "loop-blocked", blockedForMs: 30_000, phase: "resizing" },
-      ...{ stack: ["resize (/app/resize.js:12:5)", "run (/app/tasks.js:3:1)"], log: ["image 7 of 9"] },
+      ...{ stack: "resize (/app/resize.js:12:5)\nrun (/app/tasks.js:3:1)", log: ["image 7 of 9"] },
     },
   ],
   ["a shutdown that took too long", "shutdown-overrun", exited({ signal: "SIGKILL", wasDraining: true })],

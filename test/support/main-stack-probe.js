@@ -15,7 +15,7 @@ debuggerSession.on("Debugger.paused", () => pauses++);
 debuggerSession.post("Debugger.enable");
 
 const answers = [];
-const file = new URL("../../dist/heart/main-stack.js", import.meta.url).href;
+const file = new URL("../../dist/heart/thread-stack.js", import.meta.url).href;
 const thread = new Worker(asking, { eval: true, workerData: file });
 thread.on("message", (answer) => answers.push(answer));
 await new Promise((resolve) => thread.once("message", resolve));

@@ -48,6 +48,7 @@ const running: TaskFacts = {
 };
 const blocked = {
   forMs: 12_000,
+  isRunner: false,
   stack:
     "at get performance (node:internal/util:645:17)\nat fib (/app/src/tasks.ts:12:5)\nat run (/app/src/tasks.ts:30:3)",
   tasks: [{ taskId: "task-1" as TaskId, name: "resize" }],
@@ -111,6 +112,62 @@ describe("a task on a worker whose loop is blocked", () => {
       because: "owner-gone",
       summary: "Its owner, replica replica-1 on host-7, is dead: it was ended because its event loop was blocked.",
       next: "At the next sweep, within 313ms, it is pending again at once.",
+    });
+  });
+});
+
+describe("a task in a runner whose loop is blocked", () => {
+  const runner = { kind: "process", pid: 77, status: "busy", heardAgoMs: 40, blockedForMs: 11_700 } as const;
+  const inRunner = (more: Partial<OwnerFacts> = {}, facts: Partial<TaskFacts> = {}): TaskFacts => ({
+    ...{ ...running, ...facts },
+    owner: { ...quiet, runner, blocked: { ...blocked, isRunner: true }, ...more },
+  });
+
+  test("is explained with the stack that its runner is stuck in", () => {
+    expect(explain(inRunner(), settings())).toMatchObject({
+      because: "runner-blocked",
+      isStuck: false,
+      summary: "Its runner is alive, but its event loop has been blocked for 12s, in: at fib (tasks.ts:12).",
+      next: "Nothing happens to it on that account; it does not get on until the loop turns again. No other task waits for it.",
+      evidence: [
+        "claim 7, attempt 1, owned by replica replica-1 on host-7, process 42: online",
+        "its heart beat 300ms ago, a silence of 300ms",
+        "its session lock is held",
+        "it runs in a process of its own (77): busy, heard 40ms ago",
+        "stuck at get performance (node:internal/util:645:17)",
+        "      at fib (/app/src/tasks.ts:12:5)",
+        "      at run (/app/src/tasks.ts:30:3)",
+        "in hand there when that was seen: resize task-1",
+        "the last sweep was 100ms ago",
+        'if its owner dies: onCrash "fail", 0 of 3 crashes so far',
+      ],
+      advice: ["everbeat tasks cancel task-1"],
+    });
+  });
+
+  test("is told when its runner is ended for its timeout", () => {
+    const timed = (timeoutMs: number) => inRunner({}, { definition: { ...definition, timeoutMs } });
+    expect(explain(timed(20_000), settings()).next).toBe(
+      "Unless the loop turns again, when its timeout is over, in 6s, its runner is ended, and it fails with TASK_TIMED_OUT. No other task waits for it.",
+    );
+    expect(explain(timed(10_000), settings()).next).toBe(
+      "Unless the loop turns again, now that its timeout is over its runner is ended, and it fails with TASK_TIMED_OUT. No other task waits for it.",
+    );
+  });
+
+  test("is explained without a stack where there was no answer, and before it was asked for", () => {
+    const thread = { ...runner, kind: "thread", blockedForMs: null } as const;
+    const native = explain(
+      inRunner({ runner: thread, blocked: { ...blocked, isRunner: true, stack: null } }),
+      settings(),
+    );
+    expect(native.summary).toBe(
+      "Its runner is alive, but its event loop has not turned for 12s: its handler there blocks it.",
+    );
+    expect(native.evidence).toContain("its thread did not answer where it is: it is in native code");
+    expect(explain(inRunner({ blocked: null }), settings())).toMatchObject({
+      because: "runner-blocked",
+      summary: "Its runner is alive, but its event loop has not turned for 11.7s: its handler there blocks it.",
     });
   });
 });

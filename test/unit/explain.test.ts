@@ -132,6 +132,13 @@ const CASES: Case[] = [
     /not turned for 1m.*Nothing happens/,
   ],
   [
+    "runs in a runner whose loop is blocked",
+    ownedBy({ runner: { kind: "process", pid: 77, status: "busy", heardAgoMs: 40, blockedForMs: 60_000 } }),
+    "runner-blocked",
+    false,
+    /not turned for 1m.*its handler there blocks it.*No other task waits for it/,
+  ],
+  [
     "has a stale owner",
     ownedBy({ silentForMs: 8_000 }),
     "owner-stale",
@@ -306,7 +313,7 @@ describe("an explanation of a task that", () => {
     ["process", "it runs in a process of its own (77): busy, heard 40ms ago"],
     ["thread", "it runs in a thread of its own: busy, heard 40ms ago"],
   ] as const)("runs in a %s of its own is shown with it", (kind, line) => {
-    const runner = { kind, pid: 77, status: "busy", heardAgoMs: 40 } as const;
+    const runner = { kind, pid: 77, status: "busy", heardAgoMs: 40, blockedForMs: null } as const;
     expect(explain(ownedBy({ runner }), settings()).evidence).toContain(line);
   });
 

@@ -179,6 +179,7 @@ describe("the outcome of a crash", () => {
     },
     ...{
       message: undefined,
+      stack: undefined,
       livedMs: 1,
       silentForMs: 1,
       vitals: undefined,
