@@ -62,6 +62,7 @@ export function startHeart(parts: {
     deadlines: parts.deadlines.buffer,
     blockedLoop: parts.blockedLoop,
     hostname: hostname(),
+    ourFolder: builtFile("/"),
   };
   const ticking = tick(shared, parts.inHand);
   const beating = canBeSent(data) ? onThread(data, parts.onNews) : onMainThread(data, parts.onNews);

@@ -31,6 +31,8 @@ export interface HeartData {
   readonly deadlines: SharedArrayBuffer;
   readonly blockedLoop: BlockedLoopPolicy;
   readonly hostname: string;
+  /** Where this package is: what of a stack is ours. */
+  readonly ourFolder: string;
 }
 
 /** What the main thread says to its heart's. */
@@ -78,7 +80,7 @@ export function watchMainThread(data: HeartData, loop: HeartLoop, tell: (news: H
     tickedAtMs: () => shared.get("tickedAtMs"),
     deadlines: new SharedDeadlines(data.deadlines),
     steadyNow: steadyNowMs,
-    readStack: readMainStack,
+    readStack: () => readMainStack(data.ourFolder),
     note: (sight) => record.note(sight),
     async turned(blockedForMs, stack) {
       await record.turned(blockedForMs);

@@ -24,7 +24,7 @@ const ANSWER_WITHIN_MS = 500;
 const FRAMES = 30;
 const MAX_TEXT = 8_192;
 /** So long, at the most, this process's end waits for an answer that is on its way. */
-const EXIT_WAITS_MS = 50;
+const EXIT_WAITS_MS = 250;
 
 /** Leaves what it touches as it was. A `prepareStackTrace` of the application's own is not for code that stands in its middle. */
 const QUESTION: Evaluation = {
@@ -42,9 +42,9 @@ const QUESTION: Evaluation = {
   })()`,
 };
 
-/** From any other thread. */
-export function readMainStack(): Promise<ThreadStack> {
-  return read((session, question, answer) => {
+/** From any other thread. `ourFolder`: where this package is, which a thread of its own does not know. */
+export function readMainStack(ourFolder?: string): Promise<ThreadStack> {
+  return read(ourFolder, (session, question, answer) => {
     session.connectToMainThread();
     session.post("Runtime.evaluate", question, (error, evaluated) => answer(error ? undefined : answeredBy(evaluated)));
   });
@@ -55,11 +55,11 @@ export function readMainStack(): Promise<ThreadStack> {
  * The thread must not be terminated before the answer is there: the evaluation would take the termination for an error of
  * its own, and the thread would go on. Nor may the process end, which waits for its threads: it is held up for a moment.
  */
-export async function readStackOfThread(threadId: number): Promise<ThreadStack> {
+export async function readStackOfThread(threadId: number, ourFolder?: string): Promise<ThreadStack> {
   const holdUp = () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, EXIT_WAITS_MS);
   process.on("exit", holdUp);
   try {
-    return await read((session, question, answer) => {
+    return await read(ourFolder, (session, question, answer) => {
       session.connect();
       session.on("NodeWorker.attachedToWorker", ({ params: { sessionId, workerInfo } }) => {
         if (!workerInfo.title.startsWith(`[worker ${threadId}]`)) return;
@@ -80,10 +80,13 @@ function answeredBy(answer: Answer | undefined): unknown {
   return answer?.result?.value;
 }
 
-async function read(ask: Ask): Promise<ThreadStack> {
+async function read(ourFolder: string | undefined, ask: Ask): Promise<ThreadStack> {
   const askedAt = performance.now();
   const stack = await answerOf(ask).catch(() => undefined);
-  return { stack: typeof stack === "string" ? framesOf(stack) : undefined, tookMs: performance.now() - askedAt };
+  return {
+    stack: typeof stack === "string" ? framesOf(stack, ourFolder) : undefined,
+    tookMs: performance.now() - askedAt,
+  };
 }
 
 async function answerOf(ask: Ask): Promise<unknown> {
@@ -102,13 +105,16 @@ async function answerOf(ask: Ask): Promise<unknown> {
   }
 }
 
-/** Without the message and the frames of the question itself. */
-function framesOf(stack: string): string | undefined {
+/** Without the message, the frames of the question itself, and those that lead to the application's code: Node's, and ours. */
+function framesOf(stack: string, ourFolder: string | undefined): string | undefined {
   const frames = stack
     .split("\n")
-    .map((line) => line.trim())
+    .map((line) => line.trim().replaceAll("file://", ""))
     .filter((line) => line.startsWith("at "));
   while (frames[0] && /^at <anonymous>:\d+:\d+$/.test(frames[0])) frames.shift();
   if (frames.length === 0) return undefined;
-  return storableText(frames.slice(0, FRAMES).join("\n").replaceAll("file://", "").slice(0, MAX_TEXT));
+  const isOurs = (frame: string) => ourFolder !== undefined && frame.includes(ourFolder);
+  const outermost = frames.findLastIndex((frame) => !/[( ]node:/.test(frame) && !isOurs(frame));
+  const shown = Math.min(FRAMES, outermost < 0 ? frames.length : outermost + 1);
+  return storableText(frames.slice(0, shown).join("\n").slice(0, MAX_TEXT));
 }

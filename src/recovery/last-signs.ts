@@ -8,8 +8,8 @@ export const LAST_SIGNS: LastSigns = {
     const signs = new Map<ClaimId, TaskSigns>();
     for (const { claimId, phase, log } of await readLastProgress(tx, claims))
       signs.set(claimId, { phase: phase ?? undefined, log: log?.map(({ level, text }) => `${level} ${text}`) });
-    for (const { claimId, stack } of await readRunnerStacks(tx, replicaId, claims))
-      signs.set(claimId, { ...signs.get(claimId), stack });
+    for (const { claimId, stack, isThread } of await readRunnerStacks(tx, replicaId, claims))
+      signs.set(claimId, { ...signs.get(claimId), stack, isThread });
     return signs;
   },
   async stackOf(tx, replicaId) {

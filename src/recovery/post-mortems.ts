@@ -31,7 +31,7 @@ export interface LastSigns {
 }
 
 /** The stack is that of its runner. */
-export type TaskSigns = Pick<DeathEvidence, "phase" | "log" | "stack">;
+export type TaskSigns = Pick<DeathEvidence, "phase" | "log" | "stack" | "isThread">;
 
 export interface Told {
   readonly cause: string;

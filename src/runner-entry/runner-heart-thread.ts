@@ -18,6 +18,8 @@ export interface RunnerHeartData {
   readonly leaseMs: number;
   readonly stackAfterMs: number;
   readonly buffer: SharedArrayBuffer;
+  /** Where this package is: what of a stack is ours. */
+  readonly ourFolder: string;
 }
 
 /** What a handler has to notice that its replica is dead. Others may run its task soon after that: this process must be gone. */
@@ -25,7 +27,7 @@ const ORPHAN_GRACE_MS = 50;
 
 const MOST_UNREAD = 65_536;
 
-const { beatEveryMs, leaseMs, stackAfterMs, buffer } = workerData as RunnerHeartData;
+const { beatEveryMs, leaseMs, stackAfterMs, ourFolder, buffer } = workerData as RunnerHeartData;
 const shared = new SharedState(buffer);
 const vitals = createVitals(shared, steadyNowMs);
 const pipe = new Socket({ fd: HEART_FD, readable: true, writable: true });
@@ -38,7 +40,7 @@ beat();
 setInterval(beat, beatEveryMs);
 
 const watch = watchRunnerLoop({
-  ...{ shared, stackAfterMs, readStack: readMainStack },
+  ...{ shared, stackAfterMs, readStack: () => readMainStack(ourFolder) },
   tell(message) {
     // Of what is not read for long the short words are kept.
     if (message.type === "turned" || pipe.writableLength < MOST_UNREAD) pipe.write(`${encode(message)}\n`);

@@ -54,7 +54,11 @@ pipe.on("close", () => life.abandon());
 function startHeart({ beatEveryMs, leaseMs, stackAfterMs }: RunnerCharge): void {
   const shared = new SharedState();
   tick(shared, () => 0);
-  const data: RunnerHeartData = { beatEveryMs, leaseMs, stackAfterMs, buffer: shared.buffer };
+  const data: RunnerHeartData = {
+    ...{ beatEveryMs, leaseMs, stackAfterMs },
+    buffer: shared.buffer,
+    ourFolder: builtFile("/"),
+  };
   heart = new Thread(builtFile("runner-entry/runner-heart-thread.cjs"), {
     workerData: data,
     // What the application has Node load first is not for the heart.

@@ -27,7 +27,7 @@ export const openThread: OpenChannel = (listener, { heapLimitMb, stackAfterMs })
   const watch = watchRunnerLoop({
     ...{ shared, stackAfterMs, tell: listener.onMessage },
     readStack() {
-      const asked = readStackOfThread(thread.threadId);
+      const asked = readStackOfThread(thread.threadId, builtFile("/"));
       asking = asked;
       return asked;
     },

@@ -76,9 +76,10 @@ export async function readRunnerStacks(
   store: Store,
   replicaId: ReplicaId,
   claims: readonly ClaimId[],
-): Promise<{ claimId: ClaimId; stack: string }[]> {
+): Promise<{ claimId: ClaimId; stack: string; isThread: boolean }[]> {
   return store.query(
-    `select t."claimId", b.stack from ${store.schema}.blocked_loop b, json_to_recordset(b.tasks) as t ("claimId" text)
+    `select t."claimId", b.stack, coalesce(n.kind = 'thread', false) as "isThread"
+     from ${store.schema}.blocked_loop b left join ${store.schema}.runner n on n.id = b.runner_id, json_to_recordset(b.tasks) as t ("claimId" text)
      where b.replica_id = $1 and b.runner_id is not null and b.ended_at is null and b.stack is not null and t."claimId" = any ($2)
      order by b.id`,
     [replicaId, claims],

@@ -1,14 +1,30 @@
-/** Asking a busy main thread where it is must not disturb what it does. */
+/** Asking a busy thread where it is must not disturb what it does, nor hold it up for long. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 
-const PROBE = fileURLToPath(new URL("../support/main-stack-probe.js", import.meta.url));
+vi.setConfig({ testTimeout: 60_000 });
+
+async function probe(file: string, ...options: readonly string[]) {
+  const path = fileURLToPath(new URL(`../support/${file}`, import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, [path, ...options], { timeout: 50_000 });
+  return JSON.parse(stdout);
+}
 
 test("a main thread that is asked hundreds of times where it is answers, and does what it does unharmed", async () => {
-  const { stdout } = await promisify(execFile)(process.execPath, [PROBE], { timeout: 50_000 });
-  const told = JSON.parse(stdout);
+  const told = await probe("main-stack-probe.js");
   expect(told).toMatchObject({ wrong: [], isDisturbed: false, pauses: 0 });
   expect(told.withStack).toBeGreaterThan(100);
+});
+
+/** An answer takes longer than its thread is held up, and one may wait for a processor: so the one in the middle is looked at. */
+describe.each(["main", "thread"])("the %s thread answers within a few milliseconds", (whose) => {
+  test.each([5, 500])("%i calls deep", async (depth) => {
+    const told = await probe("stack-pauses-probe.js", whose, String(depth));
+    expect(told).toMatchObject({ pauses: 0, descended: depth });
+    expect(told.asked).toBeGreaterThan(10);
+    expect(told.median).toBeLessThan(20);
+    if (depth === 500) expect(Math.max(...told.frames)).toBe(30);
+  });
 });

@@ -1,5 +1,6 @@
 // Handlers that runners load: what they do to the thread or process that runs them is what is tried. They tell the test what
 // happens through their log, which comes out at their replica.
+import { execFileSync } from "node:child_process";
 import { appendFileSync } from "node:fs";
 import { setPriority } from "node:os";
 import { threadId } from "node:worker_threads";
@@ -15,6 +16,10 @@ const begun = (context) => {
   // So that the line is out before what may follow at once.
   return pause(50);
 };
+/** Named, so that a stack can be seen to lead here. */
+function churn(ms) {
+  for (const until = performance.now() + ms; performance.now() < until; );
+}
 const never = () => new Promise(() => setInterval(() => {}, 1_000));
 
 class Odd extends Error {
@@ -71,6 +76,15 @@ export const HANDLERS = {
     // For ever is long on a machine that has other work.
     if (threadId === 0) setPriority(19);
     for (;;);
+  },
+  /** Blocks its loop for a while: in JavaScript, in a wait, in native code. */
+  async compute({ ms, how = "loop" }, context) {
+    await begun(context);
+    if (threadId === 0) setPriority(10);
+    if (how === "loop") churn(ms);
+    if (how === "wait") Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+    if (how === "child") execFileSync("sleep", [String(ms / 1_000)]);
+    return "computed";
   },
   async hang(_, context) {
     await begun(context);
