@@ -144,7 +144,9 @@ returns bigint
 language plpgsql set search_path from current
 as $$
 declare
-  v_id bigint := p_id;
+  -- One that is open is this one: the reply that named it was lost.
+  v_id bigint := coalesce(p_id, (
+    select max(id) from blocked_loop where replica_id = p_replica and runner_id is not distinct from p_runner and ended_at is null));
 begin
   if v_id is null then
     insert into blocked_loop (replica_id, runner_id, began_at, seen_at, blocked_ms, stack, paused_ms, tasks)

@@ -1,0 +1,38 @@
+/** Blocked loops on record: one row per blockage whatever replies are lost, and an alert for as long as it lasts. */
+import { expect, test } from "vitest";
+import { type BlockedThread, noteBlockedLoop, noteLoopTurned } from "../../src/sql/blocked-loops.ts";
+import { newReplicaId } from "../../src/task/ids.ts";
+import { openCrashDatabase } from "../support/crash-database.ts";
+
+const RUNNER = "4f7b2a52-51a3-4e6e-9d0c-0b1d8d6a3c11";
+
+test("a blockage whose reply was lost is noted again in its own row, and those of others are left alone", async () => {
+  const { everbeat, query } = await openCrashDatabase();
+  const { database } = everbeat;
+  const replicaId = newReplicaId();
+  const own: BlockedThread = { replicaId, runnerId: undefined, claims: undefined };
+  const runner: BlockedThread = { replicaId, runnerId: RUNNER, claims: [] };
+  const sight = (blockedMs: number) => ({
+    blockedMs,
+    stack: "at fib (tasks.ts:12:5)",
+    pausedMs: 1,
+    message: "blocked",
+  });
+  const first = await noteBlockedLoop(database, own, undefined, sight(5_000));
+  expect(await noteBlockedLoop(database, own, undefined, sight(5_300))).toBe(first);
+  const second = await noteBlockedLoop(database, runner, undefined, sight(5_000));
+  expect(second).not.toBe(first);
+  expect((await everbeat.recovery.alerts()).map(({ subject }) => subject).sort()).toEqual([RUNNER, replicaId].sort());
+
+  await noteLoopTurned(database, second as string, 6_000);
+  await noteLoopTurned(database, second as string, 9_000);
+  expect((await everbeat.recovery.alerts()).map(({ subject }) => subject)).toEqual([replicaId]);
+  const third = await noteBlockedLoop(database, runner, undefined, sight(5_000));
+  expect(
+    await query("select id, blocked_ms, ended_at is null as lasts from everbeat.blocked_loop order by id"),
+  ).toEqual([
+    { id: first, blocked_ms: 5_300, lasts: true },
+    { id: second, blocked_ms: 6_000, lasts: false },
+    { id: third, blocked_ms: 5_000, lasts: true },
+  ]);
+});
