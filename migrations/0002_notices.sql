@@ -11,8 +11,8 @@ as $$ select pg_notify(current_schema(), p_word || ' ' || p_object) $$;
 --
 -- No wake-up is missed: whoever looks at the bells holds a shared lock from then until its commit, and whoever arms
 -- one waits for them all. So either the worker that has armed it finds what they put in, or they found it armed.
--- Nobody waits in order to ring: while one is being armed, they notify without looking.
-create function ring(p_queues text[]) returns void
+-- Nobody waits in order to ring: while one is being armed, they notify without looking. Returns whether anybody is told.
+create function ring(p_queues text[]) returns boolean
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
 declare
@@ -20,7 +20,7 @@ declare
 begin
   if not pg_try_advisory_xact_lock_shared(gate_lock_id('service', 'bells')) then
     perform announce(p_queues);
-    return;
+    return true;
   end if;
   for v_queue in
     select queue from bell where queue = any (p_queues || '*'::text) and armed for update skip locked
@@ -28,6 +28,7 @@ begin
     update bell set armed = false where queue = v_queue;
     perform notify_all('ready', v_queue);
   end loop;
+  return found;
 end $$;
 
 -- The same from inside a transaction that may go on for long: it must not hold the bell until then, and whether a

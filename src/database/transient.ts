@@ -51,6 +51,11 @@ export function isHeldUp(error: unknown): boolean {
   return code === "55P03" || code === "40P01" || code === "NO_REPLY";
 }
 
+/** By somebody, or by a time limit of the server. */
+export function isCancelled(error: unknown): boolean {
+  return (error as { code?: unknown } | undefined)?.code === "57014";
+}
+
 /** Whether the same statement with other values would have been taken: they do not fit their types, or are too large. */
 export function isAboutTheValues(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };

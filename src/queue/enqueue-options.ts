@@ -113,6 +113,14 @@ export interface Terms {
   readonly uniqueKey: string | undefined;
   readonly tx: Transaction | undefined;
   readonly json: string;
+  /** All there is to them, where nothing else was asked for: due at once, no keys, no id. */
+  readonly bare: BareTerms | undefined;
+}
+
+export interface BareTerms {
+  readonly name: string;
+  readonly queue: string;
+  readonly priority: number;
 }
 
 export interface TermsParts {
@@ -128,10 +136,12 @@ export function checkTerms(parts: TermsParts, problems: Problems): Terms {
   const given = checkEnqueueOptions(parts.options, path, problems);
   const metadata = given.metadata === undefined ? undefined : toJson(given.metadata, parts.limitBytes);
   if (metadata?.ok === false) problems.add(join(path, "metadata"), metadata.problem);
-  const json = JSON.stringify({
+  const bare = {
     name: task.name,
     queue: given.queue ?? task.settings.queue,
     priority: given.priority ?? task.settings.priority,
+  };
+  const others = {
     runAt: given.runAt,
     delayMs: given.debounce ?? given.delay,
     expiresAt: given.expiresAt,
@@ -147,8 +157,16 @@ export function checkTerms(parts: TermsParts, problems: Problems): Terms {
     ratePerMs: given.rateLimit?.per,
     // JSON within text: stored to the letter.
     metadata: metadata?.ok ? metadata.text : undefined,
-  });
-  return { id: given.id as TaskId | undefined, name: task.name, uniqueKey: given.uniqueKey, tx: given.tx, json };
+  };
+  const isBare = given.id === undefined && Object.values(others).every((value) => value === undefined);
+  return {
+    id: given.id as TaskId | undefined,
+    name: task.name,
+    uniqueKey: given.uniqueKey,
+    tx: given.tx,
+    json: JSON.stringify({ ...bare, ...others }),
+    bare: isBare ? bare : undefined,
+  };
 }
 
 export function checkEnqueueOptions(options: unknown, path: string, problems: Problems): Checked<typeof ENQUEUE_SHAPE> {

@@ -2,8 +2,8 @@
 import { Problems } from "../config/problems.ts";
 import type { Database, Store } from "../database/database.ts";
 import { storeInTransaction } from "../database/transaction-store.ts";
-import { isTransient } from "../database/transient.ts";
-import { enqueueKeyed, groupsOf, insertTasks } from "../sql/enqueue.ts";
+import { isCancelled, isTransient } from "../database/transient.ts";
+import { enqueueKeyed, groupsOf, insertTaskPromptly, insertTasks } from "../sql/enqueue.ts";
 import type { Transaction } from "../task/context.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { DuplicateTaskError } from "../task/errors.ts";
@@ -46,6 +46,8 @@ interface How {
   /** Whether a refused duplicate refuses the whole batch. */
   readonly refuseAll: boolean;
   readonly alone: boolean;
+  /** Single calls: where one wakes a worker, that need not wait until the task is durable; the caller does. */
+  readonly promptly?: boolean;
   /** This, or something like it, was sent before. */
   readonly again: boolean;
 }
@@ -158,12 +160,13 @@ export class Enqueuer {
 
   /** One statement for callers who know nothing of each other: if it fails, each is tried alone and gets its own error. */
   async #putSharing(tasks: readonly NewTask[]): Promise<readonly (EnqueueAnswer | Promise<EnqueueAnswer>)[]> {
-    const how = { refuseAll: false, alone: true };
+    const how = { refuseAll: false, alone: true, promptly: true };
     try {
       const answers = await patiently((again) => put(this.#database, tasks, { ...how, again }));
       return tasks.map((_, place) => answers.get(place));
     } catch (error) {
-      if (tasks.length === 1 || isTransient(error)) throw error;
+      // Cancelled when others could see it already, a task is there; tried again under its id, that is known.
+      if (isTransient(error) || (tasks.length === 1 && !isCancelled(error))) throw error;
       const putAlone = (task: NewTask) => patiently(() => put(this.#database, [task], { ...how, again: true }));
       return tasks.map((task) => putAlone(task).then((answers) => answers.get(0)));
     }
@@ -234,7 +237,12 @@ async function put(
       answers.set(Number(ordinal) - 1, { taskId: taskId as TaskId, outcome });
     return answers;
   }
-  const fresh = !how.again && tasks.every((task) => isPlain(task.terms));
+  const [task] = tasks;
+  if (how.promptly && !how.again && tasks.length === 1 && task?.terms.bare) {
+    await insertTaskPromptly(store, { ...task.terms.bare, id: task.id, input: task.input }).catch(refuse);
+    return answers;
+  }
+  const fresh = !how.again && tasks.every(({ terms }) => isPlain(terms));
   await insertTasks(store, groupsOf(tasks), { fresh, alone: how.alone }).catch(refuse);
   return answers;
 }

@@ -42,6 +42,21 @@ export async function insertTasks(
   );
 }
 
+/**
+ * One task with a fresh id, due at once, in a statement that is a transaction of its own, or two: where it wakes a worker, the task
+ * can be seen and claimed before it is durable. It returns when it is. If it fails, the task may be there all the same.
+ */
+export async function insertTaskPromptly(
+  store: Store,
+  task: { id: string; name: string; queue: string; priority: number; input: string },
+): Promise<void> {
+  await store.query(
+    `call ${store.schema}.insert_task_promptly($1, $2, $3, $4, $5)`,
+    [task.id, task.name, task.queue, task.priority, task.input],
+    "often",
+  );
+}
+
 export function groupsOf(tasks: readonly TaskToPut[]): readonly TaskGroup[] {
   const groups = new Map<string, { terms: string; ids: string[]; inputs: string[] }>();
   for (const { id, input, terms } of tasks) {

@@ -83,7 +83,7 @@ describe("a reply that is lost", () => {
     const database = await openCrashDatabase();
     const proxy = await startCuttingProxy(database.url);
     const through = await openThrough(proxy.url);
-    const cut = proxy.cutReplyTo("insert_tasks(");
+    const cut = proxy.cutReplyTo("insert_task_promptly(");
     const id = await through.enqueue(note, {});
     await cut;
     const cutAgain = proxy.cutReplyTo("enqueue_keyed(");

@@ -102,6 +102,10 @@ describe("with statistics that say that ready is empty, and a large record", () 
         const terms = { name: "noop", queue: "lane-7", priority: 0, ids: `{${randomUUID()}}` };
         const values = [JSON.stringify([terms]), "[[1]]", fresh];
         expect(await pagesTouched(client, "select everbeat.insert_tasks($1, $2, $3, true)", values)).toBeLessThan(100);
+        const alone = [randomUUID(), "noop", "lane-7"];
+        expect(
+          await pagesTouched(client, "select everbeat.insert_task($1, $2, $3, 0::smallint, '1')", alone),
+        ).toBeLessThan(100);
       }
     },
   );

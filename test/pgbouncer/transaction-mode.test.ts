@@ -75,6 +75,23 @@ describe("by way of PgBouncer in transaction mode", () => {
     await expectUntroubled(pooled);
   });
 
+  test("a call by way of the pooler wakes a worker that listens beside it", async () => {
+    const database = await openCrashDatabase();
+    const work = { pollInterval: "1m" } as const;
+    await startWorker({ url: database.url, work, tasks: [{ handler: "note" }] });
+    const everbeat = await openThrough(pooler.through(database.url));
+    for (let round = 0; round < 20; round++) {
+      await eventually(() => database.count("everbeat.bell where armed"), {
+        within: 30_000,
+        what: "it to fall asleep",
+      });
+      await everbeat.result(await everbeat.enqueue(task("note"), {}), { timeout: 30_000 });
+    }
+    expect(await database.count("effect")).toBe(20);
+    expect(await pooler.log()).not.toMatch(/prepared statement|ERROR/);
+    await database.expectSound();
+  });
+
   test("unique keys, exclusive keys and a queue's limits hold", async () => {
     const pooled = await openPooled();
     const { everbeat, database } = pooled;
