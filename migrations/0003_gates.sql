@@ -50,6 +50,7 @@ declare
   v_admitted tid[] := '{}';
   v_keys     text[] := '{}';
   v_full     text[] := '{}';     -- keys that have no room, and whose lock we hold
+  v_busy     text[] := '{}';     -- keys whose lock somebody else holds
   v_behind   tid[] := '{}';      -- those that go behind them, all at once in the end
   v_suspects boolean[] := '{}';  -- of those admitted, whether they run apart
 begin
@@ -78,7 +79,11 @@ begin
       continue;
     end if;
     if v_row.exclusive_key is not null then
-      continue when not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_row.exclusive_key));
+      continue when v_row.exclusive_key = any (v_busy);
+      if not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_row.exclusive_key)) then
+        v_busy := v_busy || v_row.exclusive_key;
+        continue;
+      end if;
       if (select count(*) from running where exclusive_key = v_row.exclusive_key)
          + cardinality(array_positions(v_keys, v_row.exclusive_key)) >= v_row.exclusive_limit then
         v_full := v_full || v_row.exclusive_key;
@@ -113,21 +118,19 @@ begin
   return v_admitted;
 end $$;
 
--- How many more may run under this key, by the limit that one of those in line was given.
-create function exclusive_room(p_key text) returns integer
+-- How many more may run under this key, by the limit that this one of those in line was given.
+create function exclusive_room(p_key text, p_task uuid) returns integer
 language sql set search_path from current
 as $$
-  select t.exclusive_limit - (select count(*) from running where exclusive_key = p_key)
-  from parked p join task t on t.id = p.task_id
-  where p.exclusive_key = p_key order by p.queue, p.priority, p.run_at, p.task_id limit 1
+  select t.exclusive_limit - (select count(*)::integer from running where exclusive_key = p_key) from task t where t.id = p_task
 $$;
 
--- From parked to ready, unless somebody else is at the row. The key's lock is held by the caller.
-create function let_go(p_rows tid[]) returns integer
+-- From parked to ready, unless somebody else is at the row. The key's lock is held by the caller. Returns their rows of `ready`.
+create function let_go(p_rows tid[]) returns tid[]
 language plpgsql set search_path from current
 as $$
 declare
-  v_freed  integer;
+  v_freed  tid[];
   v_queues text[];
 begin
   with gone as (
@@ -136,40 +139,47 @@ begin
   ), put as (
     insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
     select task_id, queue, priority, run_at, name, attempt, failures, crashes, true, expires_at from gone
-    returning queue
+    returning ctid as row_id, queue
   )
-  select array_agg(distinct queue), count(*) into v_queues, v_freed from put;
+  select array_agg(distinct queue), array_agg(row_id) into v_queues, v_freed from put;
   perform ring(v_queues);
-  return v_freed;
+  return coalesce(v_freed, '{}');
 end $$;
 
 -- Lets as many parked tasks go as these keys have room for, and as many from each of their queues: one queue may be
--- paused or have no workers, and those of the others must not wait for it. What is too many parks again. Returns how many.
-create function unpark(p_keys text[]) returns integer
+-- paused or have no workers, and those of the others must not wait for it. What is too many parks again. Returns their
+-- rows of `ready`.
+create function unpark(p_keys text[]) returns tid[]
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
   v_key   text;
+  v_queue text;
+  v_first record;
   v_room  integer;
-  v_freed integer := 0;
+  v_rows  tid[] := '{}';
 begin
   for v_key in select distinct k from unnest(p_keys) k where k is not null order by k loop
     perform pg_advisory_xact_lock(gate_lock_id('exclusive', v_key));
-    v_room := exclusive_room(v_key);
-    continue when coalesce(v_room, 0) <= 0;
-    v_freed := v_freed + let_go(array(
-      with recursive q as (
-        (select queue from parked where exclusive_key = v_key order by queue limit 1)
-        union all
-        select (select p.queue from parked p where p.exclusive_key = v_key and p.queue > q.queue order by p.queue limit 1)
-        from q where q.queue is not null
-      )
-      select first.row_id from q cross join lateral (
-        select p.ctid as row_id from parked p where p.exclusive_key = v_key and p.queue = q.queue
-        order by p.priority, p.run_at, p.task_id limit v_room for update skip locked) first));
+    v_queue := '';
+    v_room := null;
+    loop
+      -- Once, and the rest from there: before the first in line are the dead entries of all that were let go before it.
+      select p.queue, p.priority, p.run_at, p.task_id into v_first from parked p
+      where p.exclusive_key = v_key and p.queue > v_queue order by p.queue, p.priority, p.run_at, p.task_id limit 1;
+      exit when not found;
+      v_queue := v_first.queue;
+      v_room := coalesce(v_room, exclusive_room(v_key, v_first.task_id));
+      exit when v_room <= 0;
+      v_rows := v_rows || array(
+        select p.ctid from parked p
+        where p.exclusive_key = v_key and p.queue = v_queue
+          and (p.priority, p.run_at, p.task_id) >= (v_first.priority, v_first.run_at, v_first.task_id)
+        order by p.priority, p.run_at, p.task_id limit v_room for update skip locked);
+    end loop;
   end loop;
-  return v_freed;
+  return case when v_rows = '{}' then v_rows else let_go(v_rows) end;
 end $$;
 
 -- A task that was let go may never be claimed: nobody knows a task of that name, for example. So that those behind it do
@@ -185,13 +195,13 @@ begin
   for v_key in select exclusive_key from (select distinct exclusive_key from parked) k order by random() limit p_batch loop
     -- Never waits: whoever has the key's lock is letting tasks go right now.
     continue when not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_key));
-    v_room := exclusive_room(v_key);
+    v_room := exclusive_room(v_key, (select task_id from parked where exclusive_key = v_key order by queue, priority, run_at, task_id limit 1));
     continue when coalesce(v_room, 0) <= 0;
-    v_freed := v_freed + let_go(array(
+    v_freed := v_freed + cardinality(let_go(array(
       select row_id from (
         select ctid as row_id, row_number() over (partition by queue, name order by priority, run_at, task_id) as place
         from parked where exclusive_key = v_key) p
-      where place <= v_room));
+      where place <= v_room)));
   end loop;
   return v_freed;
 end $$;

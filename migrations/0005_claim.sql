@@ -5,6 +5,7 @@
 
 -- A claim; or, with a state of its own:
 --   lane   no claim: those before it are of this lane, and the next search of it begins after this row
+--   more   no claim: the search was over before it had seen everything, so much was in the way
 --   ended  no claim: the ends that were asked for in the same statement, where not all went as asked (its input, see end_claims)
 -- What is nearly always the same is left out, since it would be written, sent and read with every row: a claim without a state
 -- is running, without a queue and a priority it has those of its lane, and attempt, failures and crashes are 1, 0 and 0.
@@ -48,9 +49,11 @@ language plpgsql set search_path from current set plan_cache_mode = force_generi
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
+  c_rounds  constant integer := 8;
   v_lane    record;
   v_last    record;
   v_rows    tid[];
+  v_picked  tid[];
   v_part    tid[];
   v_starts  boolean;
   v_found   integer;
@@ -60,10 +63,16 @@ declare
   v_claimed integer := 0;
   v_total   integer := p_run + p_prefetch;
   v_rounds  integer;
+  v_more    boolean := false;
   v_locked  boolean := false;
   v_now     timestamptz;
+  v_let_go    tid[]; -- by the ends that were asked for in the same statement
+  v_let_go_in text[] := '{}';
+  v_follows   boolean;
 begin
   if p_ended is not null then
+    v_let_go := array(select json_array_elements_text(p_ended -> 'unparked'))::tid[];
+    v_let_go_in := array(select distinct queue from ready where ctid = any (v_let_go));
     return next row(null, null, 'ended', null, null, null, null, null, p_ended, null, null, null, null, null, null)::claim_row;
   end if;
   if p_arm then
@@ -100,7 +109,7 @@ begin
     end if;
     v_rounds := 0;
     -- A round may be used up by rows that are held back; a few more rounds fill the batch all the same.
-    while v_claimed < v_total and v_rounds < 8 loop
+    while v_claimed < v_total and v_rounds < c_rounds loop
       v_rounds := v_rounds + 1;
       v_want := v_total - v_claimed;
       if p_queues is not null then
@@ -112,21 +121,39 @@ begin
       end if;
       exit when v_want <= 0;
 
-      select array_agg(picked.row_id), count(*), bool_or(picked.gated or picked.expires_at <= now())
-      into v_rows, v_found, v_special
-      from (
-        select r.ctid as row_id, r.gated, r.expires_at
-        from ready r
-        where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
-          and (r.run_at, r.task_id) > (v_lane.after_run_at, v_lane.after_task)
-          and r.name = any (p_names)
-        order by r.run_at, r.task_id
-        limit v_want
-        for update skip locked
-      ) picked;
-      exit when v_found = 0;
+      -- First what our own ends have let go. It was met before, so it is its turn; and it is known where it is, while a search
+      -- would begin behind it, or walk over everything that was parked with it.
+      v_follows := v_rounds = 1 and v_lane.queue = any (v_let_go_in);
+      if v_follows then
+        select array_agg(picked.row_id), count(*), true into v_rows, v_found, v_special
+        from (
+          select r.ctid as row_id from ready r
+          where r.ctid = any (v_let_go) and r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
+            and r.name = any (p_names)
+          order by r.run_at, r.task_id
+          limit v_want
+        ) picked;
+        continue when v_found = 0;
+      else
+        select array_agg(picked.row_id), count(*), bool_or(picked.gated or picked.expires_at <= now())
+        into v_rows, v_found, v_special
+        from (
+          select r.ctid as row_id, r.gated, r.expires_at
+          from ready r
+          where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
+            and (r.run_at, r.task_id) > (v_lane.after_run_at, v_lane.after_task)
+            and r.name = any (p_names)
+          order by r.run_at, r.task_id
+          limit v_want
+          for update skip locked
+        ) picked;
+        exit when v_found = 0;
+      end if;
       if v_special then
-        v_rows := admit(v_rows, p_replica);
+        v_picked := v_rows;
+        v_rows := admit(v_picked, p_replica);
+        -- Somebody else is deciding on them at this moment: the next round would meet the same.
+        exit when v_rows = '{}' and v_found = (select count(*) from ready where ctid = any (v_picked));
       end if;
       if v_lane.rate_limit is not null and cardinality(v_rows) > 0 then
         v_rows := v_rows[1 : take_rate('queue/' || v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms, cardinality(v_rows))];
@@ -160,17 +187,21 @@ begin
             from numbered g
             left join lateral (select * from task where g.input is null and id = g.task_id offset 0) t on true;
         end loop;
-        return next row(null, v_last.task_id, 'lane', null, null, null, null, null, null, null, null,
-                        v_lane.queue, v_lane.priority, v_lane.id, v_last.run_at)::claim_row;
+        return next row(null, v_last.task_id, 'lane', null, null, null, null, null, null, null, null, v_lane.queue, v_lane.priority,
+                        case when not v_follows then v_lane.id end, v_last.run_at)::claim_row;
         v_claimed := v_claimed + v_found;
         if p_queues is not null then
           p_room[v_slot] := p_room[v_slot] - v_found;
         end if;
       end if;
       exit when not v_special;
+      v_more := v_more or v_rounds = c_rounds;
     end loop;
     exit when v_claimed >= v_total;
   end loop;
+  if v_more then
+    return next row(null, null, 'more', null, null, null, null, null, null, null, null, null, null, null, null)::claim_row;
+  end if;
 end $$;
 
 -- Claims of this replica that it does not know of: their claim was committed and the reply was lost.

@@ -41,7 +41,7 @@ $$;
 -- cancellation was asked for is cancelled instead of pending, unless somebody takes it away to run it again.
 -- Returns only what was not done as asked, null if all was:
 --   unknown   claims that do not hold: the caller goes on with refuse_outcomes
---   unparked  a task that waited for an exclusive key was let go: look from the beginning again
+--   unparked  tasks that waited for an exclusive key and were let go: their rows of `ready`, which sort before what was claimed last
 -- Everybody locks claims in the order of their owners and ids, and exclusive keys after claims: that way nobody waits in a circle.
 -- Here the order is that of the index, hence no other kind of scan.
 -- p_owner: who probably owns them, which spares a search. They may have been taken along to another id meanwhile.
@@ -55,7 +55,7 @@ declare
   v_keys     text[];
   v_queues   text[];
   v_tasks    uuid[];
-  v_unparked boolean;
+  v_unparked tid[] := '{}';
   v_these    record;
 begin
   if exists (select from waiter) then
@@ -122,15 +122,17 @@ begin
   if v_tasks is not null then
     perform tell_waiters(v_tasks);
   end if;
-  v_unparked := v_keys is not null and unpark(v_keys) > 0;
+  if v_keys is not null then
+    v_unparked := unpark(v_keys);
+  end if;
   if v_queues is not null then
     perform ring(v_queues);
   end if;
-  if v_left = '{}' and not v_unparked then
+  if v_left = '{}' and v_unparked = '{}' then
     return null;
   end if;
   -- Claim ids as text: they are larger than what every reader of JSON takes for a number.
-  return json_build_object('unparked', v_unparked, 'unknown', v_left::text[]);
+  return json_build_object('unparked', v_unparked::text[], 'unknown', v_left::text[]);
 end $$;
 
 -- Outcomes of claims that do not hold: `repeat` where this very outcome was written before and the reply was lost; kept as

@@ -3,12 +3,14 @@ import type { ClaimedTask } from "./claims.ts";
 
 /** A row of the type `claim_row`: a claim, or what is said besides. */
 export interface ClaimRow {
-  readonly state: "claimed" | "running" | "lane" | "ended" | null;
+  readonly state: "claimed" | "running" | "lane" | "more" | "ended" | null;
   readonly input: unknown;
 }
 
 export interface ClaimsRead {
   readonly claimed: ClaimedTask[];
+  /** There was so much in the way that the search was over before it had seen everything. */
+  readonly hasMore: boolean;
   /** What the ending in the same statement had to say; null if all went as asked. */
   readonly ended: unknown;
 }
@@ -22,10 +24,13 @@ type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
 export function readClaims(rows: readonly ClaimRow[]): ClaimsRead {
   const claimed: Writable<ClaimedTask>[] = [];
   let ended: unknown = null;
+  let hasMore = false;
   let read = 0;
   for (const row of rows) {
     if (row.state === "ended") {
       ended = row.input;
+    } else if (row.state === "more") {
+      hasMore = true;
     } else if (row.state === "lane") {
       const lane = row as unknown as ClaimedTask;
       for (; read < claimed.length; read++) placeIn(claimed[read] as Writable<ClaimedTask>, lane);
@@ -34,7 +39,7 @@ export function readClaims(rows: readonly ClaimRow[]): ClaimsRead {
       claimed.push(complete(row as unknown as Writable<ClaimedTask>));
     }
   }
-  return { claimed, ended };
+  return { claimed, hasMore, ended };
 }
 
 function complete(claim: Writable<ClaimedTask>): Writable<ClaimedTask> {

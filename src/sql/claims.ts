@@ -45,13 +45,13 @@ export interface ClaimRequest {
 const CLAIM_PARAMETERS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10";
 
 /** In the order in which they should run. */
-export async function claimTasks(store: Store, request: ClaimRequest): Promise<ClaimedTask[]> {
+export async function claimTasks(store: Store, request: ClaimRequest): Promise<ClaimsRead> {
   const rows = await store.query<ClaimRow>(
     `select ${CLAIM_COLUMNS} from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS})`,
     claimValues(request),
     "often",
   );
-  return readClaims(rows).claimed;
+  return readClaims(rows);
 }
 
 /** Ends claims, then takes others, in one statement: what the ending ones free can be taken at once. */

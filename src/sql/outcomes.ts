@@ -31,7 +31,8 @@ export interface EndingReport {
 /** What `end_claims` says where not all went as asked. */
 export interface NotAsAsked {
   readonly unknown: readonly ClaimId[];
-  readonly unparked: boolean;
+  /** Rows of tasks that were let go. */
+  readonly unparked: readonly string[];
 }
 
 export const NOTHING_REFUSED: EndingReport = { repeated: [], late: [], hasUnparked: false };
@@ -72,7 +73,7 @@ export async function reportOn(
           outcomes.filter(({ claim }) => unknown.has(claim)),
         );
   const claimsWith = (verdict: string) => refused.filter((row) => row.verdict === verdict).map(({ claim }) => claim);
-  return { repeated: claimsWith("repeat"), late: claimsWith("late"), hasUnparked: said.unparked };
+  return { repeated: claimsWith("repeat"), late: claimsWith("late"), hasUnparked: said.unparked.length > 0 };
 }
 
 function refuse(store: Store, outcomes: readonly Outcome[]): Promise<{ claim: ClaimId; verdict: "repeat" | "late" }[]> {

@@ -12,6 +12,8 @@ import {
 
 export interface RoundReport {
   readonly claimed: readonly ClaimedTask[];
+  /** See `ClaimsRead`. */
+  readonly hasMore: boolean;
   readonly ended: EndingReport;
 }
 
@@ -21,7 +23,7 @@ export async function workRound(
   request: ClaimRequest,
   outcomes: readonly Outcome[],
 ): Promise<RoundReport> {
-  if (outcomes.length === 0) return { claimed: await claimTasks(store, request), ended: NOTHING_REFUSED };
-  const { claimed, ended } = await endAndClaimTasks(store, request, endingValues(outcomes));
-  return { claimed, ended: await reportOn(store, outcomes, ended as NotAsAsked | null) };
+  if (outcomes.length === 0) return { ...(await claimTasks(store, request)), ended: NOTHING_REFUSED };
+  const { ended, ...found } = await endAndClaimTasks(store, request, endingValues(outcomes));
+  return { ...found, ended: await reportOn(store, outcomes, ended as NotAsAsked | null) };
 }

@@ -14,7 +14,7 @@ import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import { adoptClaims, type ClaimedTask, readNextDueMs } from "../sql/claims.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
-import { afterEnds, type Demand, NO_DEMAND } from "./demand.ts";
+import { afterEnds, type Demand, mayBeMore, NO_DEMAND } from "./demand.ts";
 import type { Outages } from "./outages.ts";
 import type { Look } from "./rounds.ts";
 import { type Search, SearchCursors } from "./search-cursors.ts";
@@ -115,7 +115,9 @@ export class Claimer {
     if (this.#stopping.signal.aborted || this.#regaining || this.#phase === "asleep") return undefined;
     if (isAlone && this.#underWay > 0) return undefined;
     const room = demandBesides(this.#asked, isAlone);
-    const demand = this.#phase === "settling" ? afterEnds(room, outcomes) : room;
+    const startedMs = performance.now();
+    const isAfterEnds = this.#phase === "settling" && !this.#cursors.isFullLookDue(startedMs);
+    const demand = isAfterEnds ? afterEnds(room, outcomes) : room;
     if (demand.run + demand.prefetch < atLeast) return undefined;
     // Whoever arms a bell waits for those who ring one, and outcomes may ring: never both in one transaction.
     const isSettling = this.#phase === "settling" && outcomes === 0;
@@ -125,15 +127,14 @@ export class Claimer {
       this.#isArmed = true;
       this.#cursors.wantFullLook();
     }
-    const startedMs = performance.now();
     const search = this.#cursors.begin(startedMs);
     const { id } = replica;
     this.#begun(demand);
     return {
       request: { replicaId: id, names, queues, cursors: search.cursors, arms, ...demand },
-      found: (claimed) => {
+      found: (claimed, hasMore) => {
         this.#over(demand);
-        this.#onFound(claimed, { search, startedMs, asked: demand.run + demand.prefetch, isSettling });
+        this.#onFound(claimed, { search, startedMs, asked: demand.run + demand.prefetch, isAfterEnds, isSettling, hasMore });
         if (claimed.length > 0) this.#parts.onClaimed(claimed, id);
       },
       failed: (error) => {
@@ -162,7 +163,7 @@ export class Claimer {
 
   #onFound(
     claimed: readonly ClaimedTask[],
-    look: { search: Search; startedMs: number; asked: number; isSettling: boolean },
+    look: { search: Search; startedMs: number; asked: number; isAfterEnds: boolean; isSettling: boolean; hasMore: boolean },
   ): void {
     const nowMs = performance.now();
     this.#parts.outages.over("claiming tasks");
@@ -170,7 +171,8 @@ export class Claimer {
     this.#cursors.end(look.search, { asked: look.asked, claimed, tookMs: nowMs - look.startedMs, nowMs });
     // Told in the meantime, it is looking again already.
     if (look.isSettling && this.#phase !== "settling") return;
-    if (claimed.length >= look.asked) this.#phase = "looking";
+    if (look.hasMore) this.#phase = "waking";
+    else if (mayBeMore(claimed, look)) this.#phase = "looking";
     else if (look.isSettling && claimed.length === 0) void this.#fallAsleep();
     else this.#phase = "settling";
   }

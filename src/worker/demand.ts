@@ -43,10 +43,18 @@ export function demandOf(state: {
 
 /**
  * Where there was nothing left to be had, for as many as may follow those that have ended, one behind a key for each: looking for
- * more would be a walk over everything that was moved out of the way. If there are as many, there may be more.
+ * more would be a walk over everything that was moved out of the way.
  */
 export function afterEnds(room: Demand, ended: number): Demand {
   return ended === 0 ? room : { ...room, run: Math.min(room.run, ended) };
+}
+
+/** Whether the next look should be for as much as there is room. Those that only follow, each behind its key, say nothing of others. */
+export function mayBeMore(
+  claimed: readonly { exclusiveKey: string | null }[],
+  { asked, isAfterEnds }: { asked: number; isAfterEnds: boolean },
+): boolean {
+  return claimed.length >= asked && !(isAfterEnds && claimed.every(({ exclusiveKey }) => exclusiveKey !== null));
 }
 
 function roomIn({ queues, queueLimits }: WorkSettings, slots: Slots, total: number): (number | null)[] | undefined {

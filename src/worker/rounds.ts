@@ -20,7 +20,7 @@ export type Verdict = "done" | "repeat" | "late" | "given-up";
 /** What to take in a round, and who is told what came of it. */
 export interface Look {
   readonly request: ClaimRequest;
-  found(claimed: readonly ClaimedTask[]): void;
+  found(claimed: readonly ClaimedTask[], hasMore: boolean): void;
   failed(error: unknown): void;
 }
 
@@ -157,10 +157,10 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
 
   async #writeAndTake(outcomes: readonly Outcome[], look: Look | undefined): Promise<readonly Verdict[]> {
     if (!look) return this.#verdicts(outcomes, await endClaims(this.#parts.database, outcomes));
-    const { claimed, ended } = await workRound(this.#parts.database, look.request, outcomes);
+    const { claimed, hasMore, ended } = await workRound(this.#parts.database, look.request, outcomes);
     this.#brought = claimed.length;
     const verdicts = this.#verdicts(outcomes, { ...ended, hasUnparked: ended.hasUnparked && claimed.length === 0 });
-    look.found(claimed);
+    look.found(claimed, hasMore);
     return verdicts;
   }
 

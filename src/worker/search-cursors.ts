@@ -23,7 +23,7 @@ export class SearchCursors {
   #isIdle = false;
 
   begin(nowMs: number): Search {
-    const isFullLook = this.#cursors.size === 0 || this.msUntilFullLook(nowMs) === 0;
+    const isFullLook = this.isFullLookDue(nowMs);
     // Cleared at the beginning: what is put in while the search is under way may need another.
     if (isFullLook) this.#isFullLookWanted = false;
     return { cursors: isFullLook ? [] : [...this.#cursors.values()], isFullLook };
@@ -49,6 +49,10 @@ export class SearchCursors {
   /** There may be something before the cursors. */
   wantFullLook(): void {
     this.#isFullLookWanted = true;
+  }
+
+  isFullLookDue(nowMs: number): boolean {
+    return this.#cursors.size === 0 || this.msUntilFullLook(nowMs) === 0;
   }
 
   /** How long until the next full look; undefined where none is wanted. */

@@ -65,7 +65,7 @@ test("a replica that was killed before its first beat is found by its silence, w
   const id = await everbeat.enqueue(task("hold"), {});
   const replicaId = await registered(database);
   const request = { replicaId, names: ["hold"], queues: undefined, room: undefined, run: 0, prefetch: 1, cursors: [] };
-  expect(await claimTasks(everbeat.database, request)).toHaveLength(1);
+  expect((await claimTasks(everbeat.database, request)).claimed).toHaveLength(1);
   await startWorker({ url: database.url, tasks: [{ handler: "quick" }], open: { recovery: SCALED } });
   await database.untilStatus(replicaId, "dead");
   expect((await database.replica(replicaId)).death).toMatchObject({ because: "silent" });

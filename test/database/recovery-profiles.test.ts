@@ -72,7 +72,7 @@ async function scene(settings: RecoverySettings) {
   };
   const [owner, reaperId] = [await join("owner"), await join("reaper")];
   await everbeat.enqueueMany(held, [{}, {}]);
-  const claimed = await claimTasks(everbeat.database, {
+  const { claimed } = await claimTasks(everbeat.database, {
     ...{ replicaId: owner, names: ["held"], queues: undefined, room: undefined, run: 1, prefetch: 1, cursors: [] },
   });
   const idOf = (state: string) => claimed.find((one) => one.state === state)?.taskId as string;

@@ -11,7 +11,7 @@ export function handClaimer(database: Database, names: readonly string[]) {
     replicaId,
     async claim(request: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> {
       await putOnRecord(database, replicaId, names);
-      return claimTasks(database, {
+      const { claimed } = await claimTasks(database, {
         replicaId,
         names,
         queues: undefined,
@@ -21,6 +21,7 @@ export function handClaimer(database: Database, names: readonly string[]) {
         cursors: [],
         ...request,
       });
+      return claimed;
     },
     complete: (task: ClaimedTask, result = "null"): Promise<EndingReport> =>
       endClaims(database, [completed(task, replicaId, result)]),
