@@ -118,14 +118,7 @@ begin
   return v_admitted;
 end $$;
 
--- How many more may run under this key, by the limit that this one of those in line was given.
-create function exclusive_room(p_key text, p_task uuid) returns integer
-language sql set search_path from current
-as $$
-  select t.exclusive_limit - (select count(*)::integer from running where exclusive_key = p_key) from task t where t.id = p_task
-$$;
-
--- From parked to ready, unless somebody else is at the row. The key's lock is held by the caller. Returns their rows of `ready`.
+-- From parked to ready; the rows are locked, and so is their key. Returns where they are now.
 create function let_go(p_rows tid[]) returns tid[]
 language plpgsql set search_path from current
 as $$
@@ -134,8 +127,7 @@ declare
   v_queues text[];
 begin
   with gone as (
-    delete from parked where ctid = any (array(select ctid from parked where ctid = any (p_rows) for update skip locked))
-    returning *
+    delete from parked where ctid = any (p_rows) returning *
   ), put as (
     insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
     select task_id, queue, priority, run_at, name, attempt, failures, crashes, true, expires_at from gone
@@ -154,29 +146,35 @@ language plpgsql set search_path from current set plan_cache_mode = force_generi
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
-  v_key   text;
-  v_queue text;
-  v_first record;
-  v_room  integer;
-  v_rows  tid[] := '{}';
+  v_key     text;
+  v_running integer;
+  v_queue   text;
+  v_first   record;
+  v_room    integer;
+  v_rows    tid[] := '{}';
 begin
   for v_key in select distinct k from unnest(p_keys) k where k is not null order by k loop
     perform pg_advisory_xact_lock(gate_lock_id('exclusive', v_key));
+    v_running := (select count(*) from running where exclusive_key = v_key);
     v_queue := '';
-    v_room := null;
     loop
-      -- Once, and the rest from there: before the first in line are the dead entries of all that were let go before it.
-      select p.queue, p.priority, p.run_at, p.task_id into v_first from parked p
-      where p.exclusive_key = v_key and p.queue > v_queue order by p.queue, p.priority, p.run_at, p.task_id limit 1;
+      -- Looked for once, and the others from there: before the first in line are the dead entries of all that were let go before.
+      select p.ctid as row_id, p.queue, p.priority, p.run_at, p.task_id, t.exclusive_limit into v_first
+      from parked p join task t on t.id = p.task_id
+      where p.exclusive_key = v_key and p.queue > v_queue
+      order by p.queue, p.priority, p.run_at, p.task_id limit 1 for update of p skip locked;
       exit when not found;
       v_queue := v_first.queue;
-      v_room := coalesce(v_room, exclusive_room(v_key, v_first.task_id));
+      v_room := v_first.exclusive_limit - v_running;
       exit when v_room <= 0;
-      v_rows := v_rows || array(
-        select p.ctid from parked p
-        where p.exclusive_key = v_key and p.queue = v_queue
-          and (p.priority, p.run_at, p.task_id) >= (v_first.priority, v_first.run_at, v_first.task_id)
-        order by p.priority, p.run_at, p.task_id limit v_room for update skip locked);
+      v_rows := v_rows || v_first.row_id;
+      if v_room > 1 then
+        v_rows := v_rows || array(
+          select p.ctid from parked p
+          where p.exclusive_key = v_key and p.queue = v_queue
+            and (p.priority, p.run_at, p.task_id) > (v_first.priority, v_first.run_at, v_first.task_id)
+          order by p.priority, p.run_at, p.task_id limit v_room - 1 for update skip locked);
+      end if;
     end loop;
   end loop;
   return case when v_rows = '{}' then v_rows else let_go(v_rows) end;
@@ -195,13 +193,17 @@ begin
   for v_key in select exclusive_key from (select distinct exclusive_key from parked) k order by random() limit p_batch loop
     -- Never waits: whoever has the key's lock is letting tasks go right now.
     continue when not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_key));
-    v_room := exclusive_room(v_key, (select task_id from parked where exclusive_key = v_key order by queue, priority, run_at, task_id limit 1));
-    continue when coalesce(v_room, 0) <= 0;
+    select t.exclusive_limit - (select count(*) from running where exclusive_key = v_key) into v_room
+    from parked p join task t on t.id = p.task_id
+    where p.exclusive_key = v_key order by p.queue, p.priority, p.run_at, p.task_id limit 1;
+    continue when not found or v_room <= 0;
     v_freed := v_freed + cardinality(let_go(array(
-      select row_id from (
-        select ctid as row_id, row_number() over (partition by queue, name order by priority, run_at, task_id) as place
-        from parked where exclusive_key = v_key) p
-      where place <= v_room)));
+      select ctid from parked where ctid = any (array(
+        select row_id from (
+          select ctid as row_id, row_number() over (partition by queue, name order by priority, run_at, task_id) as place
+          from parked where exclusive_key = v_key) p
+        where place <= v_room))
+      for update skip locked)));
   end loop;
   return v_freed;
 end $$;

@@ -51,7 +51,7 @@ as $$
 declare
   c_rounds  constant integer := 8;
   v_lane    record;
-  v_last    record;
+  v_last    ready;
   v_rows    tid[];
   v_picked  tid[];
   v_part    tid[];
@@ -153,7 +153,9 @@ begin
         v_picked := v_rows;
         v_rows := admit(v_picked, p_replica);
         -- Somebody else is deciding on them at this moment: the next round would meet the same.
-        exit when v_rows = '{}' and v_found = (select count(*) from ready where ctid = any (v_picked));
+        if v_rows = '{}' then
+          exit when v_found = (select count(*) from ready where ctid = any (v_picked));
+        end if;
       end if;
       if v_lane.rate_limit is not null and cardinality(v_rows) > 0 then
         v_rows := v_rows[1 : take_rate('queue/' || v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms, cardinality(v_rows))];
@@ -161,7 +163,10 @@ begin
       end if;
       v_found := cardinality(v_rows);
       if v_found > 0 then
-        select run_at, task_id into v_last from ready where ctid = v_rows[v_found];
+        v_last := null;
+        if not v_follows then
+          select * into v_last from ready where ctid = v_rows[v_found];
+        end if;
         -- As many as have a slot run at once, those behind them are claimed ahead.
         foreach v_starts in array array[true, false] loop
           v_part := case when v_starts then v_rows[1 : greatest(p_run - v_claimed, 0)] else v_rows[greatest(p_run - v_claimed, 0) + 1 :] end;
