@@ -134,7 +134,14 @@ export class Claimer {
       request: { replicaId: id, names, queues, cursors: search.cursors, arms, ...demand },
       found: (claimed, hasMore) => {
         this.#over(demand);
-        this.#onFound(claimed, { search, startedMs, asked: demand.run + demand.prefetch, isAfterEnds, isSettling, hasMore });
+        this.#onFound(claimed, {
+          search,
+          startedMs,
+          asked: demand.run + demand.prefetch,
+          isAfterEnds,
+          isSettling,
+          hasMore,
+        });
         if (claimed.length > 0) this.#parts.onClaimed(claimed, id);
       },
       failed: (error) => {
@@ -163,7 +170,14 @@ export class Claimer {
 
   #onFound(
     claimed: readonly ClaimedTask[],
-    look: { search: Search; startedMs: number; asked: number; isAfterEnds: boolean; isSettling: boolean; hasMore: boolean },
+    look: {
+      search: Search;
+      startedMs: number;
+      asked: number;
+      isAfterEnds: boolean;
+      isSettling: boolean;
+      hasMore: boolean;
+    },
   ): void {
     const nowMs = performance.now();
     this.#parts.outages.over("claiming tasks");
