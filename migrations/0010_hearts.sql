@@ -17,17 +17,17 @@ alter table replica
 create index replica_alive on replica (id) where status in ('online', 'draining');
 
 -- beat_at and session_free_since are not indexed, so that a beat is a HOT update. What every beat changes comes last, so that
--- only that goes into the WAL.
+-- only that goes into the WAL. While all is well no column is null, since the map of nulls would be written with every beat.
 create table heart (
   replica_id         uuid primary key,
   interval_ms        integer not null,
   promise_ms         integer not null,   -- without an acknowledged beat for this long, it stops its own work
   session_promise_ms integer not null,   -- the same without its session lock
   session_key        bigint not null,
+  session_free_since timestamptz not null default 'infinity', -- since when a reaper has seen the lock free; infinity: it has not
   is_dead            boolean not null default false, -- declared dead: here too, so that a beat at the same time sees it
   epoch              text not null,
   session_epoch      text,               -- the epoch in which it took its lock; null: it has none, or it would mean nothing
-  session_free_since timestamptz,        -- since when a reaper has seen the lock free
   signs              integer[],          -- its vitals (see vitals_of)
   beat_at            timestamptz not null
 ) with (fillfactor = 50);
@@ -60,7 +60,21 @@ create table beat_history (
   signs      integer[]
 );
 create index beat_history_replica on beat_history (replica_id, beat_at);
-create index beat_history_age on beat_history using brin (beat_at);
+
+-- Replica by replica, by the one index that there is: another would be written with every beat that is remembered.
+create function purge_beats(p_max_age_ms double precision) returns void
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+  v_replica uuid := '00000000-0000-0000-0000-000000000000';
+begin
+  loop
+    select replica_id into v_replica from beat_history where replica_id > v_replica order by replica_id limit 1;
+    exit when not found;
+    delete from beat_history where replica_id = v_replica and beat_at < now() - make_interval(secs => p_max_age_ms / 1000);
+  end loop;
+end $$;
 
 -- What the reapers know together: since when hearts could be heard, when the last sweep was, whether recovery is held.
 create table listening (
@@ -92,10 +106,11 @@ create unlogged table epoch_marker (
   marker  uuid not null default gen_random_uuid()
 );
 
--- Null where a crash has emptied the table and nobody has said anything since.
+-- Null where a crash has emptied the table and nobody has said anything since. Short, because every heart's row has it twice, and
+-- the more beats fit on a page before it has to be tidied, the less is written; of one length, one that leaves no gap before beat_at.
 create function known_epoch() returns text
 language sql stable set search_path from current
-as $$ select marker || '/' || extract(epoch from pg_postmaster_start_time()) from epoch_marker $$;
+as $$ select right(lpad(to_hex(hashtextextended(marker || '/' || extract(epoch from pg_postmaster_start_time()), 0)), 16, '0'), 14) from epoch_marker $$;
 
 create function current_epoch() returns text
 language plpgsql set search_path from current
@@ -135,7 +150,7 @@ begin
   end if;
   insert into heart (replica_id, beat_at, epoch, interval_ms, promise_ms, session_promise_ms, session_key)
   values (p_replica, now(), current_epoch(), p_interval_ms, p_promise_ms, p_session_promise_ms, session_key(p_replica))
-  on conflict (replica_id) do update set beat_at = now(), epoch = excluded.epoch, session_free_since = null where not heart.is_dead;
+  on conflict (replica_id) do update set beat_at = now(), epoch = excluded.epoch, session_free_since = 'infinity' where not heart.is_dead;
   return found;
 end $$;
 
@@ -150,7 +165,7 @@ begin
   update heart h
   set beat_at = now(), epoch = v_epoch, signs = signs_of(p_vitals),
       session_epoch = case when p_has_session then v_epoch end,
-      session_free_since = case when p_has_session then null else h.session_free_since end
+      session_free_since = case when p_has_session then 'infinity' else h.session_free_since end
   from replica r
   where h.replica_id = p_replica and not h.is_dead and r.id = p_replica and r.status in ('online', 'draining');
   if not found then
@@ -228,11 +243,11 @@ begin
   -- locked is being beaten or judged, and is seen the next time. The keys are hashed: each heart is not compared with all of them.
   v_held := held_sessions();
   update heart h
-  set session_free_since = case when h.session_free_since is null then clock_timestamp() end
+  set session_free_since = case when h.session_free_since = 'infinity' then clock_timestamp() else 'infinity' end
   where h.replica_id in (
     select x.replica_id from heart x join replica r on r.id = x.replica_id
     where r.status in ('online', 'draining')
-      and (x.session_free_since is not null) <> (x.session_epoch is not distinct from v_epoch and x.session_key not in (select unnest(v_held)))
+      and (x.session_free_since < 'infinity') <> (x.session_epoch is not distinct from v_epoch and x.session_key not in (select unnest(v_held)))
     for update of x skip locked);
 end $$;
 
@@ -269,14 +284,14 @@ begin
   if not exists (
     select from heart h join replica r on r.id = h.replica_id
     where r.status in ('online', 'draining')
-      and (h.session_free_since is not null or silent_ms(h, r.started_at, v_listening) >= p_silent_ms)) then
+      and (h.session_free_since < 'infinity' or silent_ms(h, r.started_at, v_listening) >= p_silent_ms)) then
     return;
   end if;
   return query
     with fleet as materialized (
       select h.replica_id, r.machine_id, coalesce(r.machine_id, r.id::text) as machine, r.hostname, r.status, s.silent_ms,
-             date_part('epoch', clock_timestamp() - h.session_free_since) * 1000 as session_free_ms, h.promise_ms, h.session_promise_ms,
-             h.signs, h.session_free_since is null and s.silent_ms < p_silent_ms as is_well
+             date_part('epoch', clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000 as session_free_ms, h.promise_ms, h.session_promise_ms,
+             h.signs, h.session_free_since = 'infinity' and s.silent_ms < p_silent_ms as is_well
       from heart h join replica r on r.id = h.replica_id
       cross join lateral (select silent_ms(h, r.started_at, v_listening) as silent_ms offset 0) s
       where r.status in ('online', 'draining')
@@ -308,7 +323,7 @@ begin
   end if;
   if p_because = 'session-lost' then
     if v_heart.session_epoch is distinct from v_listening.epoch or v_heart.session_key = any (held_sessions())
-       or not coalesce(clock_timestamp() - v_heart.session_free_since > make_interval(secs => p_min_ms / 1000.0), false) then
+       or not coalesce(clock_timestamp() - nullif(v_heart.session_free_since, 'infinity') > make_interval(secs => p_min_ms / 1000.0), false) then
       return false;
     end if;
   elsif silent_ms(v_heart, v_replica.started_at, v_listening) <= p_min_ms then

@@ -86,7 +86,7 @@ export async function readUnexamined(store: Store, limit: number): Promise<DeadR
        select count(*)::int as neighbours, (count(*) filter (where o.is_gone))::int as gone
        from (
          select x.status in ('online', 'draining') as is_here, case
-             when xh.session_free_since is not null and h.session_free_since is not null
+             when xh.session_free_since < 'infinity' and h.session_free_since < 'infinity'
              then abs(extract(epoch from xh.session_free_since - h.session_free_since)) < 0.5
              else (x.status = 'dead' or ${s}.silent_ms(xh, x.started_at, l) > 3 * xh.interval_ms)
                   and abs(extract(epoch from xh.beat_at - h.beat_at)) * 1000 <= 1.5 * greatest(xh.interval_ms, h.interval_ms)

@@ -109,10 +109,7 @@ export async function resolveAlerts(store: Store, kind: string, subject: string)
  * A machine with an owner of unfinished tasks has that replica left.
  */
 export async function purgeReplicas(store: Store, ages: { purgeAgeMs: number; historyAgeMs: number }): Promise<void> {
-  await store.query(
-    `delete from ${store.schema}.beat_history where beat_at < now() - make_interval(secs => $1::float8 / 1000)`,
-    [ages.historyAgeMs],
-  );
+  await store.query(`select ${store.schema}.purge_beats($1)`, [ages.historyAgeMs]);
   await store.query(
     `delete from ${store.schema}.blocked_loop where seen_at < now() - make_interval(secs => $1::float8 / 1000)`,
     [ages.historyAgeMs],

@@ -81,7 +81,7 @@ describe("by way of PgBouncer in transaction mode", () => {
 /** What the hearts' rows say of their sessions, and how many session locks there are in this database. */
 async function sessions(query: <Row>(text: string) => Promise<Row[]>) {
   const rows = await query<{ epoch: string | null; free: Date | null }>(
-    "select session_epoch as epoch, session_free_since as free from everbeat.heart",
+    "select session_epoch as epoch, nullif(session_free_since, 'infinity') as free from everbeat.heart",
   );
   const [locks] = await query<{ n: number }>("select cardinality(everbeat.held_sessions()) as n");
   return { rows, locks: locks?.n };
