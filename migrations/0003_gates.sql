@@ -139,45 +139,51 @@ begin
 end $$;
 
 -- Lets as many parked tasks go as these keys have room for, and as many from each of their queues: one queue may be
--- paused or have no workers, and those of the others must not wait for it. What is too many parks again. Returns their
--- rows of `ready`.
-create function unpark(p_keys text[]) returns tid[]
+-- paused or have no workers, and those of the others must not wait for it. What is too many parks again. Returns where they
+-- are now in `ready`, and whether they are free: nothing else can hold them back, and there is room for all of them, so whoever
+-- claims them in the same transaction, which has the locks of their keys, need not ask admit() again.
+create function unpark(p_keys text[], out let_go tid[], out are_free boolean)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
-  v_key     text;
-  v_running integer;
-  v_queue   text;
-  v_first   record;
-  v_room    integer;
-  v_rows    tid[] := '{}';
+  v_key   text;
+  v_queue text;
+  v_first record;
 begin
+  let_go := '{}';
+  are_free := true;
   for v_key in select distinct k from unnest(p_keys) k where k is not null order by k loop
     perform pg_advisory_xact_lock(gate_lock_id('exclusive', v_key));
-    v_running := (select count(*) from running where exclusive_key = v_key);
     v_queue := '';
     loop
       -- Looked for once, and the others from there: before the first in line are the dead entries of all that were let go before.
-      select p.ctid as row_id, p.queue, p.priority, p.run_at, p.task_id, t.exclusive_limit into v_first
+      select p.ctid as row_id, p.queue, p.priority, p.run_at, p.task_id,
+             t.exclusive_limit - (select count(*)::integer from running u where u.exclusive_key = v_key) as room,
+             p.expires_at is null and t.rate_key is null and t.exclusive_limit = 1
+               and not exists (select from suspicion s where s.task_id = p.task_id) as is_free,
+             (select n.queue from parked n where n.exclusive_key = v_key and n.queue > p.queue order by n.queue limit 1) as next_queue
+      into v_first
       from parked p join task t on t.id = p.task_id
-      where p.exclusive_key = v_key and p.queue > v_queue
+      where p.exclusive_key = v_key and p.queue >= v_queue
       order by p.queue, p.priority, p.run_at, p.task_id limit 1 for update of p skip locked;
-      exit when not found;
-      v_queue := v_first.queue;
-      v_room := v_first.exclusive_limit - v_running;
-      exit when v_room <= 0;
-      v_rows := v_rows || v_first.row_id;
-      if v_room > 1 then
-        v_rows := v_rows || array(
+      exit when not found or v_first.room <= 0;
+      let_go := let_go || v_first.row_id;
+      are_free := are_free and v_first.is_free and v_first.next_queue is null;
+      if v_first.room > 1 then
+        let_go := let_go || array(
           select p.ctid from parked p
-          where p.exclusive_key = v_key and p.queue = v_queue
+          where p.exclusive_key = v_key and p.queue = v_first.queue
             and (p.priority, p.run_at, p.task_id) > (v_first.priority, v_first.run_at, v_first.task_id)
-          order by p.priority, p.run_at, p.task_id limit v_room - 1 for update skip locked);
+          order by p.priority, p.run_at, p.task_id limit v_first.room - 1 for update skip locked);
       end if;
+      v_queue := v_first.next_queue;
+      exit when v_queue is null;
     end loop;
   end loop;
-  return case when v_rows = '{}' then v_rows else let_go(v_rows) end;
+  if let_go <> '{}' then
+    let_go := let_go(let_go);
+  end if;
 end $$;
 
 -- A task that was let go may never be claimed: nobody knows a task of that name, for example. So that those behind it do

@@ -68,10 +68,12 @@ declare
   v_now     timestamptz;
   v_let_go    tid[]; -- by the ends that were asked for in the same statement
   v_let_go_in text[] := '{}';
+  v_are_free  boolean;
   v_follows   boolean;
 begin
   if p_ended is not null then
     v_let_go := array(select json_array_elements_text(p_ended -> 'unparked'))::tid[];
+    v_are_free := coalesce((p_ended ->> 'areFree')::boolean, false);
     v_let_go_in := array(select distinct queue from ready where ctid = any (v_let_go));
     return next row(null, null, 'ended', null, null, null, null, null, p_ended, null, null, null, null, null, null)::claim_row;
   end if;
@@ -125,7 +127,7 @@ begin
       -- would begin behind it, or walk over everything that was parked with it.
       v_follows := v_rounds = 1 and v_lane.queue = any (v_let_go_in);
       if v_follows then
-        select array_agg(picked.row_id), count(*), true into v_rows, v_found, v_special
+        select array_agg(picked.row_id), count(*), not v_are_free into v_rows, v_found, v_special
         from (
           select r.ctid as row_id from ready r
           where r.ctid = any (v_let_go) and r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
@@ -199,7 +201,7 @@ begin
           p_room[v_slot] := p_room[v_slot] - v_found;
         end if;
       end if;
-      exit when not v_special;
+      exit when not (v_special or v_follows);
       v_more := v_more or v_rounds = c_rounds;
     end loop;
     exit when v_claimed >= v_total;

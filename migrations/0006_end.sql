@@ -42,6 +42,7 @@ $$;
 -- Returns only what was not done as asked, null if all was:
 --   unknown   claims that do not hold: the caller goes on with refuse_outcomes
 --   unparked  tasks that waited for an exclusive key and were let go: their rows of `ready`, which sort before what was claimed last
+--   areFree   and whether they may be claimed just so (see unpark)
 -- Everybody locks claims in the order of their owners and ids, and exclusive keys after claims: that way nobody waits in a circle.
 -- Here the order is that of the index, hence no other kind of scan.
 -- p_owner: who probably owns them, which spares a search. They may have been taken along to another id meanwhile.
@@ -56,6 +57,7 @@ declare
   v_queues   text[];
   v_tasks    uuid[];
   v_unparked tid[] := '{}';
+  v_are_free boolean;
   v_these    record;
 begin
   if exists (select from waiter) then
@@ -123,7 +125,7 @@ begin
     perform tell_waiters(v_tasks);
   end if;
   if v_keys is not null then
-    v_unparked := unpark(v_keys);
+    select let_go, are_free into v_unparked, v_are_free from unpark(v_keys);
   end if;
   if v_queues is not null then
     perform ring(v_queues);
@@ -132,7 +134,7 @@ begin
     return null;
   end if;
   -- Claim ids as text: they are larger than what every reader of JSON takes for a number.
-  return json_build_object('unparked', v_unparked::text[], 'unknown', v_left::text[]);
+  return json_build_object('unparked', v_unparked::text[], 'areFree', v_are_free, 'unknown', v_left::text[]);
 end $$;
 
 -- Outcomes of claims that do not hold: `repeat` where this very outcome was written before and the reply was lost; kept as

@@ -4,7 +4,7 @@ import type { ClaimedTask } from "../../src/sql/claims.ts";
 import { type AnyTask, defineBatchTask, defineTask } from "../../src/task/define-task.ts";
 import { ClaimLostError, TaskCancelledError, TaskTimedOutError, WorkerStoppingError } from "../../src/task/errors.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
-import { afterEnds, demandOf, NO_DEMAND } from "../../src/worker/demand.ts";
+import { afterEnds, demandOf, mayBeMore, NO_DEMAND } from "../../src/worker/demand.ts";
 import { Hand } from "../../src/worker/hand.ts";
 import { checkWork } from "../../src/worker/options.ts";
 import { type EndedAttempt, outcomeOf } from "../../src/worker/outcome.ts";
@@ -169,6 +169,14 @@ describe("the demand for tasks", () => {
     expect(afterEnds(room, 200)).toEqual(room);
     // Nothing has ended: a look for whatever there may be.
     expect(afterEnds(room, 0)).toEqual(room);
+  });
+
+  test("grows again when as many were found as were asked for, unless they only followed their keys", () => {
+    const [keyed, plain] = [{ exclusiveKey: "k" }, { exclusiveKey: null }];
+    expect(mayBeMore([keyed], { asked: 2, isAfterEnds: false })).toBe(false);
+    expect(mayBeMore([keyed, keyed], { asked: 2, isAfterEnds: false })).toBe(true);
+    expect(mayBeMore([keyed, keyed], { asked: 2, isAfterEnds: true })).toBe(false);
+    expect(mayBeMore([keyed, plain], { asked: 2, isAfterEnds: true })).toBe(true);
   });
 });
 
