@@ -118,24 +118,32 @@ begin
   return v_admitted;
 end $$;
 
--- From parked to ready; the rows are locked, and so is their key. Returns where they are now.
+-- From parked to ready; the rows are locked, and so is their key. Returns where they are now. Whoever does not claim them at once
+-- rings for them.
 create function let_go(p_rows tid[]) returns tid[]
 language plpgsql set search_path from current
 as $$
 declare
-  v_freed  tid[];
-  v_queues text[];
+  v_freed tid[];
 begin
   with gone as (
     delete from parked where ctid = any (p_rows) returning *
   ), put as (
     insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
     select task_id, queue, priority, run_at, name, attempt, failures, crashes, true, expires_at from gone
-    returning ctid as row_id, queue
+    returning ctid as row_id
   )
-  select array_agg(distinct queue), array_agg(row_id) into v_queues, v_freed from put;
-  perform ring(v_queues);
-  return coalesce(v_freed, '{}');
+  select coalesce(array_agg(row_id), '{}') into v_freed from put;
+  return v_freed;
+end $$;
+
+create function ring_for(p_rows tid[]) returns void
+language plpgsql set search_path from current
+as $$
+begin
+  if p_rows <> '{}' then
+    perform ring(array(select distinct queue from ready where ctid = any (p_rows)));
+  end if;
 end $$;
 
 -- Lets as many parked tasks go as these keys have room for, and as many from each of their queues: one queue may be
@@ -194,7 +202,7 @@ as $$
 declare
   v_key   text;
   v_room  integer;
-  v_freed integer := 0;
+  v_freed tid[] := '{}';
 begin
   for v_key in select exclusive_key from (select distinct exclusive_key from parked) k order by random() limit p_batch loop
     -- Never waits: whoever has the key's lock is letting tasks go right now.
@@ -203,13 +211,14 @@ begin
     from parked p join task t on t.id = p.task_id
     where p.exclusive_key = v_key order by p.queue, p.priority, p.run_at, p.task_id limit 1;
     continue when not found or v_room <= 0;
-    v_freed := v_freed + cardinality(let_go(array(
+    v_freed := v_freed || let_go(array(
       select ctid from parked where ctid = any (array(
         select row_id from (
           select ctid as row_id, row_number() over (partition by queue, name order by priority, run_at, task_id) as place
           from parked where exclusive_key = v_key) p
         where place <= v_room))
-      for update skip locked)));
+      for update skip locked));
   end loop;
-  return v_freed;
+  perform ring_for(v_freed);
+  return cardinality(v_freed);
 end $$;

@@ -70,6 +70,7 @@ declare
   v_let_go_in text[] := '{}';
   v_are_free  boolean;
   v_follows   boolean;
+  v_followed  integer := 0;
 begin
   if p_ended is not null then
     v_let_go := array(select json_array_elements_text(p_ended -> 'unparked'))::tid[];
@@ -197,6 +198,9 @@ begin
         return next row(null, v_last.task_id, 'lane', null, null, null, null, null, null, null, null, v_lane.queue, v_lane.priority,
                         case when not v_follows then v_lane.id end, v_last.run_at)::claim_row;
         v_claimed := v_claimed + v_found;
+        if v_follows then
+          v_followed := v_followed + v_found;
+        end if;
         if p_queues is not null then
           p_room[v_slot] := p_room[v_slot] - v_found;
         end if;
@@ -206,6 +210,10 @@ begin
     end loop;
     exit when v_claimed >= v_total;
   end loop;
+  -- For others, which ends that are followed by a claim leave to it.
+  if v_followed < cardinality(v_let_go) then
+    perform ring(v_let_go_in);
+  end if;
   if v_more then
     return next row(null, null, 'more', null, null, null, null, null, null, null, null, null, null, null, null)::claim_row;
   end if;
@@ -252,7 +260,7 @@ begin
   select array_agg(claim_id), array_agg(exclusive_key) filter (where exclusive_key is not null), array_agg(distinct queue)
   into v_released, v_keys, v_queues from gone;
   if v_keys is not null then
-    perform unpark(v_keys);
+    perform ring_for((select let_go from unpark(v_keys)));
   end if;
   perform ring(v_queues);
   return query select unnest(v_released);

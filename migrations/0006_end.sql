@@ -46,7 +46,8 @@ $$;
 -- Everybody locks claims in the order of their owners and ids, and exclusive keys after claims: that way nobody waits in a circle.
 -- Here the order is that of the index, hence no other kind of scan.
 -- p_owner: who probably owns them, which spares a search. They may have been taken along to another id meanwhile.
-create function end_claims(p_claims bigint[], p_outcomes json, p_owner uuid default null) returns json
+-- p_is_followed: by a claim in the same statement, which takes what was let go or rings for it.
+create function end_claims(p_claims bigint[], p_outcomes json, p_owner uuid default null, p_is_followed boolean default false) returns json
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
@@ -126,6 +127,9 @@ begin
   end if;
   if v_keys is not null then
     select let_go, are_free into v_unparked, v_are_free from unpark(v_keys);
+    if not p_is_followed then
+      perform ring_for(v_unparked);
+    end if;
   end if;
   if v_queues is not null then
     perform ring(v_queues);

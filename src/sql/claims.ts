@@ -61,7 +61,7 @@ export async function endAndClaimTasks(
   ending: readonly [claims: readonly ClaimId[], outcomesJson: string],
 ): Promise<ClaimsRead> {
   const rows = await store.query<ClaimRow>(
-    `select ${CLAIM_COLUMNS} from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS}, ${store.schema}.end_claims($11::bigint[], $12::json, $1))`,
+    `select ${CLAIM_COLUMNS} from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS}, ${store.schema}.end_claims($11::bigint[], $12::json, $1, true))`,
     [...claimValues(request), ...ending],
     "often",
   );

@@ -14,10 +14,11 @@ import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import { adoptClaims, type ClaimedTask, readNextDueMs } from "../sql/claims.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
-import { afterEnds, type Demand, mayBeMore, NO_DEMAND } from "./demand.ts";
+import { type LookMade, type Phase, phaseAfter } from "./after-look.ts";
+import { afterEnds, type Demand, NO_DEMAND, onlyFollowing } from "./demand.ts";
 import type { Outages } from "./outages.ts";
-import type { Look } from "./rounds.ts";
-import { type Search, SearchCursors } from "./search-cursors.ts";
+import type { EndsBeside, Look } from "./rounds.ts";
+import { SearchCursors } from "./search-cursors.ts";
 
 export interface ClaimerParts {
   readonly database: Database;
@@ -44,7 +45,7 @@ export class Claimer {
   readonly #cursors = new SearchCursors();
   readonly #stopping = new AbortController();
   readonly #backoff = createBackoff({ firstMs: 100, maxMs: 5_000 });
-  #phase: "waking" | "looking" | "settling" | "asleep" = "waking";
+  #phase: Phase = "waking";
   #asked: Demand = NO_DEMAND;
   #underWay = 0;
   #isArmed = false;
@@ -108,16 +109,17 @@ export class Claimer {
     this.wake();
   }
 
-  /** The next look, if there is reason for one. */
-  look({ outcomes, atLeast }: { outcomes: number; atLeast: number }): Look | undefined {
+  /** The next look, if there is reason for one. Asleep, there is one only beside ends that others may have waited for. */
+  look({ outcomes, waitedFor, atLeast }: EndsBeside): Look | undefined {
     const { replica, names, queues, demand: demandBesides, notices, looksAlone } = this.#parts;
     const isAlone = looksAlone || this.#phase !== "looking";
-    if (this.#stopping.signal.aborted || this.#regaining || this.#phase === "asleep") return undefined;
+    const isFollowing = this.#phase === "asleep";
+    if (this.#stopping.signal.aborted || this.#regaining || (isFollowing && waitedFor === 0)) return undefined;
     if (isAlone && this.#underWay > 0) return undefined;
     const room = demandBesides(this.#asked, isAlone);
     const startedMs = performance.now();
-    const isAfterEnds = this.#phase === "settling" && !this.#cursors.isFullLookDue(startedMs);
-    const demand = isAfterEnds ? afterEnds(room, outcomes) : room;
+    const isAfterEnds = isFollowing || (this.#phase === "settling" && !this.#cursors.isFullLookDue(startedMs));
+    const demand = isFollowing ? onlyFollowing(room, waitedFor) : isAfterEnds ? afterEnds(room, outcomes) : room;
     if (demand.run + demand.prefetch < atLeast) return undefined;
     // Whoever arms a bell waits for those who ring one, and outcomes may ring: never both in one transaction.
     const isSettling = this.#phase === "settling" && outcomes === 0;
@@ -127,21 +129,15 @@ export class Claimer {
       this.#isArmed = true;
       this.#cursors.wantFullLook();
     }
-    const search = this.#cursors.begin(startedMs);
+    const search = isFollowing ? this.#cursors.whereLeft() : this.#cursors.begin(startedMs);
     const { id } = replica;
     this.#begun(demand);
     return {
       request: { replicaId: id, names, queues, cursors: search.cursors, arms, ...demand },
       found: (claimed, hasMore) => {
         this.#over(demand);
-        this.#onFound(claimed, {
-          search,
-          startedMs,
-          asked: demand.run + demand.prefetch,
-          isAfterEnds,
-          isSettling,
-          hasMore,
-        });
+        const asked = demand.run + demand.prefetch;
+        this.#onFound(claimed, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore });
         if (claimed.length > 0) this.#parts.onClaimed(claimed, id);
       },
       failed: (error) => {
@@ -168,27 +164,16 @@ export class Claimer {
     if (this.#underWay > 0) await new Promise<void>((resolve) => this.#onNoneUnderWay.push(resolve));
   }
 
-  #onFound(
-    claimed: readonly ClaimedTask[],
-    look: {
-      search: Search;
-      startedMs: number;
-      asked: number;
-      isAfterEnds: boolean;
-      isSettling: boolean;
-      hasMore: boolean;
-    },
-  ): void {
+  #onFound(claimed: readonly ClaimedTask[], look: LookMade): void {
     const nowMs = performance.now();
     this.#parts.outages.over("claiming tasks");
     this.#backoff.reset();
     this.#cursors.end(look.search, { asked: look.asked, claimed, tookMs: nowMs - look.startedMs, nowMs });
-    // Told in the meantime, it is looking again already.
-    if (look.isSettling && this.#phase !== "settling") return;
-    if (look.hasMore) this.#phase = "waking";
-    else if (mayBeMore(claimed, look)) this.#phase = "looking";
-    else if (look.isSettling && claimed.length === 0) void this.#fallAsleep();
-    else this.#phase = "settling";
+    const phase = phaseAfter(this.#phase, look, claimed);
+    if (phase === this.#phase) return;
+    clearTimeout(this.#alarm);
+    if (phase === "asleep") void this.#fallAsleep();
+    else this.#phase = phase;
   }
 
   #onFailed(error: unknown): void {

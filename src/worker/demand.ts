@@ -49,12 +49,10 @@ export function afterEnds(room: Demand, ended: number): Demand {
   return ended === 0 ? room : { ...room, run: Math.min(room.run, ended) };
 }
 
-/** Whether the next look should be for as much as there is room. Those that only follow, each behind its key, say nothing of others. */
-export function mayBeMore(
-  claimed: readonly { exclusiveKey: string | null }[],
-  { asked, isAfterEnds }: { asked: number; isAfterEnds: boolean },
-): boolean {
-  return claimed.length >= asked && !(isAfterEnds && claimed.every(({ exclusiveKey }) => exclusiveKey !== null));
+/** Where nothing is looked for: no more than may follow those that have ended. */
+export function onlyFollowing(room: Demand, ended: number): Demand {
+  const run = Math.min(room.run, ended);
+  return { ...room, run, prefetch: Math.min(room.prefetch, ended - run) };
 }
 
 function roomIn({ queues, queueLimits }: WorkSettings, slots: Slots, total: number): (number | null)[] | undefined {

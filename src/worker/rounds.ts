@@ -24,11 +24,22 @@ export interface Look {
   failed(error: unknown): void;
 }
 
+/** What goes along with a look. */
+export interface EndsBeside {
+  readonly outcomes: number;
+  /** How many of them others may have waited for. */
+  readonly waitedFor: number;
+  /** For less it is not worth a round. */
+  readonly atLeast: number;
+}
+
 export interface RoundsParts<Ended> {
   readonly database: Database;
   readonly outages: Outages;
   /** What there is room for now; undefined where there is none or nothing to be had. */
-  readonly look: (beside: { outcomes: number; atLeast: number }) => Look | undefined;
+  readonly look: (beside: EndsBeside) => Look | undefined;
+  /** Whether another may have waited for its end. */
+  readonly isWaitedFor: (ended: Ended) => boolean;
   /** How much there must be to do for a second round beside the first; less than that goes with the next. */
   readonly secondFrom: number;
   /** There is more to be had than there is room for. */
@@ -50,6 +61,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   readonly #parts: RoundsParts<Ended>;
   readonly #givingUp = new AbortController();
   #waiting: Ended[] = [];
+  #waitedFor = 0;
   #underWay = 0;
   #held = 0;
   #isScheduled = false;
@@ -73,6 +85,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   finish(ended: Ended): void {
     this.#held++;
     this.#waiting.push(ended);
+    if (this.#parts.isWaitedFor(ended)) this.#waitedFor++;
     this.tick();
   }
 
@@ -102,12 +115,13 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
     const isHeldUp = performance.now() - this.#begunAtMs >= HELD_UP_AFTER_MS;
     const isFirst = this.#underWay === 0 || isHeldUp;
     const atLeast = isFirst || outcomes >= this.#parts.secondFrom ? 1 : this.#parts.secondFrom;
-    const look = this.#parts.look({ outcomes, atLeast });
+    const look = this.#parts.look({ outcomes, waitedFor: this.#waitedFor, atLeast });
     if (!look && outcomes < atLeast) {
       if (!isFirst && outcomes > 0) this.#tickLater();
       return false;
     }
     const ended = this.#waiting.splice(0, MAX_OUTCOMES);
+    this.#waitedFor = this.#waiting.filter(this.#parts.isWaitedFor).length;
     void this.#run(ended, look);
     return true;
   }

@@ -29,6 +29,11 @@ export class SearchCursors {
     return { cursors: isFullLook ? [] : [...this.#cursors.values()], isFullLook };
   }
 
+  /** Wherever that is, and never a full look in passing. */
+  whereLeft(): Search {
+    return { cursors: [...this.#cursors.values()], isFullLook: false };
+  }
+
   end(search: Search, found: { asked: number; claimed: readonly ClaimedTask[]; tookMs: number; nowMs: number }): void {
     this.#isIdle = found.claimed.length === 0;
     if (search.isFullLook) this.#fullLook = { endedMs: found.nowMs, tookMs: found.tookMs };

@@ -97,6 +97,7 @@ export class Worker {
       database,
       outages: this.#outages,
       look: (beside) => this.#claimer.look(beside),
+      isWaitedFor: ({ execution }) => execution.claimed.exclusiveKey !== null,
       secondFrom: secondRoundFrom(settings.concurrency),
       hasBacklog: () => this.#claimer.hasBacklog,
       onUnparked: () => this.#claimer.lookFromTheBeginning(),

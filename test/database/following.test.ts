@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { Everbeat } from "../../src/everbeat.ts";
 import type { ClaimedTask, ClaimRequest, LaneCursor } from "../../src/sql/claims.ts";
 import { workRound } from "../../src/sql/work-round.ts";
 import { defineTask } from "../../src/task/define-task.ts";
@@ -160,4 +161,43 @@ test("a worker that follows one key finds other tasks all the same", { timeout: 
   await worker.stop();
   expect(before).toBeLessThan(many.length);
   expect(await database.query("select from everbeat.running where queue = $1", [queue])).toEqual([]);
+});
+
+test("a worker that has fallen asleep beside a task takes the next with its end, and is not woken for it", {
+  timeout: 120_000,
+}, async () => {
+  const { queue, exclusiveKey } = scene();
+  await database.query(`alter database ${database.name} set track_functions = 'all'`);
+  const counted = await Everbeat.open({ database: database.url, log: "silent" });
+  onTestFinished(() => counted.close({ now: true }));
+  const TASKS = 40;
+  let handled = 0;
+  const slow = defineTask({
+    name: "slow",
+    run: async (_input: object) => {
+      await untilAsleep();
+      handled++;
+    },
+  });
+  /** It has looked, armed its bell, looked again and asked when the next is due: that was all, until something happens. */
+  const untilAsleep = () =>
+    eventually(() => database.query("select from everbeat.bell where queue = $1 and armed", [queue]), {
+      until: (rows) => rows.length > 0,
+      what: "an armed bell",
+    });
+  const calls = async (name: string) => {
+    const [row] = await database.query<{ n: number }>(
+      "select coalesce(sum(calls), 0)::int as n from pg_stat_user_functions where funcname = $1",
+      [name],
+    );
+    return row?.n ?? 0;
+  };
+  await counted.enqueueMany(slow, new Array(TASKS).fill({}), { options: { queue, exclusiveKey } });
+  const worker = await counted.work([slow], { queues: [queue], handleSignals: false });
+  await eventually(() => handled === TASKS, { within: 60_000, what: "the end of all" });
+  await worker.stop();
+  await counted.close();
+  // The server adds up what a session did when that is over, or a little later.
+  await eventually(() => calls("end_claims"), { until: (n) => n >= TASKS, what: "the counts of all ends" });
+  expect(await calls("claim_tasks")).toBeLessThan(TASKS * 1.5);
 });

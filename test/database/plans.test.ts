@@ -108,7 +108,7 @@ describe("with statistics that say that ready is empty, and a large record", () 
     const owner = `'${claimer.replicaId}'`;
     for (let round = 0; round < 8; round++) {
       const next = `select * from everbeat.claim_tasks(${owner}, '{noop}', '{keyed}', '{NULL}', 1, 0, '{}', '{}', '{}', false,
-        everbeat.end_claims(array(select claim_id from everbeat.running where exclusive_key = 'two'), '[]', ${owner}))`;
+        everbeat.end_claims(array(select claim_id from everbeat.running where exclusive_key = 'two'), '[]', ${owner}, true))`;
       expect(await pagesTouched(client, next)).toBeLessThan(150);
     }
     expect(

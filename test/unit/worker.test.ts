@@ -4,7 +4,8 @@ import type { ClaimedTask } from "../../src/sql/claims.ts";
 import { type AnyTask, defineBatchTask, defineTask } from "../../src/task/define-task.ts";
 import { ClaimLostError, TaskCancelledError, TaskTimedOutError, WorkerStoppingError } from "../../src/task/errors.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
-import { afterEnds, demandOf, mayBeMore, NO_DEMAND } from "../../src/worker/demand.ts";
+import { type LookMade, phaseAfter } from "../../src/worker/after-look.ts";
+import { afterEnds, demandOf, NO_DEMAND, onlyFollowing } from "../../src/worker/demand.ts";
 import { Hand } from "../../src/worker/hand.ts";
 import { checkWork } from "../../src/worker/options.ts";
 import { type EndedAttempt, outcomeOf } from "../../src/worker/outcome.ts";
@@ -171,12 +172,43 @@ describe("the demand for tasks", () => {
     expect(afterEnds(room, 0)).toEqual(room);
   });
 
-  test("grows again when as many were found as were asked for, unless they only followed their keys", () => {
-    const [keyed, plain] = [{ exclusiveKey: "k" }, { exclusiveKey: null }];
-    expect(mayBeMore([keyed], { asked: 2, isAfterEnds: false })).toBe(false);
-    expect(mayBeMore([keyed, keyed], { asked: 2, isAfterEnds: false })).toBe(true);
-    expect(mayBeMore([keyed, keyed], { asked: 2, isAfterEnds: true })).toBe(false);
-    expect(mayBeMore([keyed, plain], { asked: 2, isAfterEnds: true })).toBe(true);
+  test("is for no more than may follow, ahead or at once, where nothing is looked for", () => {
+    const room = { run: 3, prefetch: 5, room: undefined };
+    expect(onlyFollowing(room, 1)).toEqual({ ...room, run: 1, prefetch: 0 });
+    expect(onlyFollowing(room, 5)).toEqual({ ...room, prefetch: 2 });
+  });
+});
+
+describe("after a look", () => {
+  const [keyed, plain] = [{ exclusiveKey: "k" }, { exclusiveKey: null }];
+  const look: LookMade = {
+    ...{ search: { cursors: [], isFullLook: false }, startedMs: 0, asked: 2 },
+    ...{ isAfterEnds: false, isFollowing: false, isSettling: false, hasMore: false },
+  };
+
+  test("that found as many as it asked for, there may be more, unless they only followed their keys", () => {
+    expect(phaseAfter("waking", look, [keyed])).toBe("settling");
+    expect(phaseAfter("waking", look, [keyed, keyed])).toBe("looking");
+    expect(phaseAfter("settling", { ...look, isAfterEnds: true }, [keyed, keyed])).toBe("settling");
+    expect(phaseAfter("settling", { ...look, isAfterEnds: true }, [keyed, plain])).toBe("looking");
+  });
+
+  test("that has not seen everything, another follows, alone", () => {
+    expect(phaseAfter("looking", { ...look, hasMore: true }, [keyed])).toBe("waking");
+    expect(phaseAfter("asleep", { ...look, isAfterEnds: true, isFollowing: true, hasMore: true }, [])).toBe("waking");
+  });
+
+  test("that found nothing when it had asked to be told, it sleeps, unless it was told", () => {
+    expect(phaseAfter("settling", { ...look, isSettling: true }, [])).toBe("asleep");
+    expect(phaseAfter("waking", { ...look, isSettling: true }, [])).toBe("waking");
+  });
+
+  test("in its sleep it sleeps on, whatever it was that followed", () => {
+    const following = { ...look, isAfterEnds: true, isFollowing: true };
+    expect(phaseAfter("asleep", following, [])).toBe("asleep");
+    expect(phaseAfter("asleep", following, [keyed, keyed])).toBe("asleep");
+    expect(phaseAfter("asleep", following, [keyed, plain])).toBe("waking");
+    expect(phaseAfter("looking", following, [])).toBe("looking");
   });
 });
 

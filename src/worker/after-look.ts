@@ -1,0 +1,33 @@
+/** What the claimer does after a look. Pure. */
+import type { Search } from "./search-cursors.ts";
+
+export type Phase = "waking" | "looking" | "settling" | "asleep";
+
+export interface LookMade {
+  readonly search: Search;
+  readonly startedMs: number;
+  readonly asked: number;
+  /** For no more than may follow what has ended. */
+  readonly isAfterEnds: boolean;
+  /** The same, and asleep besides. */
+  readonly isFollowing: boolean;
+  readonly isSettling: boolean;
+  /** There was so much in the way that it has not seen everything. */
+  readonly hasMore: boolean;
+}
+
+/** From `phase`, as it is by the time of the reply: whoever was told in the meantime is looking again already. */
+export function phaseAfter(phase: Phase, look: LookMade, claimed: readonly { exclusiveKey: string | null }[]): Phase {
+  const isFull = foundAsMany(claimed, look);
+  if (look.isFollowing) return phase === "asleep" && (isFull || look.hasMore) ? "waking" : phase;
+  if (look.isSettling && phase !== "settling") return phase;
+  if (look.hasMore) return "waking";
+  if (isFull) return "looking";
+  return look.isSettling && claimed.length === 0 ? "asleep" : "settling";
+}
+
+/** Then there may be more. Those that only follow, each behind its key, say nothing of others. */
+function foundAsMany(claimed: readonly { exclusiveKey: string | null }[], look: LookMade): boolean {
+  const onlyFollow = look.isAfterEnds && claimed.every(({ exclusiveKey }) => exclusiveKey !== null);
+  return claimed.length >= look.asked && !onlyFollow;
+}
