@@ -64,7 +64,7 @@ create table parked (
   crashes       smallint not null,
   expires_at    timestamptz,
   exclusive_key text not null
-);
+) with (autovacuum_vacuum_scale_factor = 0.02); -- whoever lets the first in line go walks over the dead entries of those before it
 create index parked_order on parked (exclusive_key, queue, priority, run_at, task_id);
 create index parked_expiry on parked (expires_at) where expires_at is not null;
 
