@@ -114,12 +114,13 @@ export class Claimer {
     const { replica, names, queues, demand: demandBesides, notices, looksAlone } = this.#parts;
     const isAlone = looksAlone || this.#phase !== "looking";
     const isFollowing = this.#phase === "asleep";
-    if (this.#stopping.signal.aborted || this.#regaining || (isFollowing && waitedFor === 0)) return undefined;
+    const following = isFollowing ? waitedFor() : 0;
+    if (this.#stopping.signal.aborted || this.#regaining || (isFollowing && following === 0)) return undefined;
     if (isAlone && this.#underWay > 0) return undefined;
     const room = demandBesides(this.#asked, isAlone);
     const startedMs = performance.now();
     const isAfterEnds = isFollowing || (this.#phase === "settling" && !this.#cursors.isFullLookDue(startedMs));
-    const demand = isFollowing ? onlyFollowing(room, waitedFor) : isAfterEnds ? afterEnds(room, outcomes) : room;
+    const demand = isFollowing ? onlyFollowing(room, following) : isAfterEnds ? afterEnds(room, outcomes) : room;
     if (demand.run + demand.prefetch < atLeast) return undefined;
     // Whoever arms a bell waits for those who ring one, and outcomes may ring: never both in one transaction.
     const isSettling = this.#phase === "settling" && outcomes === 0;

@@ -27,8 +27,8 @@ export interface Look {
 /** What goes along with a look. */
 export interface EndsBeside {
   readonly outcomes: number;
-  /** How many of them others may have waited for. */
-  readonly waitedFor: number;
+  /** How many of them others may have waited for. Counted only by whoever asks: there may be thousands. */
+  readonly waitedFor: () => number;
   /** For less it is not worth a round. */
   readonly atLeast: number;
 }
@@ -61,7 +61,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   readonly #parts: RoundsParts<Ended>;
   readonly #givingUp = new AbortController();
   #waiting: Ended[] = [];
-  #waitedFor = 0;
+  readonly #waitedFor = () => this.#waiting.filter(this.#parts.isWaitedFor).length;
   #underWay = 0;
   #held = 0;
   #isScheduled = false;
@@ -85,7 +85,6 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   finish(ended: Ended): void {
     this.#held++;
     this.#waiting.push(ended);
-    if (this.#parts.isWaitedFor(ended)) this.#waitedFor++;
     this.tick();
   }
 
@@ -121,7 +120,6 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
       return false;
     }
     const ended = this.#waiting.splice(0, MAX_OUTCOMES);
-    this.#waitedFor = this.#waiting.filter(this.#parts.isWaitedFor).length;
     void this.#run(ended, look);
     return true;
   }
