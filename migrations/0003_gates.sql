@@ -149,7 +149,7 @@ end $$;
 -- Lets as many parked tasks go as these keys have room for, and as many from each of their queues: one queue may be
 -- paused or have no workers, and those of the others must not wait for it. What is too many parks again. Returns where they
 -- are now in `ready`, and whether they are free: nothing else can hold them back, and there is room for all of them, so whoever
--- claims them in the same transaction, which has the locks of their keys, need not ask admit() again.
+-- claims them in the same transaction, which has the locks of their keys, before anything else, need not ask admit() again.
 create function unpark(p_keys text[], out let_go tid[], out are_free boolean)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off

@@ -128,7 +128,8 @@ begin
       -- would begin behind it, or walk over everything that was parked with it.
       v_follows := v_rounds = 1 and v_lane.queue = any (v_let_go_in);
       if v_follows then
-        select array_agg(picked.row_id), count(*), not v_are_free into v_rows, v_found, v_special
+        -- Free as long as nothing was claimed, which might have been of their key.
+        select array_agg(picked.row_id), count(*), not (v_are_free and v_claimed = 0) into v_rows, v_found, v_special
         from (
           select r.ctid as row_id from ready r
           where r.ctid = any (v_let_go) and r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now

@@ -71,6 +71,18 @@ describe("a task that waited for its key", () => {
     expect(await counts(queue)).toEqual([{ ready: 0, parked: 1 }]);
   });
 
+  test("is not taken beside one of the same key that goes before it and was not met before", async () => {
+    const { queue, exclusiveKey, round } = scene();
+    await everbeat.enqueueMany(noop, ["first", "parked"], { options: { queue, exclusiveKey, priority: 5 } });
+    const { claimed } = await round([]);
+    expect(inputs(claimed)).toEqual(["first"]);
+    await everbeat.enqueue(noop, "urgent", { queue, exclusiveKey, priority: -5 });
+    const next = await round(claimed);
+    expect(inputs(next.claimed)).toEqual(["urgent"]);
+    expect(await counts(queue)).toEqual([{ ready: 0, parked: 1 }]);
+    expect(inputs((await round(next.claimed)).claimed)).toEqual(["parked"]);
+  });
+
   test("in several queues is taken from one, and waits in the others", async () => {
     const { queue, exclusiveKey, round } = scene();
     const other = `${queue}-other`;
