@@ -31,8 +31,10 @@ for (const newcomer of NEWCOMERS) {
     execFileSync("chown", ["-R", `${ids.uid}:${ids.gid}`, home]);
     chownSync(home, ids.uid, ids.gid);
   }
-  // The newcomer's own environment: no database, no settings of ours, npm configured as it is on this machine.
+  // The newcomer's own environment: no database, no settings of ours, npm configured as it is on this machine. The folders of whoever
+  // runs this, which `npm run` passes on, are closed to others.
   const { DATABASE_URL: _url, EVERBEAT_FOLDER: _folder, ...env } = process.env;
+  for (const name of ["npm_config_cache", "npm_config_userconfig", "npm_config_prefix"]) delete env[name];
   for (const command of COMMANDS) {
     console.log(`\n### ${newcomer.name}: ${command}\n`);
     const outcome = spawnSync("bash", ["-c", command], {
