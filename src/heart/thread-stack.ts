@@ -6,6 +6,7 @@
  * a synchronous child process, does not answer.
  */
 import type { Session } from "node:inspector";
+import { fileURLToPath } from "node:url";
 import { storableText } from "../task/error-record.ts";
 
 export interface ThreadStack {
@@ -105,11 +106,11 @@ async function answerOf(ask: Ask): Promise<unknown> {
   }
 }
 
-/** Without the message, the frames of the question itself, and those that lead to the application's code: Node's, and ours. */
-function framesOf(stack: string, ourFolder: string | undefined): string | undefined {
+/** Without the message, the frames of the question itself, and those that lead to the application's code: Node's, and ours. Pure. */
+export function framesOf(stack: string, ourFolder: string | undefined): string | undefined {
   const frames = stack
     .split("\n")
-    .map((line) => line.trim().replaceAll("file://", ""))
+    .map((line) => withPaths(line.trim()))
     .filter((line) => line.startsWith("at "));
   while (frames[0] && /^at <anonymous>:\d+:\d+$/.test(frames[0])) frames.shift();
   if (frames.length === 0) return undefined;
@@ -117,4 +118,15 @@ function framesOf(stack: string, ourFolder: string | undefined): string | undefi
   const outermost = frames.findLastIndex((frame) => !/[( ]node:/.test(frame) && !isOurs(frame));
   const shown = Math.min(FRAMES, outermost < 0 ? frames.length : outermost + 1);
   return storableText(frames.slice(0, shown).join("\n").slice(0, MAX_TEXT));
+}
+
+/** Modules are named by URL, in which a space is "%20". */
+function withPaths(frame: string): string {
+  return frame.replace(/file:\/\/\S+?(?=:\d+:\d+)/g, (url) => {
+    try {
+      return fileURLToPath(url);
+    } catch {
+      return url;
+    }
+  });
 }
