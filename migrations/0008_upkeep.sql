@@ -69,10 +69,11 @@ begin
   expired := expire_pending(p_batch);
   unparked := unpark_every_kind(p_batch);
   purged := 0;
-  if exists (
+  -- Not a time to come, should the server's clock have been set back.
+  if not exists (
     select from upkeep
-    where purged_at <= now() - make_interval(secs => p_purge_every_ms / 1000.0)
-      or p_max_age_ms < coalesce(max_age_ms, p_max_age_ms + 1) or p_max_count < coalesce(max_count, p_max_count + 1))
+    where purged_at between now() - make_interval(secs => p_purge_every_ms / 1000.0) and now()
+      and (p_max_age_ms is null or max_age_ms <= p_max_age_ms) and (p_max_count is null or max_count <= p_max_count))
   then
     purged := purge_ended(p_max_age_ms, p_max_count, p_batch);
     -- A full batch: there is more.

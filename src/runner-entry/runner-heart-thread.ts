@@ -1,6 +1,6 @@
 /**
- * The heart of a runner's process: beats to its replica over a pipe, tells it where the loop is blocked, and ends the process soon after that has closed; or when
- * the replica, which may stand still, has not been heard for so long that others may run the task.
+ * The heart of a runner's process: beats to its replica over a pipe, and tells it where the loop is blocked. Ends the process soon
+ * after the pipe has closed; or when the replica, which may stand still, has not been heard for so long that others may run the task.
  */
 import { Socket } from "node:net";
 import { parentPort, workerData } from "node:worker_threads";

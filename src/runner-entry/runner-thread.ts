@@ -1,4 +1,7 @@
-/** A runner in a thread of its replica's process. Its replica's heart beats for it; it tells only how its own loop is doing, which that process watches. */
+/**
+ * A runner in a thread of its replica's process. Its replica's heart beats for it; it tells only how its own loop is doing, which
+ * that process watches.
+ */
 import { parentPort, workerData } from "node:worker_threads";
 import { tick } from "../heart/heart.ts";
 import { SharedState } from "../heart/shared-state.ts";

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import type { TaskContext } from "../../src/task/context.ts";
@@ -41,7 +42,7 @@ describe("a handler", () => {
       run: async (n: number) => {
         const before = own.getStore() ?? "nothing";
         own.enterWith(n);
-        await new Promise((resolve) => setTimeout(resolve, 1));
+        await nextTurn();
         return [application.getStore() ?? "nothing", before, own.getStore() ?? "nothing"];
       },
     });
