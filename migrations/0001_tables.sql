@@ -35,8 +35,10 @@ create table task (
   metadata        json
 );
 
+-- By one index, since a task that is put in adds to each: its key is the order of claims. A row with its input waits where its task says
+-- (see waits_at), and is found by that place; the few others, by their task's id.
 create table ready (
-  task_id    uuid primary key,
+  task_id    uuid not null,
   queue      text not null,
   priority   smallint not null,
   run_at     timestamptz not null,
@@ -48,9 +50,10 @@ create table ready (
   expires_at timestamptz,
   -- The task's, where a claim would look into `task` for nothing else: it is small, due at once, not gated, has no metadata, and
   -- waits for its first attempt. Then run_at is when it was made.
-  input      json
+  input      json,
+  constraint ready_order primary key (queue, priority, run_at, task_id)
 );
-create index ready_order on ready (queue, priority, run_at, task_id);
+create unique index ready_task on ready (task_id) where input is null;
 create index ready_expiry on ready (expires_at) where expires_at is not null;
 
 create table parked (

@@ -1,9 +1,15 @@
 -- Telling workers and waiters that something happened. One channel, named like the schema; the payload is a
 -- word and its object: `ready <queue>`, `ended <task id>`, `changed <replica id>`.
 
-create function notify_all(p_word text, p_object text) returns void
-language sql set search_path from current
-as $$ select pg_notify(current_schema(), p_word || ' ' || p_object) $$;
+-- With the schema's name in its text instead of a search_path, so that it becomes a part of the function that asks it.
+do $do$
+begin
+  execute format($format$
+    create function notify_all(p_word text, p_object text) returns void
+    language sql
+    as $$ select pg_notify(%L, p_word || ' ' || p_object) $$
+  $format$, current_schema());
+end $do$;
 
 -- Wakes the workers of these queues, but only where one has said that it is idle, and only once until the
 -- next says so: a million single enqueues send a handful of notifications. Whoever finds the bell locked

@@ -3,9 +3,15 @@
 -- A key's lock is held from the decision until commit by whoever claims (trying, never waiting) and by whoever
 -- frees (waiting, keys in order), so no task can be parked in the very moment in which its key becomes free.
 
-create function gate_lock_id(p_kind text, p_key text) returns bigint
-language sql stable set search_path from current
-as $$ select hashtextextended(current_schema() || '/' || p_kind || '/' || p_key, 0) $$;
+-- With the schema's name in its text, as notify_all has.
+do $do$
+begin
+  execute format($format$
+    create function gate_lock_id(p_kind text, p_key text) returns bigint
+    language sql immutable
+    as $$ select hashtextextended(%L || '/' || p_kind || '/' || p_key, 0) $$
+  $format$, current_schema());
+end $do$;
 
 -- How many more may start now under `p_limit` per `p_per_ms`, at most `p_wanted`; takes them from the budget.
 create function take_rate(p_key text, p_limit integer, p_per_ms bigint, p_wanted integer) returns integer

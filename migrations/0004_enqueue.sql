@@ -5,13 +5,22 @@
 -- enqueue() below. Inputs are stored to the letter. They are apart from the terms because what is taken out of JSON
 -- by its keys cannot have every escape that JSON allows, such as \u0000; metadata is JSON within text for the same reason.
 
+-- Whether this row of `ready`, one with its input, is that of this task: by its place. Becomes a part of the statement that asks.
+create function waits_at(p_row ready, p_task task) returns boolean
+language sql immutable
+as $$
+  select p_row.queue = p_task.queue and p_row.priority = p_task.priority and p_row.run_at = p_task.run_at and p_row.task_id = p_task.id
+    and p_row.input is not null
+$$;
+
 create function task_state(p_task uuid) returns text
 language sql stable set search_path from current
 as $$
   select coalesce(
     (select state from ended where task_id = p_task),
     (select state from running where task_id = p_task),
-    (select 'pending' from ready where task_id = p_task),
+    (select 'pending' from ready where task_id = p_task and input is null),
+    (select 'pending' from task t join ready r on waits_at(r, t) where t.id = p_task),
     (select 'pending' from parked where task_id = p_task))
 $$;
 
@@ -237,15 +246,16 @@ as $$
 declare
   v_task task;
 begin
-  perform from ready where task_id = p_task for update;
+  delete from ready where task_id = p_task and input is null;
   if not found then
-    perform from parked where task_id = p_task for update;
-    if not found then
-      return false;
-    end if;
+    delete from ready r using task t where t.id = p_task and waits_at(r, t);
   end if;
-  delete from ready where task_id = p_task;
-  delete from parked where task_id = p_task;
+  if not found then
+    delete from parked where task_id = p_task;
+  end if;
+  if not found then
+    return false;
+  end if;
   delete from task where id = p_task returning * into v_task;
   perform insert_tasks(json_build_array(p_terms), json_build_array(p_inputs), false, p_alone, p_task);
   update task set created_at = v_task.created_at where id = p_task;

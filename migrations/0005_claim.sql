@@ -4,7 +4,7 @@
 -- statistics that say so, and a million rows loaded after that were once sorted whole for every claim.
 
 -- A claim; or, with a state of its own:
---   lane   no claim: those before it are of this lane, and the next search of it begins after this row
+--   lane   no claim: those before it are of this lane, and the next search of it begins behind the last of them
 --   more   no claim: the search was over before it had seen everything, so much was in the way
 --   ended  no claim: the ends that were asked for in the same statement, where not all went as asked (its input, see end_claims)
 -- What is nearly always the same is left out, since it would be written, sent and read with every row: a claim without a state
@@ -51,7 +51,7 @@ as $$
 declare
   c_rounds  constant integer := 8;
   v_lane    record;
-  v_last    ready;
+  v_until   timestamptz; -- the run_at of the last that is claimed
   v_rows    tid[];
   v_picked  tid[];
   v_part    tid[];
@@ -129,7 +129,7 @@ begin
       v_follows := v_rounds = 1 and v_lane.queue = any (v_let_go_in);
       if v_follows then
         -- Free as long as nothing was claimed, which might have been of their key.
-        select array_agg(picked.row_id), count(*), not (v_are_free and v_claimed = 0) into v_rows, v_found, v_special
+        select array_agg(picked.row_id), count(*), not (v_are_free and v_claimed = 0), null into v_rows, v_found, v_special, v_until
         from (
           select r.ctid as row_id from ready r
           where r.ctid = any (v_let_go) and r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
@@ -139,10 +139,10 @@ begin
         ) picked;
         continue when v_found = 0;
       else
-        select array_agg(picked.row_id), count(*), bool_or(picked.gated or picked.expires_at <= now())
-        into v_rows, v_found, v_special
+        select array_agg(picked.row_id), count(*), bool_or(picked.gated or picked.expires_at <= now()), max(picked.run_at)
+        into v_rows, v_found, v_special, v_until
         from (
-          select r.ctid as row_id, r.gated, r.expires_at
+          select r.ctid as row_id, r.run_at, r.gated, r.expires_at
           from ready r
           where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
             and (r.run_at, r.task_id) > (v_lane.after_run_at, v_lane.after_task)
@@ -167,9 +167,9 @@ begin
       end if;
       v_found := cardinality(v_rows);
       if v_found > 0 then
-        v_last := null;
-        if not v_follows then
-          select * into v_last from ready where ctid = v_rows[v_found];
+        -- Not all that were picked.
+        if v_special and not v_follows or v_lane.rate_limit is not null then
+          v_until := (select run_at from ready where ctid = v_rows[v_found]);
         end if;
         -- As many as have a slot run at once, those behind them are claimed ahead.
         foreach v_starts in array array[true, false] loop
@@ -196,8 +196,8 @@ begin
             from numbered g
             left join lateral (select * from task where g.input is null and id = g.task_id offset 0) t on true;
         end loop;
-        return next row(null, v_last.task_id, 'lane', null, null, null, null, null, null, null, null, v_lane.queue, v_lane.priority,
-                        case when not v_follows then v_lane.id end, v_last.run_at)::claim_row;
+        return next row(null, null, 'lane', null, null, null, null, null, null, null, null, v_lane.queue, v_lane.priority,
+                        case when not v_follows then v_lane.id end, v_until)::claim_row;
         v_claimed := v_claimed + v_found;
         if v_follows then
           v_followed := v_followed + v_found;

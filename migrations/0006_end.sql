@@ -8,13 +8,15 @@ as $$
 begin
   return query
     with gone as (
-      delete from ready where task_id = any (p_tasks) returning task_id, attempt, failures, crashes
+      delete from ready where task_id = any (p_tasks) and input is null returning task_id, attempt, failures, crashes
+    ), gone_from_place as (
+      delete from ready r using task t where t.id = any (p_tasks) and waits_at(r, t) returning r.task_id, r.attempt, r.failures, r.crashes
     ), unparked as (
       delete from parked where task_id = any (p_tasks) returning task_id, attempt, failures, crashes
     )
     insert into ended (task_id, state, attempt, failures, crashes, ended_at, error)
     select task_id, p_state, attempt - 1, failures, crashes, now(), p_error
-    from (select * from gone union all select * from unparked) g
+    from (select * from gone union all select * from gone_from_place union all select * from unparked) g
     returning ended.task_id;
   perform tell_waiters(p_tasks);
 end $$;
@@ -61,9 +63,6 @@ declare
   v_are_free boolean;
   v_these    record;
 begin
-  if exists (select from waiter) then
-    v_tasks := array(select task_id from running where replica_id = any (owners()) and claim_id = any (p_claims));
-  end if;
   loop
     if json_array_length(p_outcomes) = 0 then
       -- The same as below for what most tasks do, at half the price.
@@ -75,7 +74,8 @@ begin
         select task_id, 'completed', claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, now(), 'null' from gone
       )
       select array_agg(claim_id) as claims, array_agg(exclusive_key) filter (where exclusive_key is not null) as keys,
-             array_agg(distinct queue) filter (where limited) as queues
+             array_agg(distinct queue) filter (where limited) as queues,
+             array_agg(task_id) filter (where (select exists (select from waiter))) as tasks
       into v_these from gone;
     else
       with o as materialized (
@@ -108,11 +108,13 @@ begin
              (select array_agg(exclusive_key) from gone where exclusive_key is not null) as keys,
              -- A place in a queue with a limit may be what an idle worker elsewhere is waiting for.
              (select array_agg(queue) from (
-                select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q) as queues
+                select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q) as queues,
+             (select array_agg(task_id) from gone where (select exists (select from waiter))) as tasks
       into v_these;
     end if;
     v_keys := v_keys || v_these.keys;
     v_queues := v_queues || v_these.queues;
+    v_tasks := v_tasks || v_these.tasks;
     if cardinality(v_these.claims) = cardinality(v_left) then
       v_left := '{}';
     else

@@ -50,11 +50,12 @@ end $$;
 -- done now and then for all replicas together, and not by each of them with every upkeep. Whoever keeps less than the last one
 -- did does not count it as done.
 create table upkeep (
+  is_only    boolean primary key default true check (is_only),
   purged_at  timestamptz not null,
   max_age_ms bigint,
   max_count  bigint
 );
-insert into upkeep values ('-infinity');
+insert into upkeep (purged_at) values ('-infinity');
 
 create function run_upkeep(p_max_age_ms bigint, p_max_count bigint, p_purge_every_ms bigint, p_batch integer)
 returns table (expired integer, unparked integer, cancelled integer, purged integer)

@@ -2,10 +2,10 @@
 
 create view tasks as
 select t.id, t.name, t.queue, t.priority, t.created_at,
-       coalesce(e.state, u.state, case when r.task_id is not null or p.task_id is not null then 'pending' end) as state,
-       coalesce(u.attempt, r.attempt - 1, p.attempt - 1, e.attempt) as attempt,
-       coalesce(e.failures, u.failures, r.failures, p.failures) as failures,
-       coalesce(e.crashes, u.crashes, r.crashes, p.crashes) as crashes,
+       coalesce(e.state, u.state, case when f.task_id is not null or r.task_id is not null or p.task_id is not null then 'pending' end) as state,
+       coalesce(u.attempt, f.attempt - 1, r.attempt - 1, p.attempt - 1, e.attempt) as attempt,
+       coalesce(e.failures, u.failures, f.failures, r.failures, p.failures) as failures,
+       coalesce(e.crashes, u.crashes, f.crashes, r.crashes, p.crashes) as crashes,
        coalesce(r.run_at, p.run_at, u.run_at, t.run_at) as run_at,
        coalesce(u.claim_id, e.claim_id) as claim_id,
        coalesce(u.replica_id, e.replica_id) as replica_id,
@@ -17,7 +17,8 @@ select t.id, t.name, t.queue, t.priority, t.created_at,
 from task t
 left join ended e on e.task_id = t.id
 left join running u on u.task_id = t.id
-left join ready r on r.task_id = t.id
+left join ready f on waits_at(f, t)
+left join ready r on r.task_id = t.id and r.input is null
 left join parked p on p.task_id = t.id;
 
 create view attempts as

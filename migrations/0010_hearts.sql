@@ -60,6 +60,8 @@ create table beat_history (
   signs      integer[]
 );
 create index beat_history_replica on beat_history (replica_id, beat_at);
+-- Two beats may have the same time, so there is no key; whoever replicates these tables must be able to follow a purge all the same.
+alter table beat_history replica identity full;
 
 -- Replica by replica, by the one index that there is: another would be written with every beat that is remembered.
 create function purge_beats(p_max_age_ms double precision) returns void

@@ -140,7 +140,7 @@ declare
 begin
   update replica set came_back_at = clock_timestamp(), came_back_how = p_how where id = p_replica
   returning extract(epoch from came_back_at - died_at) * 1000 into v_after;
-  update ready set crashes = greatest(0, crashes - 1) where task_id = any (v_charged);
+  update ready set crashes = greatest(0, crashes - 1) where task_id = any (v_charged) and input is null;
   update parked set crashes = greatest(0, crashes - 1) where task_id = any (v_charged);
   update running set crashes = greatest(0, crashes - 1) where task_id = any (v_charged);
   perform retry_tasks(array(

@@ -56,6 +56,8 @@ export class Enqueuer {
   readonly #database: Database;
   readonly #limitBytes: number;
   readonly #ids = new TaskIds();
+  /** Of each task where nothing is asked for: they do not change. */
+  readonly #bareTerms = new WeakMap<AnyTask, Terms>();
   readonly #batcher: Batcher<NewTask, EnqueueAnswer>;
 
   constructor(database: Database, options: { inputLimitBytes: number }) {
@@ -133,7 +135,11 @@ export class Enqueuer {
   }
 
   #checkTerms(task: AnyTask, options: unknown, path: string, problems: Problems): Terms {
-    return checkTerms({ task, options, path, limitBytes: this.#limitBytes }, problems);
+    const known = options === undefined ? this.#bareTerms.get(task) : undefined;
+    if (known) return known;
+    const terms = checkTerms({ task, options, path, limitBytes: this.#limitBytes }, problems);
+    if (options === undefined) this.#bareTerms.set(task, terms);
+    return terms;
   }
 
   #checkInput(task: AnyTask, input: unknown, problems: Problems, index?: number): string | Promise<string> {
