@@ -4,15 +4,8 @@ import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
 import { type CancelOutcome, cancelTasks, type Ordered, type RetryOutcome, retryTasks } from "../sql/orders.ts";
-import {
-  countByState,
-  listTaskIds,
-  listTasks,
-  showTask,
-  type TaskDetails,
-  type TaskFilter,
-  type TaskSummary,
-} from "../sql/tasks.ts";
+import type { TaskFilter } from "../sql/task-filter.ts";
+import { countByState, listTaskIds, listTasks, showTask, type TaskDetails, type TaskSummary } from "../sql/tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
 import { isUuid, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";

@@ -5,6 +5,7 @@ import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import type { AttemptOutcome, TaskState } from "../task/states.ts";
 import { type ProgressRow, readLastProgress } from "./progress.ts";
 import type { RunnerRow } from "./runners.ts";
+import { pageOf, type TaskFilter, type TaskPageRequest } from "./task-filter.ts";
 
 export interface TaskSummary {
   readonly id: TaskId;
@@ -69,18 +70,6 @@ export interface LateRow {
   readonly arrivedAt: Date;
 }
 
-export interface TaskFilter {
-  readonly state?: TaskState | undefined;
-  readonly name?: string | undefined;
-  readonly queue?: string | undefined;
-  readonly replicaId?: string | undefined;
-  /** The code of the error it ended with. */
-  readonly errorCode?: string | undefined;
-  readonly createdAfter?: string | undefined;
-  readonly createdBefore?: string | undefined;
-  readonly ids?: readonly string[] | undefined;
-}
-
 const SUMMARY = (
   schema: string,
 ) => `t.id::text, t.name, t.queue, t.priority, t.state, t.attempt, t.failures, t.crashes, t.created_at as "createdAt",
@@ -90,28 +79,14 @@ const SUMMARY = (
     select from ${schema}.replica x where x.status = 'online' and t.name = any (x.tasks)) as "isUnknown"`;
 
 /** Ids are time-ordered, so a page ends at an id and the next begins below it: no page shifts while tasks come in. */
-export async function listTasks(
-  store: Store,
-  filter: TaskFilter,
-  page: { before?: string | undefined; limit: number },
-): Promise<TaskSummary[]> {
-  const { where, values } = conditions(store.schema, filter, page.before);
-  return store.query<TaskSummary>(
-    `select ${SUMMARY(store.schema)} from ${store.schema}.tasks t ${where} order by t.id desc limit ${Math.trunc(page.limit)}`,
-    values,
-  );
+export async function listTasks(store: Store, filter: TaskFilter, page: TaskPageRequest): Promise<TaskSummary[]> {
+  const { clauses, values } = pageOf(store.schema, filter, page);
+  return store.query<TaskSummary>(`select ${SUMMARY(store.schema)} from ${store.schema}.tasks t ${clauses}`, values);
 }
 
-export async function listTaskIds(
-  store: Store,
-  filter: TaskFilter,
-  page: { before?: string | undefined; limit: number },
-): Promise<TaskId[]> {
-  const { where, values } = conditions(store.schema, filter, page.before);
-  const rows = await store.query<{ id: TaskId }>(
-    `select t.id::text from ${store.schema}.tasks t ${where} order by t.id desc limit ${Math.trunc(page.limit)}`,
-    values,
-  );
+export async function listTaskIds(store: Store, filter: TaskFilter, page: TaskPageRequest): Promise<TaskId[]> {
+  const { clauses, values } = pageOf(store.schema, filter, page);
+  const rows = await store.query<{ id: TaskId }>(`select t.id::text from ${store.schema}.tasks t ${clauses}`, values);
   return rows.map((row) => row.id);
 }
 
@@ -153,38 +128,4 @@ export async function countByState(store: Store): Promise<Record<string, number>
      union all select state, count(*) from ${store.schema}.ended group by state`,
   );
   return Object.fromEntries(rows.map((row) => [row.state, Number(row.count)]));
-}
-
-/** Where a state is asked for, its own small table leads the search, not the record of everything. */
-const STATE_CONDITIONS: Record<TaskState, (schema: string) => string> = {
-  pending: (s) => `t.id in (select task_id from ${s}.ready union all select task_id from ${s}.parked)`,
-  claimed: (s) => `t.id in (select task_id from ${s}.running where state = 'claimed')`,
-  running: (s) => `t.id in (select task_id from ${s}.running where state = 'running')`,
-  completed: (s) => `t.id in (select task_id from ${s}.ended where state = 'completed')`,
-  failed: (s) => `t.id in (select task_id from ${s}.ended where state = 'failed')`,
-  cancelled: (s) => `t.id in (select task_id from ${s}.ended where state = 'cancelled')`,
-  expired: (s) => `t.id in (select task_id from ${s}.ended where state = 'expired')`,
-};
-
-function conditions(
-  schema: string,
-  filter: TaskFilter,
-  before: string | undefined,
-): { where: string; values: unknown[] } {
-  const parts: string[] = [];
-  const values: unknown[] = [];
-  const add = (condition: (parameter: string) => string, value: unknown) => {
-    values.push(value);
-    parts.push(condition(`$${values.length}`));
-  };
-  if (filter.state) parts.push(STATE_CONDITIONS[filter.state](schema));
-  if (filter.name) add((p) => `t.name = ${p}`, filter.name);
-  if (filter.queue) add((p) => `t.queue = ${p}`, filter.queue);
-  if (filter.replicaId) add((p) => `t.replica_id = ${p}::uuid`, filter.replicaId);
-  if (filter.errorCode) add((p) => `t.error ->> 'code' = ${p}`, filter.errorCode);
-  if (filter.createdAfter) add((p) => `t.created_at >= ${p}::timestamptz`, filter.createdAfter);
-  if (filter.createdBefore) add((p) => `t.created_at < ${p}::timestamptz`, filter.createdBefore);
-  if (filter.ids) add((p) => `t.id = any (${p}::uuid[])`, filter.ids);
-  if (before) add((p) => `t.id < ${p}::uuid`, before);
-  return { where: parts.length > 0 ? `where ${parts.join(" and ")}` : "", values };
 }

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { expect, test } from "vitest";
+import { pageOf } from "../../src/sql/task-filter.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
@@ -103,6 +104,8 @@ test("one task among many is found by pages, not by a walk, however it waits", a
     expect(await touched("select everbeat.task_state($1)")).toBeLessThan(200);
     expect(await touched("select * from everbeat.cancel_tasks(array[$1::uuid], 0, null)")).toBeLessThan(400);
   }
+  const { clauses } = pageOf("everbeat", { state: "pending" }, { limit: 50 });
+  expect(await pagesTouched(client, `select * from everbeat.tasks t ${clauses}`)).toBeLessThan(3_000);
   await client.end();
 }, 60_000);
 
