@@ -14,18 +14,11 @@ create type claim_row as (
   input json, metadata json, exclusive_key text, queue text, priority smallint, lane_id integer, run_at timestamptz
 );
 
--- Who owns anything, by a loose index scan: one probe per owner, however many tasks each has.
-create function owners() returns uuid[]
-language sql stable set search_path from current set enable_seqscan = off set enable_bitmapscan = off
-as $$
-  with recursive owner (id) as (
-    (select replica_id from running order by replica_id limit 1)
-    union all
-    select (select u.replica_id from running u where u.replica_id > owner.id order by u.replica_id limit 1)
-    from owner where owner.id is not null
-  )
-  select coalesce(array_agg(id) filter (where id is not null), '{}') from owner
-$$;
+-- Who may own a claim that holds: those alive, or all on record. Not read from `running`, whose index keeps an entry for everything
+-- that has gone through it for as long as anybody has a snapshot in which it was there.
+create function owners(p_are_alive boolean default true) returns uuid[]
+language sql stable set search_path from current
+as $$ select array(select id from replica where status in ('online', 'draining') or not p_are_alive) $$;
 
 -- Stable, as the function is that it calls: declared immutable it could not be inlined, and was called for every row.
 create function milliseconds(p_at timestamptz) returns bigint
@@ -242,12 +235,12 @@ as $$
 $$;
 
 -- From claimed back to ready, to the place it had: none of its code ran, so nothing was spent.
-create function release_claims(p_claims bigint[]) returns setof bigint
+create function release_claims(p_claims bigint[], p_owner uuid default null) returns setof bigint
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
-  v_owners   uuid[] := owners();
+  v_owners   uuid[] := case when p_owner is null then owners() else array[p_owner] end;
   v_released bigint[];
   v_keys     text[];
   v_queues   text[];

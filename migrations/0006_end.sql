@@ -54,7 +54,7 @@ language plpgsql set search_path from current set plan_cache_mode = force_generi
 set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 declare
-  v_owners   uuid[] := case when p_owner is null then owners() else array[p_owner] end;
+  v_owners   uuid[] := case when p_owner is null then owners(false) else array[p_owner] end;
   v_left     bigint[] := p_claims;
   v_keys     text[];
   v_queues   text[];
@@ -121,7 +121,7 @@ begin
       v_left := array(select c from unnest(v_left) c where c <> all (coalesce(v_these.claims, '{}')));
     end if;
     exit when v_left = '{}' or p_owner is null or p_owner <> all (v_owners);
-    v_owners := array_remove(owners(), p_owner);
+    v_owners := array_remove(owners(false), p_owner);
   end loop;
 
   if v_tasks is not null then
@@ -178,7 +178,7 @@ as $$
 begin
   delete from commit_check where id = new.id;
   if new.outcome is null then
-    perform from running where replica_id = any ((select owners())::uuid[]) and claim_id = new.claim_id and state = 'running' for share;
+    perform from running where replica_id = any ((select owners(false))::uuid[]) and claim_id = new.claim_id and state = 'running' for share;
     if not found then
       raise exception 'claim % no longer holds: the transaction that it guards must not commit', new.claim_id using errcode = 'EB001';
     end if;
@@ -198,32 +198,30 @@ create function guard_claim(p_claim bigint, p_outcome json) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
 begin
-  perform from running where replica_id = any ((select owners())::uuid[]) and claim_id = p_claim and state = 'running';
+  perform from running where replica_id = any ((select owners(false))::uuid[]) and claim_id = p_claim and state = 'running';
   if not found then
     raise exception 'claim % no longer holds', p_claim using errcode = 'EB001';
   end if;
   insert into commit_check (claim_id, outcome) values (p_claim, p_outcome);
 end $$;
 
--- Ends these claims all in the same way, whoever holds them, where they are (still) in p_states. Returns their tasks.
-create function end_alike(p_claims bigint[], p_states text[], p_to text, p_outcome text, p_error json) returns setof uuid
+-- Ends these claims all in the same way, where they are (still) with these owners and in p_states. Returns their tasks.
+create function end_alike(p_claims bigint[], p_owners uuid[], p_states text[], p_to text, p_outcome text, p_error json) returns setof uuid
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
 declare
-  v_owners   uuid[] := owners();
-  v_claims   bigint[];
-  v_tasks    uuid[];
-  v_outcomes json;
+  v_held record;
 begin
-  with held as materialized (
-    select claim_id, task_id, replica_id from running
-    where replica_id = any (v_owners) and claim_id = any (p_claims) and state = any (p_states) order by replica_id, claim_id for update
-  )
-  select array_agg(claim_id), array_agg(task_id),
-         json_agg(json_build_object('claim', claim_id, 'task', task_id, 'replica', replica_id, 'to', p_to, 'outcome', p_outcome, 'error', p_error::text))
-  into v_claims, v_tasks, v_outcomes from held;
-  if v_claims is not null then
-    perform end_claims(v_claims, v_outcomes);
-  end if;
-  return query select unnest(v_tasks);
+  for v_held in
+    with held as materialized (
+      select claim_id, task_id, replica_id from running
+      where replica_id = any (p_owners) and claim_id = any (p_claims) and state = any (p_states) order by replica_id, claim_id for update
+    )
+    select replica_id, array_agg(claim_id) as claims, array_agg(task_id) as tasks,
+           json_agg(json_build_object('claim', claim_id, 'task', task_id, 'replica', replica_id, 'to', p_to, 'outcome', p_outcome, 'error', p_error::text)) as outcomes
+    from held group by replica_id order by replica_id
+  loop
+    perform end_claims(v_held.claims, v_held.outcomes, v_held.replica_id);
+    return query select unnest(v_held.tasks);
+  end loop;
 end $$;

@@ -21,10 +21,12 @@ declare
   v_left   uuid[] := without(p_tasks, '{}');
   v_done   uuid[];
   v_claims bigint[];
+  v_owners uuid[];
 begin
   v_done := array(select * from end_pending(v_left, 'cancelled', v_error));
-  v_claims := array(select claim_id from running where task_id = any (v_left) order by replica_id, claim_id for update);
-  v_done := v_done || array(select * from end_alike(v_claims, '{claimed}', 'cancelled', 'cancelled', v_error));
+  select array_agg(claim_id), array_agg(distinct replica_id) into v_claims, v_owners
+  from (select claim_id, replica_id from running where task_id = any (v_left) order by replica_id, claim_id for update) u;
+  v_done := v_done || array(select * from end_alike(v_claims, v_owners, '{claimed}', 'cancelled', 'cancelled', v_error));
   return query select unnest(v_done), 'cancelled';
   v_left := without(v_left, v_done);
 
@@ -33,7 +35,7 @@ begin
     set cancel_requested_at = coalesce(cancel_requested_at, now()),
         cancel_reason = coalesce(cancel_reason, p_reason),
         cancel_force_at = coalesce(cancel_force_at, now() + make_interval(secs => p_grace_ms / 1000.0))
-    where replica_id = any ((select owners())::uuid[]) and claim_id = any (v_claims) and state = 'running'
+    where replica_id = any (v_owners) and claim_id = any (v_claims) and state = 'running'
     returning task_id, replica_id
   ), sent as (
     select notify_all('changed', replica_id::text) from (select distinct replica_id from told) r
@@ -66,6 +68,7 @@ declare
   v_left   uuid[] := without(p_tasks, '{}');
   v_done   uuid[];
   v_claims bigint[];
+  v_owners uuid[];
   v_queues text[];
 begin
   with gone as (
@@ -100,10 +103,10 @@ begin
   v_left := without(v_left, v_done);
 
   if p_force then
-    v_claims := array(select claim_id from running where task_id = any (v_left) order by replica_id, claim_id for update);
-    perform notify_all('changed', r.replica_id::text)
-    from (select distinct replica_id from running where replica_id = any ((select owners())::uuid[]) and claim_id = any (v_claims)) r;
-    v_done := array(select * from end_alike(v_claims, '{claimed,running}', 'pending', 'taken', v_error));
+    select array_agg(claim_id), array_agg(distinct replica_id) into v_claims, v_owners
+    from (select claim_id, replica_id from running where task_id = any (v_left) order by replica_id, claim_id for update) u;
+    perform notify_all('changed', o::text) from unnest(v_owners) o;
+    v_done := array(select * from end_alike(v_claims, v_owners, '{claimed,running}', 'pending', 'taken', v_error));
     return query select unnest(v_done), 'taken';
   else
     v_done := array(select task_id from running where task_id = any (v_left));

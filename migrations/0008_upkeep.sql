@@ -14,10 +14,12 @@ $$;
 create function force_cancels(p_margin_ms bigint, p_batch integer) returns integer
 language sql set search_path from current
 as $$
+  with due as materialized (
+    select claim_id, replica_id from running where cancel_force_at < now() - make_interval(secs => p_margin_ms / 1000.0)
+    order by cancel_force_at limit p_batch
+  )
   select count(*)::integer from end_alike(
-    array(select claim_id from running where cancel_force_at < now() - make_interval(secs => p_margin_ms / 1000.0)
-          order by cancel_force_at limit p_batch),
-    '{running}', 'cancelled', 'cancelled',
+    array(select claim_id from due), array(select distinct replica_id from due), '{running}', 'cancelled', 'cancelled',
     json_build_object('code', 'TASK_CANCELLED', 'message', 'Cancelled by request; its worker did not confirm it within the grace.'))
 $$;
 

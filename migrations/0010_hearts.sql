@@ -87,7 +87,9 @@ create table listening (
   swept_by          uuid,
   sweep_ms          double precision,
   held_since        timestamptz,
-  hold_confirmed_at timestamptz
+  hold_confirmed_at timestamptz,
+  looked_at         timestamptz not null default '-infinity', -- for owners that are not alive (see absent_owners)
+  look_took         interval not null default '0'
 );
 
 create table alert (
@@ -198,7 +200,7 @@ create function listening_now() returns setof listening
 language sql stable set search_path from current
 as $$
   select l.is_only, coalesce(e.epoch, ''), case when l.epoch = e.epoch then l.hearing_since else clock_timestamp() end,
-         l.swept_at, l.swept_by, l.sweep_ms, l.held_since, l.hold_confirmed_at
+         l.swept_at, l.swept_by, l.sweep_ms, l.held_since, l.hold_confirmed_at, l.looked_at, l.look_took
   from listening l cross join (select known_epoch() as epoch) e
 $$;
 
@@ -384,17 +386,31 @@ begin
   end if;
   v_claims := array(select u.claim_id from running u where u.replica_id = p_replica and u.state = 'claimed' order by u.claim_id for update);
   return query select u.claim_id, u.task_id, u.name, u.attempt from running u where u.replica_id = p_replica and u.claim_id = any (v_claims);
-  perform release_claims(v_claims);
+  perform release_claims(v_claims, p_replica);
 end $$;
 
 -- The owners of unfinished tasks that are not alive: dead, gone, or not on record at all. Looked for where they would be in the
 -- index: below the first who is alive, between each and the next, above the last. One probe for each of these, however many
 -- tasks there are, and where it finds one, on to the next until that is alive again.
+--
+-- While somebody has an old snapshot, though, the index keeps an entry for every task that has gone through since, and the probes
+-- walk over those of all owners that have left. So that this does not become all that the server does, it is done for a twentieth
+-- of the time at the most, by all reapers together: as good as always where it takes a millisecond. It is done at once where
+-- something was found the last time, or somebody was declared dead of late (a verdict takes a moment to commit).
 create function absent_owners() returns table (replica_id uuid, status text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
+declare
+  v_started timestamptz := clock_timestamp();
 begin
+  if exists (
+    select from listening l
+    where v_started between l.looked_at and l.looked_at + 20 * l.look_took
+      and not exists (select from replica r where r.status = 'dead' and r.died_at > l.looked_at - interval '5 seconds'))
+  then
+    return;
+  end if;
   return query
     with recursive living (id, next_id) as materialized (
       select r.id, lead(r.id) over (order by r.id) from replica r where r.status in ('online', 'draining')
@@ -414,6 +430,7 @@ begin
     )
     select o.id, coalesce(r.status, 'missing') from owner o left join replica r on r.id = o.id
     where o.id is not null and (r.id is null or r.status in ('dead', 'offline'));
+  update listening set looked_at = case when found then '-infinity' else clock_timestamp() end, look_took = clock_timestamp() - v_started;
 end $$;
 
 -- One line per task and role, as if each task had a heartbeat of its own, and without a write per task.

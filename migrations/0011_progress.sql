@@ -190,7 +190,7 @@ begin
   update heart set is_dead = true where replica_id = p_replica;
   update replica set status = 'dead', died_at = clock_timestamp(), death = p_death where id = p_replica;
   if cardinality(p_claims) > 0 then
-    perform end_claims(p_claims, p_outcomes);
+    perform end_claims(p_claims, p_outcomes, p_replica);
   end if;
   return true;
 end $$;

@@ -61,7 +61,7 @@ async function recoverBatch(
   const planned = claims.map((claim) => planFor(claim, crowd, parts));
   const releases = planned.filter(({ action }) => action.kind === "release").map(({ claim }) => claim.claimId);
   const outcomes = planned.flatMap(({ claim, action }) => outcomeOf(claim, action, death));
-  if (releases.length > 0) await releaseClaims(database, releases);
+  if (releases.length > 0) await releaseClaims(database, releases, replicaId);
   const suspects = planned.flatMap(suspectOf);
   if (suspects.length > 0) await noteSuspects(database, replicaId, suspects);
   // What is late was ended in another way meanwhile; what is repeated, in this very way by another who recovers.

@@ -24,7 +24,7 @@ import {
   type StaleTask,
 } from "../sql/stale-tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
-import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
+import { type ClaimId, isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { type Explanation, explain } from "./explain.ts";
 import { findPostMortems, type PostMortemQuery } from "./post-mortem-query.ts";
@@ -110,11 +110,12 @@ export class RecoveryOrders {
     const { ages, filter, dryRun } = this.#check(query);
     const stale = await findStaleTasks(this.#database, ages, { ...filter, state: "running" });
     if (dryRun || stale.length === 0) return counted(stale);
-    const report = await endClaims(
-      this.#database,
-      stale.map((task) => failedByHand(task, this.#settings.runningDeadAfterMs)),
-    );
-    return this.#told(stale, new Set(report.late), "failed");
+    const late: ClaimId[] = [];
+    for (const tasks of byOwner(stale)) {
+      const outcomes = tasks.map((task) => failedByHand(task, this.#settings.runningDeadAfterMs));
+      late.push(...(await endClaims(this.#database, outcomes)).late);
+    }
+    return this.#told(stale, new Set(late), "failed");
   }
 
   /** Gives back tasks that a silent owner had claimed and not started. */
@@ -122,12 +123,11 @@ export class RecoveryOrders {
     const { ages, filter, dryRun } = this.#check(query);
     const stale = await findStaleTasks(this.#database, ages, { ...filter, state: "claimed" });
     if (dryRun || stale.length === 0) return counted(stale);
-    const released = new Set(
-      await releaseClaims(
-        this.#database,
-        stale.map((task) => task.claimId),
-      ),
-    );
+    const released = new Set<ClaimId>();
+    for (const tasks of byOwner(stale)) {
+      const claims = tasks.map((task) => task.claimId);
+      for (const claim of await releaseClaims(this.#database, claims, tasks[0]?.owner)) released.add(claim);
+    }
     return this.#told(
       stale,
       new Set(stale.map((task) => task.claimId).filter((claim) => !released.has(claim))),
@@ -210,6 +210,17 @@ export class RecoveryOrders {
 }
 
 /** A crash is a matter of evidence, and somebody's order is none: one that takes a task from a worker that is alive counts none. */
+/** Together those of one: an owner that is not on record has to be named. */
+function byOwner(stale: readonly StaleTask[]): readonly (readonly StaleTask[])[] {
+  const groups = new Map<ReplicaId, StaleTask[]>();
+  for (const task of stale) {
+    const group = groups.get(task.owner);
+    if (group) group.push(task);
+    else groups.set(task.owner, [task]);
+  }
+  return [...groups.values()];
+}
+
 function failedByHand(task: StaleTask, deadAfterMs: number): Outcome {
   const isOwnerDead = isDead(task, deadAfterMs);
   const { owner, hostname, silentForMs } = task;

@@ -106,11 +106,11 @@ export async function startClaims(store: Store, claims: readonly ClaimId[]): Pro
   return rows.map((row) => row.claimId);
 }
 
-/** The claims among these that were given back; the others had started, or are lost. */
-export async function releaseClaims(store: Store, claims: readonly ClaimId[]): Promise<ClaimId[]> {
+/** The claims among these that were given back; the others had started, or are lost. `owner`: whose they are, who may not be alive. */
+export async function releaseClaims(store: Store, claims: readonly ClaimId[], owner?: ReplicaId): Promise<ClaimId[]> {
   const rows = await store.query<{ claimId: ClaimId }>(
-    `select release_claims as "claimId" from ${store.schema}.release_claims($1)`,
-    [claims],
+    `select release_claims as "claimId" from ${store.schema}.release_claims($1, $2)`,
+    [claims, owner ?? null],
   );
   return rows.map((row) => row.claimId);
 }

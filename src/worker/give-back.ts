@@ -26,6 +26,7 @@ export async function giveBack(
     await releaseClaims(
       database,
       claimed.map((task) => task.claimId),
+      replicaId,
     );
   }
   if (running.length > 0) {

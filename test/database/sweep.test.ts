@@ -57,6 +57,49 @@ describe("the owners that a sweep finds absent", () => {
       { numRuns: 60 },
     );
   });
+
+  test("are looked for a twentieth of the time where that takes long, and at once after a death", async () => {
+    const absent = async () => (await findAbsentOwners(everbeat.database)).map(({ status }) => status).sort();
+    await loadOwners([{ status: "missing", tasks: 1 }]);
+    await database.query("truncate everbeat.listening");
+    await beginSweep(everbeat.database, { replicaId: newReplicaId(), minIntervalMs: 0, gapMs: 60_000 });
+    expect(await absent()).toEqual(["missing"]);
+    // What was found may not have been put right.
+    expect(await absent()).toEqual(["missing"]);
+    const hasTaken = (took: string, since: string) =>
+      database.query("update everbeat.listening set look_took = $1, looked_at = clock_timestamp() - $2::interval", [
+        took,
+        since,
+      ]);
+    await hasTaken("1 minute", "19 minutes");
+    expect(await absent()).toEqual([]);
+    await hasTaken("1 minute", "21 minutes");
+    expect(await absent()).toEqual(["missing"]);
+    // The server's clock was set back, or another server has taken over whose clock is behind.
+    await hasTaken("1 minute", "-1 hour");
+    expect(await absent()).toEqual(["missing"]);
+    await loadOwners([
+      { status: "dead", tasks: 1 },
+      { status: "missing", tasks: 1 },
+    ]);
+    await hasTaken("1 minute", "1 minute");
+    expect(await absent()).toEqual([]);
+    await database.query("update everbeat.replica set died_at = clock_timestamp()");
+    expect(await absent()).toEqual(["dead", "missing"]);
+  });
+});
+
+test("whoever knows a claim and not its owner goes by those alive, or by all on record", async () => {
+  await loadOwners([
+    { status: "online", tasks: 0 },
+    { status: "draining", tasks: 1 },
+    { status: "offline", tasks: 1 },
+    { status: "dead", tasks: 0 },
+  ]);
+  const owners = async (argument: string) =>
+    (await database.query<{ o: string[] }>(`select everbeat.owners(${argument})::text[] as o`))[0]?.o.sort();
+  expect(await owners("")).toEqual([idOf(0), idOf(1)]);
+  expect(await owners("false")).toEqual([idOf(0), idOf(1), idOf(2), idOf(3)]);
 });
 
 test("a sweep looks at its fleet and not at every task, nor at everyone who has ever been, whatever statistics say", async () => {

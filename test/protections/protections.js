@@ -12,7 +12,7 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "migrations/0006_end.sql",
-        find: "begin\n  if exists (select from waiter) then\n    v_tasks",
+        find: "begin\n  loop\n    if json_array_length(p_outcomes) = 0 then",
         replace: `begin
   select array_agg(coalesce(u.claim_id, x.claim)),
          json_agg((to_jsonb(o.value) || jsonb_build_object('claim', coalesce(u.claim_id, x.claim)))::json)
@@ -20,10 +20,10 @@ export const PROTECTIONS = [
   from json_array_elements(p_outcomes) o cross join lateral json_to_record(o.value) as x (claim bigint, task uuid)
   left join running u on u.task_id = x.task;
   v_left := p_claims;
-  v_owners := owners();
+  v_owners := owners(false);
   p_owner := null;
-  if exists (select from waiter) then
-    v_tasks`,
+  loop
+    if json_array_length(p_outcomes) = 0 then`,
       },
     ],
   },
