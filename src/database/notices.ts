@@ -4,7 +4,7 @@
  */
 import type pg from "pg";
 import { createBackoff } from "./backoff.ts";
-import type { Database } from "./database.ts";
+import { type Database, runOn, type Store } from "./database.ts";
 import { isOwnSession } from "./own-session.ts";
 
 export type NoticeWord = "ready" | "ended" | "changed";
@@ -17,6 +17,7 @@ export class Notices {
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
   #client: pg.Client | undefined;
+  #session: Store | undefined;
   #firstTry: PromiseWithResolver | undefined;
   #isListening = false;
   #isImpossible = false;
@@ -32,6 +33,11 @@ export class Notices {
   /** A pooler that gives each transaction another session: notices would go to whoever has that session then. */
   get isImpossible(): boolean {
     return this.#isImpossible;
+  }
+
+  /** The session that they come on, while there is one: another one after every reconnect. What is locked on it ends with it. */
+  get session(): Store | undefined {
+    return this.#session;
   }
 
   /** Resolves when the first try has either succeeded or failed: nobody has to wait for notices. */
@@ -91,6 +97,8 @@ export class Notices {
       client.on("notification", ({ payload }) => this.#deliver(payload ?? ""));
       await client.query(`listen ${this.#database.schema}`);
       this.#isListening = true;
+      const { schema } = this.#database;
+      this.#session = { schema, query: (text, values) => runOn(client, text, values) };
       this.#firstTry?.resolve();
       onConnected();
       for (const handler of this.#onReconnect) handler();
@@ -98,6 +106,7 @@ export class Notices {
       await gone;
     } finally {
       this.#client = undefined;
+      this.#session = undefined;
       await client.end().catch(() => {});
     }
   }
