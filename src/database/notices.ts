@@ -80,6 +80,7 @@ export class Notices {
       this.#firstTry?.resolve();
       if (!this.#isImpossible) await backoff.pause(this.#stopping.signal);
     }
+    this.#firstTry?.resolve();
   }
 
   async #listenOnce(onConnected: () => void): Promise<void> {

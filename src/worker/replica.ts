@@ -73,9 +73,9 @@ export class Replica {
       const isBeating = firstBeat();
       if (!this.#standIn?.isHeld()) await isBeating;
     } catch (error) {
+      void standingIn.then((late) => late?.letGo());
+      this.#standIn = undefined;
       await this.#heart?.stop();
-      this.#standIn = await standingIn;
-      this.#endStandIn();
       throw error;
     }
   }
