@@ -61,17 +61,17 @@ export class Replica {
    */
   async join(notices: Notices): Promise<void> {
     const standingIn = takeStandIn(notices, this.#id);
+    const saving = this.#saveDefinitions();
+    saving.catch(() => {});
     try {
-      await this.#saveDefinitions();
-      this.#standIn = await standingIn;
-      const registering = this.#register();
-      registering.catch(() => {});
-      // Once that is on its way: to start a thread takes a while, also of this one.
+      // Once both are on their way: to start a thread takes a while, also of this one.
       await new Promise((resolve) => setImmediate(resolve));
       const firstBeat = this.#startHeart();
-      await registering;
-      const isBeating = firstBeat();
-      if (!this.#standIn?.isHeld()) await isBeating;
+      await saving;
+      this.#standIn = await standingIn;
+      await this.#register();
+      const isHeard = firstBeat();
+      if (!this.#standIn?.isHeld()) await isHeard;
     } catch (error) {
       void standingIn.then((late) => late?.letGo());
       this.#standIn = undefined;
