@@ -90,8 +90,8 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "src/heart/heart-loop.ts",
-        find: "standInUnseenForMs: this.#needsStandIn ? since(this.#parts.standInSeenAt()) : undefined",
-        replace: "standInUnseenForMs: undefined",
+        find: "this.#needsStandIn ? since(this.#parts.standInSeenAt()) : undefined",
+        replace: "this.#needsStandIn ? undefined : undefined",
       },
     ],
   },
