@@ -38,6 +38,9 @@ const SLOW = {
   ...{ runnerHeartbeatInterval: 5_000, runningStaleThreshold: 60_000, checkInterval: 100, sessionGrace: 10_000 },
 };
 
+/** Sessions count as they do by default; silence does much later. */
+const PATIENT = { claimedStaleThreshold: 60_000, runningStaleThreshold: 60_000, warnAfter: 30_000 };
+
 describe("a worker that starts", () => {
   test("takes nothing before a session holds its lock and it is on record with that", async () => {
     const database = await openCrashDatabase();
@@ -80,8 +83,8 @@ describe("a worker that starts", () => {
   });
 
   test("works on without a word of its heart for as long as the session is there", async () => {
-    const { database, worker, replicaId, proxy, id } = await begunUnheard("hold");
-    const second = await startWorker({ url: database.url, tasks: [{ handler: "quick" }] });
+    const { database, worker, replicaId, proxy, id } = await begunUnheard("hold", { recovery: PATIENT });
+    const second = await startWorker({ url: database.url, open: { recovery: PATIENT }, tasks: [{ handler: "quick" }] });
     expect(await holders(database, replicaId)).toMatchObject([{ name: "everbeat" }]);
     // Its heart has not been heard for longer than a session may be gone, and is well after all.
     const unheardFor = async () => Date.now() - Number((await database.replica(replicaId)).beat_at);
