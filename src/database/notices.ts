@@ -98,8 +98,7 @@ export class Notices {
       client.on("notification", ({ payload }) => this.#deliver(payload ?? ""));
       await client.query(`listen ${this.#database.schema}`);
       this.#isListening = true;
-      const { schema } = this.#database;
-      this.#session = { schema, query: (text, values) => runOn(client, text, values) };
+      this.#session = oneAtATime(client, this.#database.schema);
       this.#firstTry?.resolve();
       onConnected();
       for (const handler of this.#onReconnect) handler();
@@ -117,6 +116,19 @@ export class Notices {
     const handlers = this.#handlers.get(payload.slice(0, space) as NoticeWord);
     for (const handler of handlers ?? []) handler(payload.slice(space + 1));
   }
+}
+
+/** Several may ask at once, and the driver is to be given no statement before the one before has ended. */
+function oneAtATime(client: pg.Client, schema: string): Store {
+  let before: Promise<unknown> = Promise.resolve();
+  return {
+    schema,
+    query<Row>(text: string, values?: readonly unknown[]) {
+      const asked = before.then(() => runOn<Row>(client, text, values));
+      before = asked.catch(() => {});
+      return asked;
+    },
+  };
 }
 
 interface PromiseWithResolver {

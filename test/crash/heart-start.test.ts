@@ -60,6 +60,21 @@ describe("a worker that starts", () => {
     },
   );
 
+  test("beside another in the same process does so with the same session, which is asked one thing at a time", async () => {
+    const database = await openCrashDatabase();
+    const everbeat = await openThrough(database.url);
+    const warnings: string[] = [];
+    const onWarning = ({ message }: Error) => void warnings.push(message);
+    process.on("warning", onWarning);
+    onTestFinished(() => void process.off("warning", onWarning));
+    const works = [1, 2, 3].map(() => everbeat.work([task("quick")], { handleSignals: false }));
+    const ids = (await Promise.all(works)).map(({ replicaId }) => replicaId);
+    for (const id of ids) await eventually(() => database.replica(id), { until: ({ vitals }) => vitals !== null });
+    // Each heart its own, and the session for the notices none any more.
+    await eventually(async () => (await database.count("unnest(everbeat.held_sessions())")) === ids.length);
+    expect(warnings).toEqual([]);
+  });
+
   test("while the database is away says so", async () => {
     const database = await openCrashDatabase();
     const proxy = await startCuttingProxy(database.url);
