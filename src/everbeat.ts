@@ -138,7 +138,7 @@ export class Everbeat implements AsyncDisposable {
     const { recovery, replyTimeoutMs } = this.#settings;
     const database = this.database.withReplyWithin(replyTimeoutMs);
     const replica = new Replica({ database, settings: recovery, tasks, queues: settings.queues });
-    await replica.join(() => this.#notices.start());
+    await replica.join(this.#notices);
     const worker = new Worker({
       database,
       notices: this.#notices,

@@ -4,7 +4,7 @@
  */
 import type pg from "pg";
 import { createBackoff } from "./backoff.ts";
-import type { Database } from "./database.ts";
+import { type Database, runOn, type Store } from "./database.ts";
 import { isOwnSession } from "./own-session.ts";
 
 export type NoticeWord = "ready" | "ended" | "changed";
@@ -17,6 +17,7 @@ export class Notices {
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
   #client: pg.Client | undefined;
+  #session: Store | undefined;
   #firstTry: PromiseWithResolver | undefined;
   #isListening = false;
   #isImpossible = false;
@@ -32,6 +33,11 @@ export class Notices {
   /** A pooler that gives each transaction another session: notices would go to whoever has that session then. */
   get isImpossible(): boolean {
     return this.#isImpossible;
+  }
+
+  /** The session that they come on, while there is one: another one after every reconnect. What is locked on it ends with it. */
+  get session(): Store | undefined {
+    return this.#session;
   }
 
   /** Resolves when the first try has either succeeded or failed: nobody has to wait for notices. */
@@ -74,6 +80,7 @@ export class Notices {
       this.#firstTry?.resolve();
       if (!this.#isImpossible) await backoff.pause(this.#stopping.signal);
     }
+    this.#firstTry?.resolve();
   }
 
   async #listenOnce(onConnected: () => void): Promise<void> {
@@ -91,6 +98,7 @@ export class Notices {
       client.on("notification", ({ payload }) => this.#deliver(payload ?? ""));
       await client.query(`listen ${this.#database.schema}`);
       this.#isListening = true;
+      this.#session = oneAtATime(client, this.#database.schema);
       this.#firstTry?.resolve();
       onConnected();
       for (const handler of this.#onReconnect) handler();
@@ -98,6 +106,7 @@ export class Notices {
       await gone;
     } finally {
       this.#client = undefined;
+      this.#session = undefined;
       await client.end().catch(() => {});
     }
   }
@@ -107,6 +116,19 @@ export class Notices {
     const handlers = this.#handlers.get(payload.slice(0, space) as NoticeWord);
     for (const handler of handlers ?? []) handler(payload.slice(space + 1));
   }
+}
+
+/** Several may ask at once, and the driver is to be given no statement before the one before has ended. */
+function oneAtATime(client: pg.Client, schema: string): Store {
+  let before: Promise<unknown> = Promise.resolve();
+  return {
+    schema,
+    query<Row>(text: string, values?: readonly unknown[]) {
+      const asked = before.then(() => runOn<Row>(client, text, values));
+      before = asked.catch(() => {});
+      return asked;
+    },
+  };
 }
 
 interface PromiseWithResolver {

@@ -19,7 +19,7 @@ export interface HeartConnection {
   /** False behind a pooler that gives each transaction another session: a lock would prove nothing. */
   readonly hasSession: boolean;
   readonly store: Store;
-  takeSession(): Promise<void>;
+  takeSession(): Promise<unknown>;
   begin(promise: HeartPromise): Promise<boolean>;
   beat(sign: {
     vitals: Vitals;
@@ -50,6 +50,8 @@ export interface HeartLoopParts {
   readonly vitals: () => Vitals;
   /** The runners in this replica's charge, as they were last heard. */
   readonly runners: () => readonly RunnerSign[];
+  /** When another session was last seen to stand in for the heart's own; undefined where none has. */
+  readonly standInSeenAt: () => number | undefined;
   readonly steadyNow: () => number;
   readonly tell: (news: HeartNews) => void;
   /** The database has acknowledged a beat that was sent then. */
@@ -67,6 +69,7 @@ export class HeartLoop {
   #sessionGoneAt: number | undefined;
   #isServerDown = false;
   #hasBegun = false;
+  #needsStandIn = true;
   #isBeating = false;
   #connecting: Promise<HeartConnection> | undefined;
   #connection: HeartConnection | undefined;
@@ -129,9 +132,13 @@ export class HeartLoop {
       throw error;
     });
     try {
-      if (connection.hasSession) await this.#within(connection.takeSession());
-      // The first time, the replica's registration was its beginning.
-      if (this.#hasBegun && !(await this.#within(connection.begin(promise)))) return this.#end({ kind: "refused" });
+      if (connection.hasSession) {
+        await this.#within(connection.takeSession());
+        this.#needsStandIn = false;
+      }
+      // The first time, the replica's registration was its beginning, unless that promised what only holds while another stands in.
+      const mustBegin = this.#hasBegun || this.#parts.standInSeenAt() !== undefined;
+      if (mustBegin && !(await this.#within(connection.begin(promise)))) return this.#end({ kind: "refused" });
       this.#hasBegun = true;
       this.#connection = connection;
       this.#sessionGoneAt = undefined;
@@ -167,6 +174,7 @@ export class HeartLoop {
       }),
     );
     if (!isHeard) return false;
+    this.#needsStandIn = false;
     this.#heardAt = sentAt;
     this.#parts.onHeard(sentAt);
     if (isRemembered) this.#rememberedAt = sentAt;
@@ -199,10 +207,12 @@ export class HeartLoop {
 
   #watch(): void {
     const now = this.#parts.steadyNow();
+    const since = (at: number | undefined) => (at === undefined ? undefined : now - at);
     const because = fenceOn(
       {
         unheardForMs: now - this.#heardAt,
-        sessionGoneForMs: this.#sessionGoneAt === undefined ? undefined : now - this.#sessionGoneAt,
+        sessionGoneForMs: since(this.#sessionGoneAt),
+        standInUnseenForMs: this.#needsStandIn ? since(this.#parts.standInSeenAt()) : undefined,
         isServerDown: this.#isServerDown,
       },
       this.#parts.fenceAfter,

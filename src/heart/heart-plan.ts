@@ -3,6 +3,8 @@
  *
  *   last acknowledged beat ──── 0.8 ────▶ fenced ──── 0.9 ────▶ stopped, or ended ──── 1.0 × deadAfter ────▶ others act
  *   session seen gone ────────── 0.6 ───▶ fenced ──── 0.8 ────▶ stopped, or ended ──── 1.0 × grace ────────▶ others act
+ *
+ * While another session stands in for that of a heart that is still starting, the second line is a second longer.
  */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { HeartPromise } from "../sql/hearts.ts";
@@ -11,21 +13,32 @@ import type { FenceAfter, FenceReason } from "./self-fencing.ts";
 export interface HeartPlan {
   /** By when its work has stopped: what others go by, whatever their own settings are. */
   readonly promise: HeartPromise;
+  /** The same while another session stands in for its own. */
+  readonly promiseAtStart: HeartPromise;
   readonly fenceAfter: FenceAfter;
   /** How long the main thread has for that once it was told; then the heart ends the process. */
   readonly stopWithinMs: Readonly<Record<FenceReason, number>>;
 }
 
+/** What a heart's thread may take to start and to connect on a crowded machine whose main thread has no time to say that all is well. */
+const START_MS = 1_000;
+
 export function heartPlanOf(settings: RecoverySettings): HeartPlan {
   const deadAfterMs = Math.min(settings.claimedDeadAfterMs, settings.runningDeadAfterMs);
   const graceMs = settings.sessionGraceMs ?? deadAfterMs;
+  const promise = {
+    intervalMs: Math.min(settings.claimerIntervalMs, settings.runnerIntervalMs),
+    promiseMs: Math.floor(deadAfterMs * 0.9),
+    sessionPromiseMs: Math.floor(graceMs * 0.8),
+  };
   return {
-    promise: {
-      intervalMs: Math.min(settings.claimerIntervalMs, settings.runnerIntervalMs),
-      promiseMs: Math.floor(deadAfterMs * 0.9),
-      sessionPromiseMs: Math.floor(graceMs * 0.8),
+    promise,
+    promiseAtStart: { ...promise, sessionPromiseMs: promise.sessionPromiseMs + START_MS },
+    fenceAfter: {
+      unheardMs: deadAfterMs * 0.8,
+      sessionGoneMs: graceMs * 0.6,
+      standInUnseenMs: graceMs * 0.6 + START_MS,
     },
-    fenceAfter: { unheardMs: deadAfterMs * 0.8, sessionGoneMs: graceMs * 0.6 },
     stopWithinMs: {
       // A fenced heart closes its session too, and from then on that counts against it as well.
       unheard: Math.min(deadAfterMs * 0.1, graceMs * 0.8),

@@ -14,10 +14,11 @@ import { renewLease } from "./lease.ts";
 import { endUnlessStopped, type HeartData, type HeartWord, liveAsHeart } from "./live-as-heart.ts";
 import type { RunnerSign } from "./runner-signs.ts";
 import { SharedState } from "./shared-state.ts";
+import type { StandIn } from "./stand-in.ts";
 
 export interface Heart {
   /** The replica is known to the database since this word was sent, its first sign of life: beats from now on. */
-  begin(heardAtMs: number): void;
+  begin(heardAtMs: number, standIn?: StandIn): void;
   /** After being fenced: everything that others may repeat has stopped. */
   confirmStopped(): void;
   /** Tells these of the replica's runners with its beats from now on. */
@@ -64,10 +65,13 @@ export function startHeart(parts: {
     hostname: hostname(),
     ourFolder: builtFile("/"),
   };
-  const ticking = tick(shared, parts.inHand);
+  let standIn: StandIn | undefined;
+  const ticking = tick(shared, parts.inHand, () => standIn?.isHeld() === true);
   const beating = canBeSent(data) ? onThread(data, parts.onNews) : onMainThread(data, parts.onNews);
   return {
-    begin(heardAtMs) {
+    begin(heardAtMs, takenStandIn) {
+      standIn = takenStandIn;
+      if (standIn) shared.set("standInSeenAtMs", heardAtMs);
       if (data.leaseFd !== undefined) renewLease(data.leaseFd, heardAtMs);
       beating.begin(heardAtMs);
     },
@@ -141,11 +145,13 @@ function canBeSent(data: HeartData): boolean {
 }
 
 /** Writes how the main thread is doing for as long as its loop turns. */
-export function tick(shared: SharedState, inHand: () => number): NodeJS.Timeout {
+export function tick(shared: SharedState, inHand: () => number, hasStandIn = () => false): NodeJS.Timeout {
   const delays = monitorEventLoopDelay({ resolution: 20 });
   delays.enable();
   let beats = 0;
   const write = () => {
+    // What had ended by the tick before is known by now; what ended while the loop stood still may not be yet.
+    if (hasStandIn()) shared.set("standInSeenAtMs", shared.get("tickedAtMs"));
     shared.set("tickedAtMs", steadyNowMs());
     shared.set("heapUsed", process.memoryUsage().heapUsed);
     shared.set("delayP50Ms", delays.percentile(50) / 1e6);

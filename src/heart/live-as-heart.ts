@@ -51,6 +51,7 @@ export function liveAsHeart(
     fenceAfter: data.plan.fenceAfter,
     vitals: createVitals(shared, steadyNowMs),
     runners,
+    standInSeenAt: () => shared.get("standInSeenAtMs") || undefined,
     steadyNow: steadyNowMs,
     rememberEveryMs: data.rememberEveryMs,
     onHeard: (sentAtMs) => data.leaseFd !== undefined && renewLease(data.leaseFd, sentAtMs),

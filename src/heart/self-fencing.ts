@@ -4,6 +4,8 @@ export interface Standing {
   readonly unheardForMs: number;
   /** Since the session with its lock ended; undefined while it is held, and where there is none to hold. */
   readonly sessionGoneForMs: number | undefined;
+  /** Since another session was last seen to stand in for its own; undefined where none does, and once it has had its own. */
+  readonly standInUnseenForMs: number | undefined;
   /** Reconnecting showed that the server itself is down: then its next epoch protects the session, but not the beats. */
   readonly isServerDown: boolean;
 }
@@ -11,12 +13,15 @@ export interface Standing {
 export interface FenceAfter {
   readonly unheardMs: number;
   readonly sessionGoneMs: number;
+  readonly standInUnseenMs: number;
 }
 
 export type FenceReason = "unheard" | "session-gone";
 
 export function fenceOn(standing: Standing, after: FenceAfter): FenceReason | undefined {
   if (standing.unheardForMs >= after.unheardMs) return "unheard";
-  if (standing.sessionGoneForMs === undefined || standing.isServerDown) return undefined;
-  return standing.sessionGoneForMs >= after.sessionGoneMs ? "session-gone" : undefined;
+  if (standing.isServerDown) return undefined;
+  const { sessionGoneForMs = -1, standInUnseenForMs = -1 } = standing;
+  const isGone = sessionGoneForMs >= after.sessionGoneMs || standInUnseenForMs >= after.standInUnseenMs;
+  return isGone ? "session-gone" : undefined;
 }

@@ -10,6 +10,8 @@ const FIELDS = [
   "heapUsed",
   "inHand",
   "hasStopped",
+  /** When another session was last known to stand in for the heart's own; 0 where none has. */
+  "standInSeenAtMs",
   /** Written by the heart: how many beats it has sent. */
   "beats",
 ] as const;

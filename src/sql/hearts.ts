@@ -38,9 +38,20 @@ export async function beat(
   return row?.heard === true;
 }
 
-/** On the heart's own connection: held for as long as that lives. Shared, so that a reconnect does not wait for its predecessor. */
-export async function takeSession(store: Store, replicaId: ReplicaId): Promise<void> {
-  await store.query(`select pg_advisory_lock_shared(${store.schema}.session_key($1))`, [replicaId]);
+/**
+ * On a connection of one's own: held for as long as that lives. Shared, so that a reconnect does not wait for its predecessor.
+ * Returns the epoch that the session lives in.
+ */
+export async function takeSession(store: Store, replicaId: ReplicaId): Promise<string> {
+  const [row] = await store.query<{ epoch: string }>(
+    `select pg_advisory_lock_shared(${store.schema}.session_key($1)), ${store.schema}.current_epoch() as epoch`,
+    [replicaId],
+  );
+  return row?.epoch ?? "";
+}
+
+export async function letGoOfSession(store: Store, replicaId: ReplicaId): Promise<void> {
+  await store.query(`select pg_advisory_unlock_shared(${store.schema}.session_key($1))`, [replicaId]);
 }
 
 /** Of one who should be alive and is not surely well. */

@@ -49,6 +49,8 @@ export async function registerReplica(
     queues: readonly string[] | undefined;
     recovery: unknown;
     promise: HeartPromise;
+    /** The epoch of a session that has taken its lock already. */
+    sessionEpoch?: string | undefined;
   },
 ): Promise<void> {
   await store.query(
@@ -56,8 +58,8 @@ export async function registerReplica(
        insert into ${store.schema}.machine (id, hostname) values ($7, $2)
        on conflict (id) do update set hostname = excluded.hostname, joined_at = excluded.joined_at
      ), heart as (
-       insert into ${store.schema}.heart (replica_id, beat_at, epoch, interval_ms, promise_ms, session_promise_ms, session_key)
-       values ($1, now(), ${store.schema}.current_epoch(), $9, $10, $11, ${store.schema}.session_key($1))
+       insert into ${store.schema}.heart (replica_id, beat_at, epoch, interval_ms, promise_ms, session_promise_ms, session_key, session_epoch)
+       values ($1, now(), ${store.schema}.current_epoch(), $9, $10, $11, ${store.schema}.session_key($1), $12)
        on conflict (replica_id) do update set beat_at = now() where not heart.is_dead
      )
      insert into ${store.schema}.replica (id, hostname, pid, version, tasks, queues, machine_id, recovery)
@@ -75,6 +77,7 @@ export async function registerReplica(
       replica.promise.intervalMs,
       replica.promise.promiseMs,
       replica.promise.sessionPromiseMs,
+      replica.sessionEpoch ?? null,
     ],
   );
 }

@@ -131,8 +131,8 @@ export class Place {
     const { events, report, onSettled } = this.#parts;
     const { readyForMs } = child;
     events.emit("child.exited", { ...refOf(child), ...exit, wasAsked: child.wasAsked });
-    // One that was not ready yet may be ended by a signal as any process is: it had nothing to leave behind.
-    if (child.wasAsked && exit.exitCode !== 0 && readyForMs !== undefined) this.#hasFailedToLeave = true;
+    // One that had not joined yet may be ended by a signal as any process is: it had nothing to leave behind.
+    if (child.wasAsked && exit.exitCode !== 0 && child.replicaId !== undefined) this.#hasFailedToLeave = true;
     const wasCurrent = child === this.#current;
     if (wasCurrent) this.#current = undefined;
     this.#children.delete(child);

@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
+import type { Notices } from "../database/notices.ts";
 import { steadyNowMs } from "../heart/clock.ts";
 import { SharedDeadlines } from "../heart/deadlines.ts";
 import { type Heart, startHeart } from "../heart/heart.ts";
@@ -11,6 +12,7 @@ import { heartPlanOf } from "../heart/heart-plan.ts";
 import { type Lease, openLease } from "../heart/lease.ts";
 import { machineId } from "../heart/machine-id.ts";
 import type { RunnerSign } from "../heart/runner-signs.ts";
+import { type StandIn, takeStandIn } from "../heart/stand-in.ts";
 import { type ReplicaRow, registerReplica, saveDefinitions, setReplicaStatus } from "../sql/replicas.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { newReplicaId, type ReplicaId } from "../task/ids.ts";
@@ -32,6 +34,7 @@ export class Replica {
   #hasJoined = false;
   #heardAtMs = 0;
   #heart: Heart | undefined;
+  #standIn: StandIn | undefined;
   #lease: Lease | undefined;
   #unheard: HeartNews[] = [];
   #onNews: (news: HeartNews) => void = (news) => this.#keepNews(news);
@@ -52,16 +55,35 @@ export class Replica {
     return this.#id;
   }
 
-  /** Known to the database, and beating. Its heart starts at once: that takes as long as all the rest. `meanwhile`: once it is known. */
-  async join(meanwhile: () => Promise<void>): Promise<void> {
-    const firstBeat = this.#startHeart();
+  /**
+   * Known to the database, which hears its heart or has a session that stands in for it: nothing is claimed before the end of a
+   * session can tell of its death.
+   */
+  async join(notices: Notices): Promise<void> {
+    const standingIn = takeStandIn(notices, this.#id);
+    const saving = this.#saveDefinitions();
+    saving.catch(() => {});
     try {
+      // Once both are on their way: to start a thread takes a while, also of this one.
+      await new Promise((resolve) => setImmediate(resolve));
+      const firstBeat = this.#startHeart();
+      await saving;
+      this.#standIn = await standingIn;
       await this.#register();
+      const isHeard = firstBeat();
+      if (!this.#standIn?.isHeld()) await isHeard;
     } catch (error) {
+      void standingIn.then((late) => late?.letGo());
+      this.#standIn = undefined;
       await this.#heart?.stop();
       throw error;
     }
-    await Promise.all([firstBeat(), meanwhile()]);
+  }
+
+  /** Its heart has a session of its own, or this id is given up. */
+  #endStandIn(): void {
+    void this.#standIn?.letGo();
+    this.#standIn = undefined;
   }
 
   /** What came before there was a listener comes at once. */
@@ -87,21 +109,28 @@ export class Replica {
    */
   async rejoin(onKnown: () => Promise<void>): Promise<void> {
     await this.#heart?.stop();
+    this.#endStandIn();
     // An id that the database has not answered for may be tried again: nothing was ever claimed under it.
     if (this.#hasJoined) this.#id = newReplicaId();
     this.#hasJoined = false;
+    await this.#saveDefinitions();
     await this.#register();
     await onKnown();
     await this.#startHeart()();
   }
 
-  /** Notes when that was sent: its first sign of life. */
-  async #register(): Promise<void> {
-    const { database, tasks, queues, settings } = this.#parts;
+  async #saveDefinitions(): Promise<void> {
+    const { database, tasks } = this.#parts;
     await saveDefinitions(
       database,
       tasks.map((task) => ({ name: task.name, settings: settingsRecord(task.settings) })),
     );
+  }
+
+  /** Notes when that was sent: its first sign of life. */
+  async #register(): Promise<void> {
+    const { database, tasks, queues, settings } = this.#parts;
+    const { promise, promiseAtStart } = heartPlanOf(settings);
     this.#heardAtMs = steadyNowMs();
     await registerReplica(database, {
       id: this.#id,
@@ -112,7 +141,8 @@ export class Replica {
       tasks: tasks.map((task) => task.name),
       queues,
       recovery: settings,
-      promise: heartPlanOf(settings).promise,
+      promise: this.#standIn ? promiseAtStart : promise,
+      sessionEpoch: this.#standIn?.epoch,
     });
     this.#hasJoined = true;
   }
@@ -129,14 +159,17 @@ export class Replica {
       ...{ blockedLoop: settings.blockedLoop, deadlines: this.deadlines },
       inHand: () => this.#inHand(),
       onNews: (news) => {
-        if (news.kind === "beating") firstBeat.abort();
+        if (news.kind === "beating") {
+          firstBeat.abort();
+          this.#endStandIn();
+        }
         this.#onNews(news);
       },
     });
     this.#heart = heart;
     return () => {
-      heart.begin(this.#heardAtMs);
-      // Nothing is claimed before its session can tell of its death; but a heart that is late is no reason not to work.
+      heart.begin(this.#heardAtMs, this.#standIn);
+      // A heart that is late is no reason not to work.
       return delay(FIRST_BEAT_WITHIN_MS, firstBeat.signal);
     };
   }
@@ -160,6 +193,7 @@ export class Replica {
       await this.setStatus("offline");
     } finally {
       await this.#heart?.stop();
+      this.#endStandIn();
       this.#lease?.close();
     }
   }

@@ -1,4 +1,4 @@
-/** How a worker starts: its heart side by side with its registration, and nothing is taken before that heart is heard. */
+/** How a worker starts: nothing is taken before its heart is heard, or a session stands in for that. */
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
@@ -20,12 +20,14 @@ const heartSessions =
   "pg_stat_activity where application_name = 'everbeat heart' and datname = current_database() and pid <> pg_backend_pid()";
 
 describe("a worker that starts", () => {
-  test("takes nothing before its heart's first beat is in, and then with a session that can tell of its end", async () => {
+  test("where none can stand in for its heart takes nothing before its first beat is in, with a session that can tell of its end", async () => {
     const database = await openCrashDatabase();
     const proxy = await startCuttingProxy(database.url);
     const id = await database.everbeat.enqueue(task("quick"), {});
+    const unheard = proxy.cutBefore("listen ");
     const beat = proxy.holdBefore(".beat(");
     const starting = startWorker({ url: proxy.url, tasks: [{ handler: "quick" }] });
+    await unheard;
     const held = await beat;
     expect(proxy.asked("claim_tasks(")).toBe(0);
     held.deliver();
@@ -39,16 +41,38 @@ describe("a worker that starts", () => {
     expect(order).toEqual({ isHeardFirst: true, hasSession: true });
   });
 
-  test("and cannot be registered says why, and leaves no heart behind", async () => {
+  test.each(["definition", "machine"])(
+    "and cannot be registered says why, and leaves no heart behind (no table %s)",
+    async (table) => {
+      const database = await openCrashDatabase();
+      const everbeat = await openThrough(database.url);
+      await database.query(`alter table everbeat.${table} rename to elsewhere`);
+      await expect(everbeat.work([task("quick")])).rejects.toMatchObject({ code: "42P01" });
+      await eventually(async () => (await database.count(heartSessions)) === 0, { within: 20_000 });
+      await eventually(async () => (await database.count("unnest(everbeat.held_sessions())")) === 0, {
+        within: 20_000,
+      });
+      // Once that is put right, the next try succeeds.
+      await database.query(`alter table everbeat.elsewhere rename to ${table}`);
+      const { replicaId } = await everbeat.work([task("quick")], { handleSignals: false });
+      const beating = await eventually(() => database.replica(replicaId), { until: ({ vitals }) => vitals !== null });
+      expect(beating).toMatchObject({ status: "online", vitals: { inHand: 0 } });
+    },
+  );
+
+  test("beside another in the same process does so with the same session, which is asked one thing at a time", async () => {
     const database = await openCrashDatabase();
     const everbeat = await openThrough(database.url);
-    await database.query("alter table everbeat.definition rename to elsewhere");
-    await expect(everbeat.work([task("quick")])).rejects.toMatchObject({ code: "42P01" });
-    await eventually(async () => (await database.count(heartSessions)) === 0, { within: 20_000 });
-    // Once that is put right, the next try succeeds.
-    await database.query("alter table everbeat.elsewhere rename to definition");
-    const worker = await everbeat.work([task("quick")], { handleSignals: false });
-    expect(await database.replica(worker.replicaId)).toMatchObject({ status: "online", vitals: { inHand: 0 } });
+    const warnings: string[] = [];
+    const onWarning = ({ message }: Error) => void warnings.push(message);
+    process.on("warning", onWarning);
+    onTestFinished(() => void process.off("warning", onWarning));
+    const works = [1, 2, 3].map(() => everbeat.work([task("quick")], { handleSignals: false }));
+    const ids = (await Promise.all(works)).map(({ replicaId }) => replicaId);
+    for (const id of ids) await eventually(() => database.replica(id), { until: ({ vitals }) => vitals !== null });
+    // Each heart its own, and the session for the notices none any more.
+    await eventually(async () => (await database.count("unnest(everbeat.held_sessions())")) === ids.length);
+    expect(warnings).toEqual([]);
   });
 
   test("while the database is away says so", async () => {

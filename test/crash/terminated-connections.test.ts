@@ -4,6 +4,7 @@ import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { startCuttingProxy } from "../support/cutting-proxy.ts";
+import { LISTENING } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { startWorker, task } from "../support/worker-process.ts";
 
@@ -80,8 +81,7 @@ test("connections ended once a second for 30 s under load", { timeout: 120_000 }
   expect(workers.flatMap((worker) => worker.messages.filter((message) => message.event === "claim.lost"))).toEqual([]);
 
   // Each worker listens again: a task is started when it is told, not at the next look.
-  const listening = "pg_stat_activity where datname = current_database() and query ilike 'listen %'";
-  await eventually(() => count(listening), { until: (n) => n >= workers.length });
+  await eventually(() => count(LISTENING), { until: (n) => n >= workers.length });
   await database.expectSound();
 });
 

@@ -3,7 +3,7 @@ import pg from "pg";
 import { afterAll, describe, expect, test } from "vitest";
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { createTestDatabase } from "../support/database.ts";
+import { createTestDatabase, LISTENING } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 
 const database = await createTestDatabase();
@@ -80,17 +80,8 @@ describe("notices", () => {
     await using everbeat = await Everbeat.open({ database: database.url, log: "silent" });
     await everbeat.work([add], { handleSignals: false, pollInterval: "60s" });
     expect(await everbeat.result(await everbeat.enqueue(add, 1))).toBe(2);
-    await database.query(
-      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query ilike 'listen %'",
-    );
-    await eventually(
-      async () =>
-        (
-          await database.query(
-            "select from pg_stat_activity where datname = current_database() and query ilike 'listen %'",
-          )
-        ).length === 1,
-    );
+    expect(await database.query(`select pg_terminate_backend(pid) from ${LISTENING}`)).toHaveLength(1);
+    await eventually(async () => (await database.query(`select from ${LISTENING}`)).length === 1);
     expect(await everbeat.result(await everbeat.enqueue(add, 2), { timeout: "10s" })).toBe(3);
   });
 

@@ -140,6 +140,7 @@ export class Process {
     const standing = {
       unheardForMs: now - this.#heardAt,
       sessionGoneForMs: this.#sessionGoneAt === undefined ? undefined : now - this.#sessionGoneAt,
+      standInUnseenForMs: undefined,
       isServerDown: this.#isServerDown,
     };
     if (fenceOn(standing, this.#plan.fenceAfter) === undefined) return;

@@ -52,6 +52,20 @@ describe("by way of PgBouncer in transaction mode", () => {
     expect((await database.replica(second.replicaId)).status).toBe("online");
   });
 
+  test("nothing stands in for a heart that starts: the first task waits for its first beat", async () => {
+    const database = await openCrashDatabase();
+    const id = await database.everbeat.enqueue(task("quick"), {});
+    await startWorker({ url: pooler.through(database.url), tasks: [{ handler: "quick" }] });
+    await database.everbeat.result(id, { timeout: 30_000 });
+    const order = await database.query(
+      `select e.claimed_at >= min(b.beat_at) as "isHeardFirst" from everbeat.ended e join everbeat.beat_history b using (replica_id)
+       group by e.claimed_at`,
+    );
+    expect(order).toEqual([{ isHeardFirst: true }]);
+    const { rows, locks } = await sessions(database.query);
+    expect({ rows, locks }).toEqual({ rows: [{ epoch: null, free: null }], locks: 0 });
+  });
+
   test("nobody is dead for the pooler's sake: both are heard for longer than it takes to be silent", async () => {
     const { database, first, second } = await twoWorkers();
     const beatAt = async (id: string) => Number((await database.replica(id)).beat_at);

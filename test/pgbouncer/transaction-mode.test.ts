@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } f
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { type CrashDatabase, openCrashDatabase, openThrough } from "../support/crash-database.ts";
-import { createTestDatabase } from "../support/database.ts";
+import { createTestDatabase, LISTENING } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PgBouncer, startPgBouncer } from "../support/pgbouncer.ts";
 import { type Handler, startWorker, type WorkerProcess } from "../support/worker-process.ts";
@@ -69,9 +69,7 @@ describe("by way of PgBouncer in transaction mode", () => {
     const pooled = await openPooled();
     const { everbeat, database } = pooled;
     await everbeat.result(await everbeat.enqueue(task("note"), {}, { delay: 300 }), { timeout: 5_000 });
-    expect(await database.count("pg_stat_activity where datname = current_database() and query ilike 'listen%'")).toBe(
-      0,
-    );
+    expect(await database.count(LISTENING)).toBe(0);
     await expectUntroubled(pooled);
   });
 

@@ -80,4 +80,19 @@ export const PROTECTIONS = [
       },
     ],
   },
+  {
+    name: "stand-in",
+    meaning: "the session that stands in for a starting heart's own is trusted, whether or not it is still there",
+    test: [
+      "test/crash/heart-stand-in.test.ts",
+      "stops what others may repeat before they may act, and comes back under another id",
+    ],
+    changes: [
+      {
+        file: "src/heart/heart-loop.ts",
+        find: "this.#needsStandIn ? since(this.#parts.standInSeenAt()) : undefined",
+        replace: "this.#needsStandIn ? undefined : undefined",
+      },
+    ],
+  },
 ];

@@ -5,6 +5,10 @@ import { afterAll, inject } from "vitest";
 import type { OpenOptions } from "../../src/config/open-options.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 
+/** The sessions that notices come on, by the last that was said on them: to listen, or to stand in for a heart and no longer. */
+export const LISTENING = `pg_stat_activity where datname = current_database() and application_name <> 'everbeat heart'
+  and (query ilike 'listen %' or query ilike 'select pg_advisory_%lock_shared(%')`;
+
 export interface TestDatabase {
   readonly url: string;
   readonly name: string;

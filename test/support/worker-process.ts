@@ -102,6 +102,13 @@ const USUALLY_FORWARDED: readonly EventName[] = [
 
 /** Resolves when it works and its heart beats. */
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
+  const worker = forkWorker(options);
+  const { replicaId = "" } = await worker.heard({ ready: true }, 60_000);
+  return Object.assign(worker, { replicaId });
+}
+
+/** Its process, which has only just been started. */
+export function forkWorker(options: WorkerProcessOptions): Omit<WorkerProcess, "replicaId"> {
   const { machineId, nodeArguments = [], env = {}, ...config } = options;
   const child = fork(FIXTURE, [JSON.stringify({ forward: USUALLY_FORWARDED, ...config })], {
     stdio: ["ignore", "ignore", "pipe", "ipc"],
@@ -127,10 +134,8 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
       throw new Error(`${error.message}; it said ${JSON.stringify(messages.slice(-5))} ${complaints}`);
     })) as Message;
   };
-  const ready = await heard({ ready: true }, 60_000);
   return {
     pid: child.pid as number,
-    replicaId: ready.replicaId ?? "",
     messages,
     heard,
     release: () => void child.send({ release: true }),

@@ -121,7 +121,7 @@ describe("a heart's own promise", () => {
     "in profile %s is kept before anyone may act, with time to stop in between",
     (profile) => {
       const { settings } = settingsOf({ profile, sessionEvidence: true });
-      const { promise, fenceAfter, stopWithinMs } = heartPlanOf(settings);
+      const { promise, promiseAtStart, fenceAfter, stopWithinMs } = heartPlanOf(settings);
       for (const role of ["claimed", "running"] as const) {
         const policy = policyOf(settings, role);
         expect(promise.promiseMs).toBeLessThan(policy.deadAfterMs);
@@ -133,20 +133,33 @@ describe("a heart's own promise", () => {
       for (const stopMs of Object.values(stopWithinMs))
         expect(fenceAfter.unheardMs + stopMs).toBeLessThanOrEqual(promise.promiseMs);
       expect(fenceAfter.sessionGoneMs + stopWithinMs["session-gone"]).toBeLessThanOrEqual(promise.sessionPromiseMs);
+      expect(fenceAfter.standInUnseenMs + stopWithinMs["session-gone"]).toBeLessThanOrEqual(
+        promiseAtStart.sessionPromiseMs,
+      );
+      expect(promiseAtStart).toEqual({ ...promise, sessionPromiseMs: promiseAtStart.sessionPromiseMs });
     },
   );
 
-  const after = { unheardMs: 1_000, sessionGoneMs: 300 };
+  const after = { unheardMs: 1_000, sessionGoneMs: 300, standInUnseenMs: 700 };
+  const well = { unheardForMs: 0, sessionGoneForMs: undefined, standInUnseenForMs: undefined, isServerDown: false };
   test("is broken by no acknowledged beat, or by a session that does not come back", () => {
-    expect(fenceOn({ unheardForMs: 999, sessionGoneForMs: undefined, isServerDown: false }, after)).toBeUndefined();
-    expect(fenceOn({ unheardForMs: 1_000, sessionGoneForMs: undefined, isServerDown: false }, after)).toBe("unheard");
-    expect(fenceOn({ unheardForMs: 0, sessionGoneForMs: 299, isServerDown: false }, after)).toBeUndefined();
-    expect(fenceOn({ unheardForMs: 0, sessionGoneForMs: 300, isServerDown: false }, after)).toBe("session-gone");
+    expect(fenceOn({ ...well, unheardForMs: 999 }, after)).toBeUndefined();
+    expect(fenceOn({ ...well, unheardForMs: 1_000 }, after)).toBe("unheard");
+    expect(fenceOn({ ...well, sessionGoneForMs: 299 }, after)).toBeUndefined();
+    expect(fenceOn({ ...well, sessionGoneForMs: 300 }, after)).toBe("session-gone");
+  });
+
+  test("is broken while it starts when nobody has seen for too long the session that stands in for its own", () => {
+    expect(fenceOn({ ...well, standInUnseenForMs: 699 }, after)).toBeUndefined();
+    expect(fenceOn({ ...well, standInUnseenForMs: 700 }, after)).toBe("session-gone");
+    expect(fenceOn({ ...well, standInUnseenForMs: 700, isServerDown: true }, after)).toBeUndefined();
   });
 
   test("is not broken by a session that is gone because the server itself is down: its next epoch protects it", () => {
-    expect(fenceOn({ unheardForMs: 500, sessionGoneForMs: 500, isServerDown: true }, after)).toBeUndefined();
-    expect(fenceOn({ unheardForMs: 1_000, sessionGoneForMs: 1_000, isServerDown: true }, after)).toBe("unheard");
+    expect(fenceOn({ ...well, unheardForMs: 500, sessionGoneForMs: 500, isServerDown: true }, after)).toBeUndefined();
+    expect(fenceOn({ ...well, unheardForMs: 1_000, sessionGoneForMs: 1_000, isServerDown: true }, after)).toBe(
+      "unheard",
+    );
   });
 });
 
