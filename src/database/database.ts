@@ -5,7 +5,7 @@ import { ClosedError, NoReplyError } from "./errors.ts";
 import { quoteIdentifier } from "./identifiers.ts";
 import { toParameter } from "./parameters.ts";
 import { PreparedNames } from "./prepared-names.ts";
-import { toObjects } from "./rows.ts";
+import { toLists, toObjects } from "./rows.ts";
 import { isTransient } from "./transient.ts";
 
 /** Something that runs statements on tables of one schema: the database itself, or a transaction. */
@@ -18,6 +18,8 @@ export interface Store {
 
 export interface Database extends Store {
   readonly schemaName: string;
+  /** Asked often, and with many rows: each is the list of its values, to be made here into what it is to be, once. */
+  queryLists(text: string, values: readonly unknown[]): Promise<unknown[][]>;
   transaction<T>(work: (tx: Store) => Promise<T>): Promise<T>;
   dedicated(): Promise<pg.Client>;
   /**
@@ -36,21 +38,32 @@ export function createDatabase(connections: Connections, schemaName: string): Da
   const refuseIfClosed = () => {
     if (isClosed) throw new ClosedError();
   };
+  /** By a name that the server knows it by, as long as names are of use. */
+  const asNamed = async <T>(text: string, run: (name?: string) => Promise<T>): Promise<T> => {
+    const name = names.of(text);
+    try {
+      return await run(name);
+    } catch (error) {
+      if (name === undefined || !names.isToBlameFor(error)) throw error;
+      names.doWithout();
+      return run();
+    }
+  };
   const withLimit = (replyWithinMs: number | undefined): Database => ({
     schema,
     schemaName,
     async query(text, values, use) {
       refuseIfClosed();
-      return withClient(connections, async (client) => {
-        const name = use === "often" ? names.of(text) : undefined;
-        try {
-          return await runOn(client, text, values, { replyWithinMs, name });
-        } catch (error) {
-          if (name === undefined || !names.isToBlameFor(error)) throw error;
-          names.doWithout();
-          return runOn(client, text, values, { replyWithinMs });
-        }
+      return withClient(connections, (client) => {
+        if (use !== "often") return runOn(client, text, values, { replyWithinMs });
+        return asNamed(text, (name) => runOn(client, text, values, { replyWithinMs, name }));
       });
+    },
+    async queryLists(text, values) {
+      refuseIfClosed();
+      return withClient(connections, (client) =>
+        asNamed(text, async (name) => toLists(await runWith(client, text, values, { replyWithinMs, name }))),
+      );
     },
     async transaction(work) {
       refuseIfClosed();
@@ -104,18 +117,36 @@ async function runTransaction<T>(
   }
 }
 
+interface Asking {
+  readonly replyWithinMs?: number | undefined;
+  readonly name?: string | undefined;
+}
+
 /** Also for connections outside the pool. */
 export async function runOn<Row>(
   client: pg.ClientBase,
   text: string,
   values?: readonly unknown[],
-  { replyWithinMs, name }: { replyWithinMs?: number | undefined; name?: string | undefined } = {},
+  asking: Asking = {},
 ): Promise<Row[]> {
+  if (values) return toObjects(await runWith(client, text, values, asking));
+  // No values, no prepared statement: only so may one text hold several statements, as migrations do.
+  return (await ask(client, { text, types: TYPES }, asking.replyWithinMs)).rows as Row[];
+}
+
+function runWith(
+  client: pg.ClientBase,
+  text: string,
+  values: readonly unknown[],
+  { replyWithinMs, name }: Asking,
+): Promise<pg.QueryArrayResult> {
+  const statement = { text, values: values.map(toParameter), types: TYPES, rowMode: "array", ...(name && { name }) };
+  return ask(client, statement, replyWithinMs);
+}
+
+async function ask(client: pg.ClientBase, statement: pg.QueryConfig, ms?: number): Promise<pg.QueryArrayResult> {
   try {
-    // No values, no prepared statement: only so may one text hold several statements, as migrations do.
-    if (!values) return (await ask(client, { text, types: TYPES }, replyWithinMs)).rows as Row[];
-    const statement = { text, values: values.map(toParameter), types: TYPES, rowMode: "array", ...(name && { name }) };
-    return toObjects(await ask(client, statement, replyWithinMs));
+    return await replyTo(client, statement, ms);
   } catch (error) {
     // From here it leads to whoever asked; from where the driver made it, only to the driver.
     if (error instanceof Error) Error.captureStackTrace(error);
@@ -128,7 +159,7 @@ export async function runOn<Row>(
  * was a fifth of what a busy worker cost. And with a timer of our own, since the caller's pool may be of a driver that knows no
  * time limit for one statement.
  */
-function ask(client: pg.ClientBase, statement: pg.QueryConfig, ms: number | undefined): Promise<pg.QueryArrayResult> {
+function replyTo(client: pg.ClientBase, statement: pg.QueryConfig, ms?: number): Promise<pg.QueryArrayResult> {
   return new Promise((resolve, reject) => {
     const timer = ms === undefined ? undefined : setTimeout(() => reject(new NoReplyError(ms)), ms);
     client.query(statement, (error: Error | null, result) => {

@@ -13,17 +13,17 @@ export interface StrayOwner {
 export interface StrayRejections {
   /** Runs the work; a stray error that comes from it goes to its owner. */
   scope<T>(owner: StrayOwner, work: () => T): T;
-  /** The same, in the asynchronous context in which this was set up. */
-  outermostScope<T>(owner: StrayOwner, work: () => T): T;
+  /** The same, in the asynchronous context in which this was set up. The work is told whose it is, so that it can be one function for all. */
+  outermostScope<Owner extends StrayOwner, T>(owner: Owner, work: (owner: Owner) => T): T;
   close(): void;
 }
 
 export function catchStrayRejections(): StrayRejections {
   const scopes = new AsyncLocalStorage<StrayOwner>();
   const outside = new FreshContext();
-  const enter = <T>(owner: StrayOwner, work: () => T): T => {
+  const enter = <Owner extends StrayOwner, T>(owner: Owner, work: (owner: Owner) => T): T => {
     scopes.enterWith(owner);
-    return work();
+    return work(owner);
   };
   const onRejection = (reason: unknown) => {
     const owner = scopes.getStore();
@@ -54,7 +54,7 @@ export function catchStrayRejections(): StrayRejections {
   return {
     scope: (owner, work) => scopes.run(owner, work),
     // `scopes.run` copies the context to enter it and once more to leave it: a third of all that a task without effort makes.
-    outermostScope: (owner, work) => outside.run(enter<ReturnType<typeof work>>, owner, work),
+    outermostScope: (owner, work) => outside.run(enter<typeof owner, ReturnType<typeof work>>, owner, work),
     close,
   };
 }

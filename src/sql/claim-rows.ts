@@ -1,11 +1,6 @@
 /** How claims come from the database: without what is nearly always the same, which is put back here. */
+import type { ClaimId, TaskId } from "../task/ids.ts";
 import type { ClaimedTask } from "./claims.ts";
-
-/** A row of the type `claim_row`: a claim, or what is said besides. */
-export interface ClaimRow {
-  readonly state: "claimed" | "running" | "lane" | "more" | "ended" | null;
-  readonly input: unknown;
-}
 
 export interface ClaimsRead {
   readonly claimed: ClaimedTask[];
@@ -15,50 +10,82 @@ export interface ClaimsRead {
   readonly ended: unknown;
 }
 
-export const CLAIM_COLUMNS = `claim_id as "claimId", task_id as "taskId", state, name, attempt, failures, crashes, created_ms as "createdMs",
-  input, metadata, exclusive_key as "exclusiveKey", queue, priority, lane_id as "laneId", run_at::text as "runAt"`;
+/** Of the type `claim_row`: a claim, or what is said besides. */
+export const CLAIM_COLUMNS = `claim_id, task_id, state, name, attempt, failures, crashes, created_ms, input, metadata,
+  exclusive_key, queue, priority, lane_id, run_at::text`;
+
+/** A row of these columns. */
+type ClaimRow = readonly [
+  claimId: ClaimId,
+  taskId: TaskId,
+  state: "claimed" | "running" | "lane" | "more" | "ended" | null,
+  name: string,
+  attempt: number | null,
+  failures: number | null,
+  crashes: number | null,
+  createdMs: string,
+  input: unknown,
+  metadata: unknown,
+  exclusiveKey: string | null,
+  queue: string,
+  priority: number,
+  laneId: number | null,
+  runAt: string | null,
+];
 
 type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-/** In place: these objects are nobody else's, and there may be tens of thousands a second. */
-export function readClaims(rows: readonly ClaimRow[]): ClaimsRead {
+export function readClaims(rows: readonly unknown[][]): ClaimsRead {
   const claimed: Writable<ClaimedTask>[] = [];
   let ended: unknown = null;
   let hasMore = false;
-  let read = 0;
-  for (const row of rows) {
-    if (row.state === "ended") {
-      ended = row.input;
-    } else if (row.state === "more") {
+  let placed = 0;
+  for (const row of rows as unknown as readonly ClaimRow[]) {
+    const state = row[2];
+    if (state === null || state === "running" || state === "claimed") {
+      claimed.push(readClaim(row, state ?? "running"));
+    } else if (state === "lane") {
+      for (; placed < claimed.length; placed++) placeIn(claimed[placed] as Writable<ClaimedTask>, row);
+      markLast(claimed.at(-1), row);
+    } else if (state === "more") {
       hasMore = true;
-    } else if (row.state === "lane") {
-      const lane = row as unknown as ClaimedTask;
-      for (; read < claimed.length; read++) placeIn(claimed[read] as Writable<ClaimedTask>, lane);
-      markLast(claimed.at(-1), lane);
     } else {
-      claimed.push(complete(row as unknown as Writable<ClaimedTask>));
+      ended = row[8];
     }
   }
   return { claimed, hasMore, ended };
 }
 
-function complete(claim: Writable<ClaimedTask>): Writable<ClaimedTask> {
-  claim.state ??= "running";
-  claim.attempt ??= 1;
-  claim.failures ??= 0;
-  claim.crashes ??= 0;
-  claim.createdMs = Number(claim.createdMs);
-  return claim;
+/** By place, and all of one shape: there may be tens of thousands a second. */
+function readClaim(row: ClaimRow, state: ClaimedTask["state"]): Writable<ClaimedTask> {
+  return {
+    claimId: row[0],
+    taskId: row[1],
+    state,
+    name: row[3],
+    attempt: row[4] ?? 1,
+    failures: row[5] ?? 0,
+    crashes: row[6] ?? 0,
+    createdMs: Number(row[7]),
+    input: row[8],
+    metadata: row[9],
+    exclusiveKey: row[10],
+    queue: row[11],
+    priority: row[12],
+    laneId: row[13],
+    runAt: row[14],
+  };
 }
 
-function placeIn(claim: Writable<ClaimedTask>, lane: ClaimedTask): void {
-  claim.queue = lane.queue;
-  claim.priority = lane.priority;
+/** The claims of a lane come before the row that says which it is. */
+function placeIn(claim: Writable<ClaimedTask>, lane: ClaimRow): void {
+  claim.queue = lane[11];
+  claim.priority = lane[12];
 }
 
 /** The next search of the lane begins behind it. */
-function markLast(claim: Writable<ClaimedTask> | undefined, lane: ClaimedTask): void {
+function markLast(claim: Writable<ClaimedTask> | undefined, lane: ClaimRow): void {
   if (claim === undefined) return;
-  claim.laneId = lane.laneId;
-  claim.runAt = lane.runAt;
+  claim.laneId = lane[13];
+  claim.runAt = lane[14];
 }

@@ -1,7 +1,7 @@
 /** Taking tasks, starting them, and giving them back. */
-import type { Store } from "../database/database.ts";
+import type { Database, Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
-import { CLAIM_COLUMNS, type ClaimRow, type ClaimsRead, readClaims } from "./claim-rows.ts";
+import { CLAIM_COLUMNS, type ClaimsRead, readClaims } from "./claim-rows.ts";
 
 export interface ClaimedTask {
   readonly claimId: ClaimId;
@@ -45,25 +45,23 @@ export interface ClaimRequest {
 const CLAIM_PARAMETERS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10";
 
 /** In the order in which they should run. */
-export async function claimTasks(store: Store, request: ClaimRequest): Promise<ClaimsRead> {
-  const rows = await store.query<ClaimRow>(
-    `select ${CLAIM_COLUMNS} from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS})`,
+export async function claimTasks(database: Database, request: ClaimRequest): Promise<ClaimsRead> {
+  const rows = await database.queryLists(
+    `select ${CLAIM_COLUMNS} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS})`,
     claimValues(request),
-    "often",
   );
   return readClaims(rows);
 }
 
 /** Ends claims, then takes others, in one statement: what the ending ones free can be taken at once. */
 export async function endAndClaimTasks(
-  store: Store,
+  database: Database,
   request: ClaimRequest,
   ending: readonly [claims: readonly ClaimId[], outcomesJson: string],
 ): Promise<ClaimsRead> {
-  const rows = await store.query<ClaimRow>(
-    `select ${CLAIM_COLUMNS} from ${store.schema}.claim_tasks(${CLAIM_PARAMETERS}, ${store.schema}.end_claims($11::bigint[], $12::json, $1, true))`,
+  const rows = await database.queryLists(
+    `select ${CLAIM_COLUMNS} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS}, ${database.schema}.end_claims($11::bigint[], $12::json, $1, true))`,
     [...claimValues(request), ...ending],
-    "often",
   );
   return readClaims(rows);
 }
@@ -85,12 +83,12 @@ function claimValues(request: ClaimRequest): unknown[] {
 
 /** This replica's claims that it does not know of, because the reply to their claim was lost. */
 export async function adoptClaims(
-  store: Store,
+  database: Database,
   replicaId: ReplicaId,
   known: readonly ClaimId[],
 ): Promise<ClaimedTask[]> {
-  const rows = await store.query<ClaimRow>(
-    `select ${CLAIM_COLUMNS} from ${store.schema}.adopt_claims($1, $2) order by claim_id`,
+  const rows = await database.queryLists(
+    `select ${CLAIM_COLUMNS} from ${database.schema}.adopt_claims($1, $2) order by claim_id`,
     [replicaId, known],
   );
   return readClaims(rows).claimed;

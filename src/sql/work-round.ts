@@ -1,5 +1,5 @@
 /** What a worker has to say to the database while tasks flow, in one statement and one transaction. */
-import type { Store } from "../database/database.ts";
+import type { Database } from "../database/database.ts";
 import { type ClaimedTask, type ClaimRequest, claimTasks, endAndClaimTasks } from "./claims.ts";
 import {
   type EndingReport,
@@ -19,11 +19,11 @@ export interface RoundReport {
 
 /** Ends claims, then takes others: what the ending ones free can be taken in the same round. */
 export async function workRound(
-  store: Store,
+  database: Database,
   request: ClaimRequest,
   outcomes: readonly Outcome[],
 ): Promise<RoundReport> {
-  if (outcomes.length === 0) return { ...(await claimTasks(store, request)), ended: NOTHING_REFUSED };
-  const { ended, ...found } = await endAndClaimTasks(store, request, endingValues(outcomes));
-  return { ...found, ended: await reportOn(store, outcomes, ended as NotAsAsked | null) };
+  if (outcomes.length === 0) return { ...(await claimTasks(database, request)), ended: NOTHING_REFUSED };
+  const { ended, ...found } = await endAndClaimTasks(database, request, endingValues(outcomes));
+  return { ...found, ended: await reportOn(database, outcomes, ended as NotAsAsked | null) };
 }

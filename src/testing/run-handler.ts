@@ -73,9 +73,11 @@ export async function runBatchHandler<Input, Output>(
   try {
     await new Promise<void>((onOver) => {
       const executions = group.map(({ execution }) => execution);
-      runGroup(executions, parts, {
-        onEnding: (execution, ending) => void endings.set(execution, ending),
-        onOver: () => onOver(),
+      runGroup(executions, {
+        onEnding(execution, ending, isLast) {
+          endings.set(execution, ending);
+          if (isLast) onOver();
+        },
       });
     });
   } finally {

@@ -8,7 +8,7 @@ import type { AnyTask } from "../task/define-task.ts";
 import { ClaimLostError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { crashOutcomeOf } from "./crash-outcome.ts";
-import { Execution } from "./execution.ts";
+import { type EndingListener, Execution } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import { giveBack } from "./give-back.ts";
 import type { Group, Hand } from "./hand.ts";
@@ -16,7 +16,7 @@ import type { Outages } from "./outages.ts";
 import { type Ending, outcomeOf } from "./outcome.ts";
 import type { Reports } from "./reports.ts";
 import type { Rounds, Verdict } from "./rounds.ts";
-import { type GroupEvents, runGroup } from "./run-group.ts";
+import { runGroup, runOne } from "./run-group.ts";
 import type { Slots } from "./slots.ts";
 import type { Changes } from "./waiting.ts";
 
@@ -53,15 +53,16 @@ export interface EndedExecution {
 
 export class Attempts {
   readonly #parts: AttemptsParts;
-  readonly #groupEvents: GroupEvents;
+  readonly #listener: EndingListener = {
+    onEnding: (execution, ending, isLast) => {
+      this.#onEnding(execution, ending);
+      if (isLast) this.#onOver(execution);
+    },
+  };
   #isStarting = false;
 
   constructor(parts: AttemptsParts) {
     this.#parts = parts;
-    this.#groupEvents = {
-      onEnding: (execution, ending) => this.#onEnding(execution, ending),
-      onOver: (last) => this.#onOver(last),
-    };
   }
 
   /** Runs what is running already, and starts of the rest what there is a slot for. */
@@ -70,14 +71,15 @@ export class Attempts {
       this.#giveBack(claimed, under);
       return;
     }
-    const { hand, slots, tasks } = this.#parts;
+    const { hand, slots, tasks, events } = this.#parts;
     const ahead = claimed.filter((task) => task.state === "claimed");
     if (ahead.length > 0) hand.addPrefetched(ahead, performance.now());
+    const isHeard = events.isHeard("task.started");
     for (const member of claimed) {
       if (member.state !== "running") continue;
       const task = tasks.get(member.name) as AnyTask;
       slots.take(member.queue, task.settings.runIn);
-      this.#run({ task, members: [member] });
+      runOne(this.#begin(task, member, isHeard), this.#listener);
     }
     if (hand.prefetched > 0) void this.#startPrefetched();
   }
@@ -144,13 +146,17 @@ export class Attempts {
   }
 
   #run({ task, members }: Group): void {
+    const isHeard = this.#parts.events.isHeard("task.started");
+    const executions = members.map((member) => this.#begin(task, member, isHeard));
+    runGroup(executions, this.#listener);
+  }
+
+  #begin(task: AnyTask, claimed: ClaimedTask, isHeard: boolean): Execution {
     const { hand, events, execution: parts } = this.#parts;
-    const executions = members.map((member) => new Execution(task, member, parts));
-    for (const execution of executions) {
-      hand.begin(execution);
-      if (events.isHeard("task.started")) events.emit("task.started", refOf(execution.claimed));
-    }
-    runGroup(executions, parts, this.#groupEvents);
+    const execution = new Execution(task, claimed, parts);
+    hand.begin(execution);
+    if (isHeard) events.emit("task.started", refOf(claimed));
+    return execution;
   }
 
   #onOver({ claimed, task }: Execution): void {
@@ -191,15 +197,24 @@ export class Attempts {
     else rounds.finish(ended);
   }
 
-  /** It is known what became of its outcome. */
-  onVerdict({ execution, outcome, durationMs }: EndedExecution, verdict: Verdict): void {
+  /** It is known what became of their outcomes. */
+  onVerdicts(ended: readonly EndedExecution[], verdicts: readonly Verdict[]): void {
     const { events, hand, onWritten } = this.#parts;
-    const { claimed } = execution;
-    // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.
-    if (verdict === "given-up") return;
-    hand.finished(execution);
+    const isHeard = events.isHeard("task.ended");
+    for (let index = 0; index < ended.length; index++) {
+      const one = ended[index] as EndedExecution;
+      const verdict = verdicts[index] as Verdict;
+      // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.
+      if (verdict === "given-up") continue;
+      hand.finished(one.execution);
+      if (isHeard || verdict !== "done") this.#tell(one, verdict);
+    }
     onWritten();
-    if (verdict === "done" && !events.isHeard("task.ended")) return;
+  }
+
+  #tell({ execution, outcome, durationMs }: EndedExecution, verdict: Verdict): void {
+    const { events } = this.#parts;
+    const { claimed } = execution;
     const ref = refOf(claimed);
     if (verdict === "late") {
       execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));

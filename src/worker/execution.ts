@@ -17,7 +17,8 @@ import { atMost } from "./waiting.ts";
 
 /** One object for many attempts, not a function for each. */
 export interface EndingListener {
-  onEnding(execution: Execution, ending: Ending): void;
+  /** As soon as it is known. `isLast`: nobody of its group is at work any more. */
+  onEnding(execution: Execution, ending: Ending, isLast: boolean): void;
 }
 
 export class Execution {
@@ -26,7 +27,7 @@ export class Execution {
   readonly startedAtMs = performance.now();
   /** Where it is among those that were begun: for the hand. */
   place = 0;
-  readonly #parts: ExecutionParts;
+  readonly parts: ExecutionParts;
   #claim: ClaimHandle | undefined;
   #controller: AbortController | undefined;
   #isAborted = false;
@@ -42,13 +43,13 @@ export class Execution {
   constructor(task: AnyTask, claimed: ClaimedTask, parts: ExecutionParts, claim?: ClaimHandle) {
     this.task = task;
     this.claimed = claimed;
-    this.#parts = parts;
+    this.parts = parts;
     this.#claim = claim;
   }
 
   get claim(): ClaimHandle {
     const { claimId, taskId, name } = this.claimed;
-    const { replica, schema, resultLimitBytes, reporting } = this.#parts;
+    const { replica, schema, resultLimitBytes, reporting } = this.parts;
     const settle = () => atMost(SETTLE_WITHIN_MS, reporting.flush(claimId));
     this.#claim ??= createClaimHandle({
       claimId,
@@ -103,11 +104,11 @@ export class Execution {
     const { settings } = this.task;
     // Should this thread's loop be blocked, its heart goes by the same time.
     if (settings.runIn === "inline")
-      this.#deadline = this.#parts.deadlines.begin({ claimId, taskId, timeoutMs, settings });
+      this.#deadline = this.parts.deadlines.begin({ claimId, taskId, timeoutMs, settings });
     const onTimeout = () => {
       this.abort(new TaskTimedOutError(taskId, timeoutMs));
       // It was told: from here on it has its grace.
-      this.#deadline?.putOff(this.#parts.abortGraceMs);
+      this.#deadline?.putOff(this.parts.abortGraceMs);
     };
     this.#timeout = setTimeout(onTimeout, Math.min(timeoutMs, MAX_TIMER_MS));
   }
@@ -123,10 +124,10 @@ export class Execution {
     if (!listener) return;
     this.#listener = undefined;
     this.#hasEnded = true;
-    clearTimeout(this.#timeout);
-    clearTimeout(this.#grace);
+    if (this.#timeout) clearTimeout(this.#timeout);
+    if (this.#grace) clearTimeout(this.#grace);
     this.#deadline?.over();
-    listener.onEnding(this, ending);
+    listener.onEnding(this, ending, true);
   }
 
   /** Tells the handler to stop, and why. Only the first reason counts. */
@@ -156,8 +157,8 @@ export class Execution {
     // Its heart ends the process if it does not stop: to wait no longer would only hide that it goes on.
     if (this.#abortReason instanceof CutOffError) return;
     // A runner is ended if its handler does not stop, and what it ran is over when it is, not before.
-    if (this.#parts.runners?.take(this.task)) return;
-    const graceMs = this.#isAbandoned ? 0 : this.#parts.abortGraceMs;
+    if (this.parts.runners?.take(this.task)) return;
+    const graceMs = this.#isAbandoned ? 0 : this.parts.abortGraceMs;
     this.#grace = setTimeout(() => this.end({ kind: "abandoned" }), graceMs);
   }
 }

@@ -4,18 +4,15 @@ import { withFields } from "../log.ts";
 import type { Claim, TaskContext, TaskInfo } from "../task/context.ts";
 import { snooze } from "../task/snooze.ts";
 import type { Execution } from "./execution.ts";
-import type { ExecutionParts } from "./execution-parts.ts";
 import type { Reporter } from "./reports.ts";
 
 /** A class: an object with getters of its own takes longer to make than all the rest of an attempt that uses none of them. */
 export class HandlerContext implements TaskContext {
   readonly #execution: Execution;
-  readonly #parts: ExecutionParts;
   #task: TaskInfo | undefined;
 
-  constructor(execution: Execution, parts: ExecutionParts) {
+  constructor(execution: Execution) {
     this.#execution = execution;
-    this.#parts = parts;
   }
 
   get signal(): AbortSignal {
@@ -42,8 +39,9 @@ export class HandlerContext implements TaskContext {
   }
 
   get log(): Logger {
-    const { name, taskId, attempt } = this.#execution.claimed;
-    return this.#reporter.keeping(withFields(this.#parts.log, { task: name, taskId, attempt }));
+    const { parts, claimed } = this.#execution;
+    const { name, taskId, attempt } = claimed;
+    return this.#reporter.keeping(withFields(parts.log, { task: name, taskId, attempt }));
   }
 
   // Functions that need no `this`: handlers take their context apart.
@@ -60,6 +58,6 @@ export class HandlerContext implements TaskContext {
   }
 
   get #reporter(): Reporter {
-    return this.#parts.reporting.of(this.#execution);
+    return this.#execution.parts.reporting.of(this.#execution);
   }
 }

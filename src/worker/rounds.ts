@@ -46,8 +46,8 @@ export interface RoundsParts<Ended> {
   readonly hasBacklog: () => boolean;
   /** Tasks were let go that may sort before those claimed last; none was claimed in the same round. */
   readonly onUnparked: () => void;
-  /** It is known what became of an outcome. */
-  readonly onVerdict: (ended: Ended, verdict: Verdict) => void;
+  /** It is known what became of these outcomes: a verdict on each, in the same order. */
+  readonly onVerdicts: (ended: readonly Ended[], verdicts: readonly Verdict[]) => void;
 }
 
 const MAX_UNDER_WAY = 2;
@@ -196,10 +196,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
 
   #settle(ended: readonly Ended[], verdicts: readonly Verdict[]): void {
     this.#held -= ended.length;
-    const { onVerdict } = this.#parts;
-    ended.forEach((one, index) => {
-      onVerdict(one, verdicts[index] as Verdict);
-    });
+    this.#parts.onVerdicts(ended, verdicts);
     if (this.#held === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 }

@@ -16,63 +16,72 @@ import type { ExecutionParts } from "./execution-parts.ts";
 import { HandlerContext } from "./handler-context.ts";
 import type { Ending } from "./outcome.ts";
 
-export interface GroupEvents {
-  /** As soon as it is known: a slow member holds back no other. */
-  onEnding(execution: Execution, ending: Ending): void;
-  /** The last member has ended: this one. */
-  onOver(last: Execution): void;
-}
-
-export function runGroup(group: readonly Execution[], parts: ExecutionParts, events: GroupEvents): void {
+/** A slow member holds back no other: of each ending the listener hears at once. */
+export function runGroup(group: readonly Execution[], listener: EndingListener): void {
   const [first] = group;
   if (!first) return;
-  const members = new Members(group.length, events);
+  if (group.length === 1) {
+    runOne(first, listener);
+    return;
+  }
+  const members = new Members(group.length, listener);
   for (const execution of group) execution.begin(members);
-  const isHere = !parts.runners?.take(first.task);
-  if (isHere && first.task.runOne && parts.middleware.length === 0) runAlone(first, first.task.runOne, parts);
-  else void serve(first.task, group, parts);
+  void serve(first.task, group, first.parts);
+}
+
+/** A group of one. */
+export function runOne(execution: Execution, listener: EndingListener): void {
+  const { task, parts } = execution;
+  execution.begin(listener);
+  const isHere = !parts.runners?.take(task);
+  if (isHere && task.runOne && parts.middleware.length === 0) settle(execution, runAlone);
+  else void serve(task, [execution], parts);
 }
 
 /** How many of a group are still at work. */
 class Members implements EndingListener {
-  readonly #events: GroupEvents;
+  readonly #listener: EndingListener;
   #left: number;
 
-  constructor(count: number, events: GroupEvents) {
+  constructor(count: number, listener: EndingListener) {
     this.#left = count;
-    this.#events = events;
+    this.#listener = listener;
   }
 
   onEnding(execution: Execution, ending: Ending): void {
-    this.#events.onEnding(execution, ending);
-    if (--this.#left === 0) this.#events.onOver(execution);
+    this.#left--;
+    this.#listener.onEnding(execution, ending, this.#left === 0);
   }
 }
 
 /** The usual case, with as little around it as there can be. */
-function runAlone(execution: Execution, run: NonNullable<AnyTask["runOne"]>, parts: ExecutionParts): void {
-  settle(execution, parts, () => {
-    const { task, claimed } = execution;
-    const context = new HandlerContext(execution, parts);
-    if (!task.schema) return run(claimed.input as never, context);
-    const parsed = parseInput(task, claimed.input);
-    return parsed instanceof Promise
-      ? parsed.then((later) => run(acceptedInput(task, later) as never, context))
-      : run(acceptedInput(task, parsed) as never, context);
-  });
+function runAlone(execution: Execution): unknown {
+  const { task, claimed } = execution;
+  const run = task.runOne as NonNullable<AnyTask["runOne"]>;
+  const context = new HandlerContext(execution);
+  if (!task.schema) return run(claimed.input as never, context);
+  const parsed = parseInput(task, claimed.input);
+  return parsed instanceof Promise
+    ? parsed.then((later) => run(acceptedInput(task, later) as never, context))
+    : run(acceptedInput(task, parsed) as never, context);
 }
 
 /** Ends the attempt as the work ends, which may be at once; strays of the work are the attempt's own. */
-function settle(execution: Execution, parts: ExecutionParts, work: () => unknown): void {
-  const onThrown = (thrown: unknown) => execution.end(endingOfThrown(thrown));
-  const onReturned = (value: unknown) => execution.end(endingOfReturned(execution, value, parts.resultLimitBytes));
+function settle(execution: Execution, work: (execution: Execution) => unknown): void {
   try {
-    const value = parts.strays.outermostScope(execution, work);
-    if (isThenable(value)) value.then(onReturned, onThrown);
-    else onReturned(value);
+    const value = execution.parts.strays.outermostScope(execution, work);
+    if (isThenable(value)) endLater(execution, value);
+    else endReturned(execution, value);
   } catch (thrown) {
-    onThrown(thrown);
+    endThrown(execution, thrown);
   }
+}
+
+function endLater(execution: Execution, value: PromiseLike<unknown>): void {
+  value.then(
+    (later) => endReturned(execution, later),
+    (thrown) => endThrown(execution, thrown),
+  );
 }
 
 /** Calls the handler once for all who arrive at it through the middleware, and hands each its own outcome. */
@@ -148,7 +157,7 @@ interface Arrival {
 }
 
 function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
-  const context = new HandlerContext(execution, parts);
+  const context = new HandlerContext(execution);
   const arrival = withResolvers<Arrival | undefined>();
   const served = withResolvers<unknown>();
   served.promise.catch(() => {});
@@ -164,7 +173,7 @@ function takeSeat(execution: Execution, parts: ExecutionParts): Seat {
     (next, middleware) => async () => middleware(context, next),
     innermost,
   );
-  settle(execution, parts, () => onion().finally(() => arrival.resolve(undefined)));
+  settle(execution, () => onion().finally(() => arrival.resolve(undefined)));
   return { execution, context, arrived: arrival.promise, served };
 }
 
@@ -175,9 +184,16 @@ function acceptedInput(task: AnyTask, parsed: ParsedInput): unknown {
 
 const WITHOUT_RESULT: Ending = { kind: "returned", resultJson: "null" };
 
-function endingOfReturned(execution: Execution, value: unknown, limitBytes: number): Ending {
-  if (value === undefined) return WITHOUT_RESULT;
-  const json = toJson(value, limitBytes);
+function endReturned(execution: Execution, value: unknown): void {
+  execution.end(value === undefined ? WITHOUT_RESULT : endingOfReturned(execution, value));
+}
+
+function endThrown(execution: Execution, thrown: unknown): void {
+  execution.end(endingOfThrown(thrown));
+}
+
+function endingOfReturned(execution: Execution, value: unknown): Ending {
+  const json = toJson(value, execution.parts.resultLimitBytes);
   if (json.ok) return { kind: "returned", resultJson: json.text };
   return { kind: "threw", error: new ResultNotStorableError(execution.task.name, json.problem) };
 }

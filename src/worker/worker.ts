@@ -101,7 +101,7 @@ export class Worker {
       secondFrom: secondRoundFrom(settings.concurrency),
       hasBacklog: () => this.#claimer.hasBacklog,
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
-      onVerdict: (ended, verdict) => this.#attempts.onVerdict(ended, verdict),
+      onVerdicts: (ended, verdicts) => this.#attempts.onVerdicts(ended, verdicts),
     });
     this.#reports = new Reports({ database, outages: this.#outages });
     const execution: ExecutionParts = {

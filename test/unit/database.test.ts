@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { quoteIdentifier } from "../../src/database/identifiers.ts";
 import { toParameter } from "../../src/database/parameters.ts";
-import { toObjects } from "../../src/database/rows.ts";
+import { toLists, toObjects } from "../../src/database/rows.ts";
 import { parseTargets, withoutPassword } from "../../src/database/targets.ts";
 import { isTransient } from "../../src/database/transient.ts";
 
@@ -83,5 +83,12 @@ describe("rows", () => {
 
   test("of a driver that knows only objects stay as they are", () => {
     expect(toObjects(result([{ id: 1 }], ["id"]))).toEqual([{ id: 1 }]);
+  });
+
+  test("are lists in the order of the columns for whoever asks for lists, whatever the driver knows", () => {
+    const lists = [["a", null, 1]];
+    expect(toLists(result(lists, ["name", "key", "id"]))).toEqual(lists);
+    expect(toLists(result([{ id: 1, key: null, name: "a" }], ["name", "key", "id"]))).toEqual(lists);
+    expect(toLists(result([], ["id"]))).toEqual([]);
   });
 });
