@@ -401,7 +401,7 @@ end $$;
 -- something was found the last time, or somebody was declared dead of late (a verdict takes a moment to commit).
 create function absent_owners() returns table (replica_id uuid, status text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set lock_timeout = '500ms'
 as $$
 declare
   v_started timestamptz := clock_timestamp();

@@ -148,6 +148,13 @@ declare
   v_id bigint := coalesce(p_id, (
     select max(id) from blocked_loop where replica_id = p_replica and runner_id is not distinct from p_runner and ended_at is null));
 begin
+  -- Whoever asks about one of these tasks is not to wait for the beat that tells where it runs.
+  if p_runner is not null then
+    update running u set runner_id = p_runner
+    where replica_id = p_replica and claim_id in (
+      select claim_id from running
+      where replica_id = p_replica and claim_id = any (p_claims) and runner_id is distinct from p_runner for update skip locked);
+  end if;
   if v_id is null then
     insert into blocked_loop (replica_id, runner_id, began_at, seen_at, blocked_ms, stack, paused_ms, tasks)
     select p_replica, p_runner, clock_timestamp() - make_interval(secs => p_blocked_ms / 1000.0), clock_timestamp(), p_blocked_ms, p_stack, p_paused_ms,

@@ -1,7 +1,9 @@
 /** Blocked loops on record: one row per blockage whatever replies are lost, and an alert for as long as it lasts. */
 import { expect, test } from "vitest";
 import { type BlockedThread, noteBlockedLoop, noteLoopTurned } from "../../src/sql/blocked-loops.ts";
-import { newReplicaId } from "../../src/task/ids.ts";
+import { defineTask } from "../../src/task/define-task.ts";
+import { type ClaimId, newReplicaId } from "../../src/task/ids.ts";
+import { handClaimer } from "../support/claims.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
 
 const RUNNER = "4f7b2a52-51a3-4e6e-9d0c-0b1d8d6a3c11";
@@ -35,4 +37,16 @@ test("a blockage whose reply was lost is noted again in its own row, and those o
     { id: second, blocked_ms: 6_000, lasts: false },
     { id: third, blocked_ms: 5_000, lasts: true },
   ]);
+});
+
+test("a task in a runner whose blockage is noted is explained by it before any beat has told where it runs", async () => {
+  const { everbeat } = await openCrashDatabase();
+  const claimer = handClaimer(everbeat.database, ["noop"]);
+  const id = await everbeat.enqueue(defineTask({ name: "noop", run: (_input: unknown) => null }), 1);
+  const [task] = await claimer.claim();
+  expect((await everbeat.recovery.explain(id)).evidence.join("\n")).not.toMatch(/fib/);
+  const thread = { replicaId: claimer.replicaId, runnerId: RUNNER, claims: [task?.claimId as ClaimId] };
+  const sight = { blockedMs: 5_000, stack: "at fib (tasks.ts:12:5)", pausedMs: 1, message: "blocked" };
+  await noteBlockedLoop(everbeat.database, thread, undefined, sight);
+  expect((await everbeat.recovery.explain(id)).evidence.join("\n")).toMatch(/stuck at fib/);
 });
