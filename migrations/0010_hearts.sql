@@ -397,14 +397,16 @@ end $$;
 --
 -- While somebody has an old snapshot, though, the index keeps an entry for every task that has gone through since, and the probes
 -- walk over those of all owners that have left. So that this does not become all that the server does, it is done for a twentieth
--- of the time at the most, by all reapers together: as good as always where it takes a millisecond. It is done at once where
--- something was found the last time, or somebody was declared dead of late (a verdict takes a moment to commit).
+-- of the time at the most, by all reapers together. It is done at once where something was found the last time, or somebody was
+-- declared dead of late (a verdict takes a moment to commit); and always where it takes no more than a few milliseconds: then nothing is written,
+-- so that a sweep need not wait for the disk.
 create function absent_owners() returns table (replica_id uuid, status text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set lock_timeout = '500ms'
 as $$
 declare
   v_started timestamptz := clock_timestamp();
+  v_looked  timestamptz;
 begin
   if exists (
     select from listening l
@@ -432,7 +434,8 @@ begin
     )
     select o.id, coalesce(r.status, 'missing') from owner o left join replica r on r.id = o.id
     where o.id is not null and (r.id is null or r.status in ('dead', 'offline'));
-  update listening set looked_at = case when found then '-infinity' else clock_timestamp() end, look_took = clock_timestamp() - v_started;
+  v_looked := case when found or clock_timestamp() - v_started < interval '20 milliseconds' then '-infinity' else clock_timestamp() end;
+  update listening set looked_at = v_looked, look_took = clock_timestamp() - v_started where looked_at <> v_looked;
 end $$;
 
 -- One line per task and role, as if each task had a heartbeat of its own, and without a write per task.
