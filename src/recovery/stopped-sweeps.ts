@@ -15,8 +15,12 @@ export async function alertIfStopped(parts: { database: Database; events: Events
   if (!listening || isSweeping(listening, checkMs)) return;
   const { sweptAgoMs, sweptBy } = listening;
   const message = `Nobody has listened for silence for ${formatDuration(Math.round(sweptAgoMs))}; it should be done every ${formatDuration(checkMs)}. Something holds up the sweeps: everbeat doctor.`;
-  if (await raiseAlert(database, { kind: KIND, subject: SUBJECT, message, details: { sweptAgoMs, sweptBy } }))
-    events.emit("sweeps.stopped", { sweptAgoMs });
+  if (!(await raiseAlert(database, { kind: KIND, subject: SUBJECT, message, details: { sweptAgoMs, sweptBy } })))
+    return;
+  events.emit("sweeps.stopped", { sweptAgoMs });
+  // Whoever has swept since it was read when the last sweep was had nothing to end yet.
+  const since = await readListening(database);
+  if (since && isSweeping(since, checkMs)) await endStoppedAlert(database);
 }
 
 export function endStoppedAlert(database: Database): Promise<void> {

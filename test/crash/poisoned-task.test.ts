@@ -2,7 +2,7 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { SCALED, startWorker, task, type WorkerProcess, type WorkerProcessOptions } from "../support/worker-process.ts";
+import { forkWorker, SCALED, startWorker, task, type WorkerProcessOptions } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
 
@@ -13,22 +13,17 @@ const TASKS = [
 ] as const;
 
 /** Always as many workers as that: one that dies is replaced. */
-function keepWorkers(options: WorkerProcessOptions, count: number): { readonly started: readonly WorkerProcess[] } {
-  const started: WorkerProcess[] = [];
+function keepWorkers(options: WorkerProcessOptions, count: number): void {
   let isOver = false;
   onTestFinished(() => {
     isOver = true;
   });
   const keep = async () => {
-    while (!isOver) {
-      const worker = await startWorker(options);
-      started.push(worker);
-      await worker.exited;
-    }
+    // Not waited for until it is ready: its first task may kill it before that.
+    while (!isOver) await forkWorker(options).exited;
   };
   // A worker that is started when the test is over has no database any more.
   for (let index = 0; index < count; index++) keep().catch((error) => isOver || Promise.reject(error));
-  return { started };
 }
 
 async function untilEnded(database: CrashDatabase, ids: readonly string[]) {
