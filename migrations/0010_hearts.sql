@@ -231,8 +231,8 @@ begin
   swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
   is_ours := is_ours and not coalesce(
     v_before.epoch = v_epoch and swept_ago_ms < p_min_interval_ms and swept_by is distinct from p_replica, false);
-  return next;
   if not is_ours then
+    return next;
     return;
   end if;
   if v_before.swept_at is null then
@@ -244,6 +244,9 @@ begin
           when epoch <> v_epoch or clock_timestamp() - swept_at > v_gap or not v_heard
           then clock_timestamp() else hearing_since end;
   end if;
+  -- As it is now: somebody may have waited for that row with us, and raised an alert meanwhile.
+  swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
+  return next;
 
   -- A free lock is evidence only where it was taken in this epoch, and only from when it was first seen free. A row that is
   -- locked is being beaten or judged, and is seen the next time. The keys are hashed: each heart is not compared with all of them.

@@ -29,6 +29,8 @@ describe("a worker that is killed while it starts what it has claimed ahead", ()
     await first.heard({ handler: "begun", taskId: waiting });
     const id = await everbeat.enqueue(task(name), {});
     await holding;
+    // Its end is written by another statement, which may come later: the task that starts is to be the only one in hand.
+    await everbeat.result(waiting, { timeout: 20_000 });
     const { state } = await everbeat.tasks.show(id);
     await first.kill();
     await database.untilStatus(first.replicaId, "dead");

@@ -93,7 +93,7 @@ test("sweeps that stop are an alert by those who are alive, and it ends with the
   await eventually(async () => (await alerts()).join() === "sweeps-stopped", { within: 20_000 });
   await Promise.any(workers.map((worker) => worker.heard({ event: "sweeps.stopped" })));
   await blocker.release();
-  await eventually(async () => (await alerts()).length === 0, { within: 20_000 });
+  await eventually(alerts, { until: (open) => open.length === 0, within: 20_000, what: "the end of the alert" });
   expect(await database.query("select kind from everbeat.alert where resolved_at is not null")).toEqual([
     { kind: "sweeps-stopped" },
   ]);
