@@ -29,7 +29,6 @@ export class ClaimableNames {
 
   /** Whether some that were left out may be claimed now. They may sort before where the search for others has come to. */
   haveGrown(): boolean {
-    if (this.#leftOut.size === 0) return false;
     for (const place of this.#leftOut) if (this.#slots.hasRoomIn(place)) return true;
     return false;
   }

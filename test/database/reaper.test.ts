@@ -2,11 +2,16 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
+import type { Database } from "../../src/database/database.ts";
 import { Events } from "../../src/events.ts";
 import type { Everbeat } from "../../src/everbeat.ts";
 import { createReaper } from "../../src/recovery/reaper.ts";
+import { alertIfStopped } from "../../src/recovery/stopped-sweeps.ts";
+import { beginSweep } from "../../src/sql/hearts.ts";
 import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
+import { holding } from "../support/crash-database.ts";
 import { openTestEverbeat, type TestDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 
 let everbeat: Everbeat;
 let database: TestDatabase;
@@ -79,5 +84,51 @@ describe("a reaper", () => {
     ]);
     await one.runOnce();
     expect(await everbeat.recovery.alerts()).toEqual([]);
+  });
+
+  test("whose sweep came between a look and the alert leaves none behind", async () => {
+    const one = reaper();
+    await one.runOnce();
+    await sweptAgo("10 minutes");
+    const sweepsBeforeAnAlert: Database = {
+      ...everbeat.database,
+      async query(text, values, use) {
+        if (/insert into .*alert/.test(text)) await one.runOnce();
+        return everbeat.database.query(text, values, use);
+      },
+    };
+    const told: unknown[] = [];
+    const events = new Events(() => {});
+    events.onAny((name) => told.push(name));
+    await alertIfStopped({ database: sweepsBeforeAnAlert, events, checkMs: settings.checkMs });
+    expect(told).toEqual(["sweeps.stopped"]);
+    expect(await everbeat.recovery.alerts()).toEqual([]);
+    expect(await database.query("select from everbeat.alert where resolved_at is not null")).toHaveLength(1);
+  });
+
+  test("that waited for its row says how long nobody had swept when it got it, not when it asked", async () => {
+    const one = reaper();
+    await one.runOnce();
+    await sweptAgo("10 minutes");
+    const turn = { replicaId: one.id, minIntervalMs: 0, gapMs: 60_000 };
+    const waited = await eventually(
+      async () => {
+        const blocker = await holding(database.url, "select from everbeat.listening for update");
+        const swept = beginSweep(everbeat.database, turn).catch(() => undefined);
+        const waiting = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%begin_sweep%'";
+        await eventually(() => database.query(waiting), { until: (rows) => rows.length > 0, within: 1_000 }).catch(
+          () => {},
+        );
+        const [{ ms }] = (await database.query(
+          "select extract(epoch from clock_timestamp() - swept_at)::float8 * 1000 as ms from everbeat.listening",
+        )) as [{ ms: number }];
+        await blocker.release();
+        // On a slow machine its patience may have been over before that.
+        const { isOurs, sweptAgoMs } = (await swept) ?? { isOurs: false, sweptAgoMs: null };
+        return isOurs ? { ms, sweptAgoMs } : undefined;
+      },
+      { within: 60_000, what: "a sweep that waited" },
+    );
+    expect(waited?.sweptAgoMs).toBeGreaterThanOrEqual(waited?.ms as number);
   });
 });

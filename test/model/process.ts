@@ -7,11 +7,12 @@ import { type HeartPlan, heartPlanOf } from "../../src/heart/heart-plan.ts";
 import { fenceOn } from "../../src/heart/self-fencing.ts";
 import { rehomeClaims, releaseClaims, startClaims } from "../../src/sql/claims.ts";
 import { beat, beginHeart, takeSession } from "../../src/sql/hearts.ts";
-import { guardClaim, type Outcome } from "../../src/sql/outcomes.ts";
+import { guardClaim } from "../../src/sql/outcomes.ts";
 import { registerReplica, setReplicaStatus } from "../../src/sql/replicas.ts";
 import { workRound } from "../../src/sql/work-round.ts";
 import { type ClaimId, newReplicaId, type ReplicaId, type TaskId } from "../../src/task/ids.ts";
 import type { Chronicle } from "./chronicle.ts";
+import { type Ending, outcomeOf } from "./endings.ts";
 import { KINDS } from "./kinds.ts";
 import type { Happening, Write } from "./record.ts";
 import type { Session, Sessions } from "./sessions.ts";
@@ -22,8 +23,6 @@ interface InHand {
   readonly name: string;
   isStarted: boolean;
 }
-
-export type Ending = "complete" | "fail" | "retry" | "snooze" | "abort";
 
 export class Process {
   readonly machine: string;
@@ -179,7 +178,7 @@ export class Process {
     demand: { run: number; prefetch: number },
   ): Promise<void> {
     const replica = this.#replica;
-    const outcomes = endings.map(({ own, ending }) => this.#outcomeOf(own, ending));
+    const outcomes = endings.map(({ own, ending }) => outcomeOf({ ...own, replica }, ending));
     const request = { ...demand, replicaId: replica, names: KINDS.map(({ task }) => task.name), cursors: [] };
     const { claimed } = await this.#chronicle.during(
       () => workRound(this.#chronicle.database, { ...request, queues: undefined, room: undefined }, outcomes),
@@ -203,8 +202,8 @@ export class Process {
 
   /** In a transaction of the handler's own. */
   async inTransaction(own: InHand, what: "guard" | "complete"): Promise<void> {
-    const outcome = what === "complete" ? this.#outcomeOf(own, "complete") : undefined;
     const replica = this.#replica;
+    const outcome = what === "complete" ? outcomeOf({ ...own, replica }, "complete") : undefined;
     const isAccepted = await this.#chronicle.during(
       () =>
         this.#chronicle.database
@@ -326,16 +325,6 @@ export class Process {
         verdict: done.includes(claim) ? "accepted" : "refused",
       })),
     );
-  }
-
-  #outcomeOf({ claim, task }: InHand, ending: Ending): Outcome {
-    const ref = { claim, task, replica: this.#replica };
-    const error = { code: "MODEL", message: ending };
-    if (ending === "complete") return { ...ref, to: "completed", outcome: "completed", resultJson: "1" };
-    if (ending === "fail") return { ...ref, to: "failed", outcome: "failed", failures: 1, error };
-    if (ending === "retry") return { ...ref, to: "pending", outcome: "failed", failures: 1, delayMs: 5_000, error };
-    if (ending === "snooze") return { ...ref, to: "pending", outcome: "snoozed", delayMs: 20_000 };
-    return { ...ref, to: "pending", outcome: "aborted", error };
   }
 }
 

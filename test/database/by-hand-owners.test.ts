@@ -1,0 +1,56 @@
+/** By hand, whoever the owners are: alive, dead, gone, or not on record at all, several of each in one call. */
+import { expect, test } from "vitest";
+import { startClaims } from "../../src/sql/claims.ts";
+import { defineTask } from "../../src/task/define-task.ts";
+import { handClaimer } from "../support/claims.ts";
+import { openTestEverbeat } from "../support/database.ts";
+
+const STATUSES = ["online", "draining", "dead", "offline", "missing"] as const;
+
+const { everbeat, database } = await openTestEverbeat();
+const noop = defineTask({ name: "noop", run: (_input: unknown) => null });
+
+/** Two owners of each kind, each with one task in that state. Returns the tasks' ids. */
+async function ownersOfEveryKind(state: "claimed" | "running"): Promise<string[]> {
+  const ids: string[] = [];
+  for (const status of [...STATUSES, ...STATUSES]) {
+    const claimer = handClaimer(everbeat.database, ["noop"]);
+    ids.push(await everbeat.enqueue(noop, 1));
+    const [task] = await claimer.claim({ run: 0, prefetch: 1 });
+    if (state === "running") await startClaims(everbeat.database, [task?.claimId as never]);
+    const { replicaId } = claimer;
+    if (status === "missing") await database.query("delete from everbeat.replica where id = $1", [replicaId]);
+    else await database.query("update everbeat.replica set status = $2 where id = $1", [replicaId, status]);
+  }
+  return ids.sort();
+}
+
+const statesOf = (ids: readonly string[]) =>
+  Promise.all(ids.map(async (id) => (await everbeat.tasks.show(id)).state)).then((states) => [...new Set(states)]);
+
+test("what was claimed is given back", async () => {
+  const ids = await ownersOfEveryKind("claimed");
+  const { count } = await everbeat.recovery.requeueStaleClaimed({ after: 0 });
+  expect([count, await statesOf(ids)]).toEqual([ids.length, ["pending"]]);
+  await everbeat.tasks.cancel(ids);
+});
+
+test("what was running fails", async () => {
+  const ids = await ownersOfEveryKind("running");
+  const { count } = await everbeat.recovery.failStaleRunning({ after: 0 });
+  expect([count, await statesOf(ids)]).toEqual([ids.length, ["failed"]]);
+});
+
+test.each(["claimed", "running"] as const)("what was %s is taken away to be run again", async (state) => {
+  const ids = await ownersOfEveryKind(state);
+  const answers = await everbeat.tasks.retry(ids, { force: true });
+  expect(answers.map(({ outcome }) => outcome)).toEqual(ids.map(() => "taken"));
+  expect(await statesOf(ids)).toEqual(["pending"]);
+  await everbeat.tasks.cancel(ids);
+});
+
+test("what was claimed is cancelled at once", async () => {
+  const ids = await ownersOfEveryKind("claimed");
+  expect((await everbeat.tasks.cancel(ids)).map(({ outcome }) => outcome)).toEqual(ids.map(() => "cancelled"));
+  expect(await statesOf(ids)).toEqual(["cancelled"]);
+});
