@@ -26,13 +26,17 @@ export const GOALS = [
   {
     measure: "millisecond",
     goal: "≥ the best peer",
-    lines: (m) => [
-      besideBest(m, {
-        figure: "perSecond",
-        others: [GRAPHILE, "pg-boss/tuned", "bullmq/tuned"],
-        atLeast: 1,
-      }),
-    ],
+    lines: (m) => {
+      const best = { figure: "perSecond", others: [GRAPHILE, "pg-boss/tuned", "bullmq/tuned"], atLeast: 1 };
+      return [
+        besideBest(m, {
+          ...best,
+          ours: "everbeat/repeatable",
+          what: "as with every peer, a task whose worker dies runs again",
+        }),
+        besideBest(m, { ...best, what: "as by default, it fails" }),
+      ];
+    },
   },
   {
     measure: "bulk-enqueue",

@@ -235,7 +235,9 @@ as $$
 $$;
 
 -- From claimed back to ready, to the place it had: none of its code ran, so nothing was spent.
-create function release_claims(p_claims bigint[], p_owner uuid default null) returns setof bigint
+-- p_are_unbegun: the owner itself says so, also of those that are on record as running; but whoever was asked to stop one of these
+-- is to see it stopped.
+create function release_claims(p_claims bigint[], p_owner uuid default null, p_are_unbegun boolean default false) returns setof bigint
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -246,7 +248,10 @@ declare
   v_queues   text[];
 begin
   with gone as (
-    delete from running where replica_id = any (v_owners) and claim_id = any (p_claims) and state = 'claimed' returning *
+    delete from running
+    where replica_id = any (v_owners) and claim_id = any (p_claims)
+      and (state = 'claimed' or p_are_unbegun and cancel_requested_at is null)
+    returning *
   ), put as (
     insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
     select task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at from gone

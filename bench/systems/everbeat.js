@@ -3,6 +3,8 @@ import { defineTask, Everbeat } from "../../dist/index.js";
 
 export const SETTINGS = {
   default: { open: {}, work: { concurrency: 100 } },
+  /** Whose worker dies runs again, as with every peer; by default it fails, and no more of them are in hand than run. */
+  repeatable: { open: {}, work: { concurrency: 100 }, task: { onCrash: "retry" } },
   /** For tasks that do next to nothing: concurrency is also how large a batch can be. */
   tuned: { open: {}, work: { concurrency: 2_000 } },
 };

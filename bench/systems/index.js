@@ -22,6 +22,7 @@ const VARIANTS = {
   shipped: "as shipped",
   vigilant: "fastest recovery",
   laden: "batches of 1,000",
+  repeatable: "tasks that may be repeated",
 };
 
 /** "graphile-worker/tuned": a system with one of the settings that its adapter names. */

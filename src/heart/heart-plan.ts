@@ -16,6 +16,8 @@ export interface HeartPlan {
   /** The same while another session stands in for its own. */
   readonly promiseAtStart: HeartPromise;
   readonly fenceAfter: FenceAfter;
+  /** What was asked for longer ago must not be begun: this process may have been paused, and others may have it by now. */
+  readonly beginWithinMs: number;
   /** How long the main thread has for that once it was told; then the heart ends the process. */
   readonly stopWithinMs: Readonly<Record<FenceReason, number>>;
 }
@@ -31,14 +33,17 @@ export function heartPlanOf(settings: RecoverySettings): HeartPlan {
     promiseMs: Math.floor(deadAfterMs * 0.9),
     sessionPromiseMs: Math.floor(graceMs * 0.8),
   };
+  const unheardMs = deadAfterMs * 0.8;
   return {
     promise,
     promiseAtStart: { ...promise, sessionPromiseMs: promise.sessionPromiseMs + START_MS },
     fenceAfter: {
-      unheardMs: deadAfterMs * 0.8,
+      unheardMs,
       sessionGoneMs: graceMs * 0.6,
       standInUnseenMs: graceMs * 0.6 + START_MS,
     },
+    // When it was asked for, the last beat was at most an interval ago.
+    beginWithinMs: Math.max(unheardMs - promise.intervalMs, unheardMs / 2),
     stopWithinMs: {
       // A fenced heart closes its session too, and from then on that counts against it as well.
       unheard: Math.min(deadAfterMs * 0.1, graceMs * 0.8),

@@ -105,10 +105,19 @@ export async function startClaims(store: Store, claims: readonly ClaimId[]): Pro
 }
 
 /** The claims among these that were given back; the others had started, or are lost. `owner`: whose they are, who may not be alive. */
-export async function releaseClaims(store: Store, claims: readonly ClaimId[], owner?: ReplicaId): Promise<ClaimId[]> {
+export function releaseClaims(store: Store, claims: readonly ClaimId[], owner?: ReplicaId): Promise<ClaimId[]> {
+  return release(store, [claims, owner ?? null, false]);
+}
+
+/** The same by the owner itself, which knows that none of them has begun, whatever is on record. Not what was to be cancelled. */
+export function releaseUnbegun(store: Store, claims: readonly ClaimId[], owner: ReplicaId): Promise<ClaimId[]> {
+  return release(store, [claims, owner, true]);
+}
+
+async function release(store: Store, values: readonly unknown[]): Promise<ClaimId[]> {
   const rows = await store.query<{ claimId: ClaimId }>(
-    `select release_claims as "claimId" from ${store.schema}.release_claims($1, $2)`,
-    [claims, owner ?? null],
+    `select release_claims as "claimId" from ${store.schema}.release_claims($1, $2, $3)`,
+    values,
   );
   return rows.map((row) => row.claimId);
 }

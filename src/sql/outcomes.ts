@@ -38,12 +38,17 @@ export interface NotAsAsked {
 export const NOTHING_REFUSED: EndingReport = { repeated: [], late: [], hasUnparked: false };
 
 export async function endClaims(store: Store, outcomes: readonly Outcome[]): Promise<EndingReport> {
+  return reportOn(store, outcomes, await endHeldClaims(store, outcomes));
+}
+
+/** The same where nothing came of claims that do not hold: then there is nothing to be kept on record. */
+export async function endHeldClaims(store: Store, outcomes: readonly Outcome[]): Promise<NotAsAsked | null> {
   const [row] = await store.query<{ said: NotAsAsked | null }>(
     `select ${store.schema}.end_claims($1::bigint[], $2::json, $3) as said`,
     [...endingValues(outcomes), outcomes[0]?.replica ?? null],
     "often",
   );
-  return reportOn(store, outcomes, row?.said ?? null);
+  return row?.said ?? null;
 }
 
 /** Most have completed without a result: that is what a claim with nothing more to say means. */

@@ -6,7 +6,7 @@ import { type ClaimedTask, startClaims } from "../sql/claims.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { ClaimLostError } from "../task/errors.ts";
-import type { ReplicaId } from "../task/ids.ts";
+import type { Asked } from "./claimer.ts";
 import { crashOutcomeOf } from "./crash-outcome.ts";
 import { type EndingListener, Execution } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
@@ -14,7 +14,9 @@ import { giveBack } from "./give-back.ts";
 import type { Group, Hand } from "./hand.ts";
 import type { Outages } from "./outages.ts";
 import { type Ending, outcomeOf } from "./outcome.ts";
+import type { Pace } from "./pace.ts";
 import type { Reports } from "./reports.ts";
+import { type Lot, STALE_AFTER_MS } from "./reserve.ts";
 import type { Rounds, Verdict } from "./rounds.ts";
 import { runGroup, runOne } from "./run-group.ts";
 import type { Slots } from "./slots.ts";
@@ -28,14 +30,15 @@ export interface AttemptsParts {
   readonly hand: Hand;
   readonly rounds: Rounds<EndedExecution>;
   readonly reports: Reports;
+  readonly pace: Pace;
   readonly outages: Outages;
   readonly changes: Changes;
   readonly execution: ExecutionParts;
   /** What becomes of a task whose runner crashes. */
   readonly recovery: RecoveryPolicy;
   readonly isStopping: () => boolean;
-  /** Whether what was claimed under this id may still be begun: not once others may have been told that it stops. */
-  readonly mayBegin: (under: ReplicaId) => boolean;
+  /** Whether what was asked for then may still be begun: not once others may have been told that it stops. */
+  readonly mayBegin: (asked: Asked) => boolean;
   /** There is a slot for another task. */
   readonly onRoom: () => void;
   /** An outcome was written. */
@@ -60,41 +63,80 @@ export class Attempts {
     },
   };
   #isStarting = false;
+  #isBeginning = false;
+  #staleTimer: NodeJS.Timeout | undefined;
 
   constructor(parts: AttemptsParts) {
     this.#parts = parts;
   }
 
   /** Runs what is running already, and starts of the rest what there is a slot for. */
-  take(claimed: readonly ClaimedTask[], under: ReplicaId): void {
-    if (!this.#parts.mayBegin(under)) {
-      this.#giveBack(claimed, under);
+  take(claimed: readonly ClaimedTask[], asked: Asked): void {
+    const { under } = asked;
+    if (!this.#parts.mayBegin(asked)) {
+      void this.#giveBack([{ tasks: claimed, under }]);
       return;
     }
-    const { hand, slots, tasks, events } = this.#parts;
+    const { hand } = this.#parts;
+    const sinceMs = performance.now();
     const ahead = claimed.filter((task) => task.state === "claimed");
-    if (ahead.length > 0) hand.addPrefetched(ahead, performance.now());
-    const isHeard = events.isHeard("task.started");
-    for (const member of claimed) {
-      if (member.state !== "running") continue;
-      const task = tasks.get(member.name) as AnyTask;
-      slots.take(member.queue, task.settings.runIn);
-      runOne(this.#begin(task, member, isHeard), this.#listener);
-    }
+    if (ahead.length > 0) hand.addPrefetched(ahead, sinceMs);
+    const running = ahead.length > 0 ? claimed.filter((task) => task.state === "running") : claimed;
+    hand.reserve.add({ tasks: running, under, sinceMs });
+    this.#beginReserved();
     if (hand.prefetched > 0) void this.#startPrefetched();
   }
 
-  /** Claimed under our id without our knowing: whatever their state, none of their code has run. */
-  adopt(adopted: readonly ClaimedTask[], under: ReplicaId): void {
-    for (const task of adopted) this.#parts.events.emit("claim.adopted", refOf(task));
-    this.take(adopted, under);
+  /** As many as there are slots for. A handler that ends at once comes back here, where the next is begun already. */
+  #beginReserved(): void {
+    const { hand, slots, tasks, events, isStopping } = this.#parts;
+    if (this.#isBeginning || hand.reserve.size === 0 || isStopping()) return;
+    this.#isBeginning = true;
+    const nowMs = performance.now();
+    const isHeard = events.isHeard("task.started");
+    while (slots.free > 0) {
+      const claimed = hand.reserve.take(nowMs);
+      if (!claimed) break;
+      const task = tasks.get(claimed.name) as AnyTask;
+      slots.take(claimed.queue, task.settings.runIn);
+      runOne(this.#begin(task, claimed, isHeard), this.#listener);
+    }
+    this.#isBeginning = false;
+    if (hand.reserve.size > 0) this.#staleTimer ??= setTimeout(() => this.#onStale(), STALE_AFTER_MS);
   }
 
-  /** None of their code has run. Should this fail, they are recovered as a lost owner's tasks. */
-  #giveBack(claimed: readonly ClaimedTask[], under: ReplicaId): void {
-    void giveBack(this.#parts.database, under, claimed).catch((error: unknown) =>
-      this.#parts.outages.noticed(error, "giving tasks back"),
-    );
+  #onStale(): void {
+    const { hand } = this.#parts;
+    this.#staleTimer = undefined;
+    void this.#giveBack(hand.reserve.takeStale(performance.now()));
+    this.#beginReserved();
+  }
+
+  /** What waits for a slot and has not begun. Resolves when others may have it. */
+  giveBackReserved(): Promise<void> {
+    clearTimeout(this.#staleTimer);
+    this.#staleTimer = undefined;
+    return this.#giveBack(this.#parts.hand.reserve.takeAll());
+  }
+
+  /** None of their code has run. */
+  async #giveBack(lots: readonly Pick<Lot, "tasks" | "under">[]): Promise<void> {
+    const { database, hand, outages, onUnsure } = this.#parts;
+    const claims = hand.releasing(lots);
+    for (const { tasks, under } of lots) {
+      await giveBack(database, under, tasks).catch((error: unknown) => {
+        // Not known whether they were given back. Forgotten here, found again if they are still ours.
+        outages.noticed(error, "giving tasks back");
+        onUnsure();
+      });
+    }
+    hand.released(claims);
+  }
+
+  /** Claimed under our id without our knowing: whatever their state, none of their code has run. */
+  adopt(adopted: readonly ClaimedTask[], asked: Asked): void {
+    for (const task of adopted) this.#parts.events.emit("claim.adopted", refOf(task));
+    this.take(adopted, asked);
   }
 
   /** One statement at a time starts all for which there is a slot; durable before any of their code runs. */
@@ -114,7 +156,7 @@ export class Attempts {
 
   async #startGroups(groups: readonly Group[]): Promise<void> {
     const claims = groups.flatMap((group) => group.members.map((member) => member.claimId));
-    const under = this.#parts.execution.replica.id;
+    const asked = { under: this.#parts.execution.replica.id, atMs: performance.now() };
     const started = await startClaims(this.#parts.database, claims).catch((error: unknown) => {
       // Not known whether they are running now. Forgotten here, found again by the claimer, which looks for its own.
       this.#parts.outages.noticed(error, "starting tasks");
@@ -125,16 +167,13 @@ export class Attempts {
       this.#parts.onUnsure();
     }
     const running = new Set(started);
-    const mayBegin = this.#parts.mayBegin(under);
+    const mayBegin = this.#parts.mayBegin(asked);
     for (const group of groups) {
       const held = group.members.filter((member) => running.has(member.claimId));
       const members = mayBegin ? held : [];
       if (!mayBegin) {
         this.#parts.hand.dropStarting(held.map((member) => member.claimId));
-        this.#giveBack(
-          held.map((member) => ({ ...member, state: "running" })),
-          under,
-        );
+        void this.#giveBack([{ tasks: held.map((member) => ({ ...member, state: "running" })), under: asked.under }]);
       }
       const lost = started ? group.members.filter((member) => !running.has(member.claimId)) : [];
       this.#parts.hand.dropStarting(lost.map((member) => member.claimId));
@@ -163,12 +202,13 @@ export class Attempts {
     const { hand, slots, changes, onRoom } = this.#parts;
     slots.give(claimed.queue, task.settings.runIn);
     changes.announce();
+    this.#beginReserved();
     if (hand.prefetched > 0) void this.#startPrefetched();
     onRoom();
   }
 
   #onEnding(execution: Execution, ending: Ending): void {
-    const { events, hand, rounds, reports, execution: parts } = this.#parts;
+    const { events, hand, rounds, reports, pace, execution: parts } = this.#parts;
     const { claimed, task, abortReason, completedInTransaction } = execution;
     if (ending.kind === "abandoned") {
       const reason = abortReason instanceof Error ? abortReason.message : String(abortReason);
@@ -191,7 +231,9 @@ export class Attempts {
       hand.finished(execution);
       return;
     }
-    const ended = { execution, outcome, durationMs: performance.now() - execution.startedAtMs };
+    const durationMs = performance.now() - execution.startedAtMs;
+    pace.count(durationMs);
+    const ended = { execution, outcome, durationMs };
     const settled = reports.settle(claimed.claimId, outcome.outcome === "completed");
     if (settled) void settled.then(() => rounds.finish(ended));
     else rounds.finish(ended);

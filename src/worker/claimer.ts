@@ -20,6 +20,12 @@ import type { Outages } from "./outages.ts";
 import type { EndsBeside, Look } from "./rounds.ts";
 import { SearchCursors } from "./search-cursors.ts";
 
+/** By the time of the reply this replica may have another id, and others may have what it had asked for. */
+export interface Asked {
+  readonly under: ReplicaId;
+  readonly atMs: number;
+}
+
 export interface ClaimerParts {
   readonly database: Database;
   readonly notices: Notices;
@@ -35,9 +41,8 @@ export interface ClaimerParts {
   readonly known: () => readonly ClaimId[];
   /** There may be something to take. */
   readonly onMore: () => void;
-  /** With the id that they were claimed under: by the time of the reply, this replica may have another. */
-  readonly onClaimed: (tasks: readonly ClaimedTask[], under: ReplicaId) => void;
-  readonly onAdopted: (tasks: readonly ClaimedTask[], under: ReplicaId) => void;
+  readonly onClaimed: (tasks: readonly ClaimedTask[], asked: Asked) => void;
+  readonly onAdopted: (tasks: readonly ClaimedTask[], asked: Asked) => void;
 }
 
 export class Claimer {
@@ -139,7 +144,7 @@ export class Claimer {
         this.#over(demand);
         const asked = demand.run + demand.prefetch;
         this.#onFound(claimed, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore });
-        if (claimed.length > 0) this.#parts.onClaimed(claimed, id);
+        if (claimed.length > 0) this.#parts.onClaimed(claimed, { under: id, atMs: startedMs });
       },
       failed: (error) => {
         this.#over(demand);
@@ -237,9 +242,9 @@ export class Claimer {
 
   async #adopt(): Promise<void> {
     const { database, replica, known, onAdopted } = this.#parts;
-    const { id } = replica;
-    const adopted = await adoptClaims(database, id, known());
+    const asked = { under: replica.id, atMs: performance.now() };
+    const adopted = await adoptClaims(database, asked.under, known());
     this.#mayOwnUnknown = false;
-    if (adopted.length > 0) onAdopted(adopted, id);
+    if (adopted.length > 0) onAdopted(adopted, asked);
   }
 }

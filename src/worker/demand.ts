@@ -21,24 +21,32 @@ export function demandOf(state: {
   prefetched: number;
   /** On its way already. */
   asked: Demand;
+  /** How many may wait in hand for a slot, and how many do. */
+  reserve: number;
+  reserved: number;
   /** Nothing else will be asked for before the answer is here. */
   isAlone: boolean;
   largestBatch: number;
   /** Some tasks need a runner, which may not be free when a slot is: they are started when there is one. */
   hasRunners: boolean;
 }): Demand {
-  const { settings, slots, prefetched, asked, isAlone, largestBatch, hasRunners } = state;
+  const { settings, slots, prefetched, reserved, asked, isAlone, largestBatch, hasRunners } = state;
   const { concurrency, prefetch: ahead } = settings;
   const free = Math.max(0, slots.free - asked.run);
   // Members of a batch share a slot, so they are claimed ahead and started together. And while some wait that were
   // claimed ahead, it is they who get the free slots, in their order.
   const startsLater = largestBatch > 1 || hasRunners || prefetched + asked.prefetch > 0;
-  const run = startsLater ? 0 : Math.min(free, isAlone ? free : largestRound(concurrency));
+  const reserve = isAlone ? 0 : state.reserve;
+  const room = reserve > 0 ? inSteps(reserve, slots.free + reserve - reserved - asked.run) : free;
+  const run = startsLater ? 0 : isAlone || reserve > 0 ? room : Math.min(room, largestRound(concurrency));
   const stock = ahead + (startsLater ? free * largestBatch : 0);
-  // In steps of half the stock, not one by one.
-  const coming = prefetched + asked.prefetch;
-  const more = coming * 2 > stock ? 0 : stock - coming;
+  const more = inSteps(stock, stock - prefetched - asked.prefetch);
   return { run, prefetch: more, room: roomIn(settings, slots, run + more) };
+}
+
+/** In steps of half the stock, not one by one. */
+function inSteps(stock: number, missing: number): number {
+  return missing * 2 < stock ? 0 : missing;
 }
 
 /**

@@ -1,11 +1,12 @@
 /**
- * The tasks that a replica has in hand: claimed ahead, about to start, running, or with an outcome on its way.
+ * The tasks that a replica has in hand: claimed ahead, about to start, in reserve, running, or with an outcome on its way.
  * Knows which may start next; does nothing by itself.
  */
 import type { ClaimedTask } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import type { ClaimId } from "../task/ids.ts";
 import type { Execution } from "./execution.ts";
+import { type Lot, Reserve } from "./reserve.ts";
 import type { Slots } from "./slots.ts";
 
 interface Prefetched {
@@ -22,6 +23,7 @@ export interface Group {
 export class Hand {
   readonly #tasks: ReadonlyMap<string, AnyTask>;
   readonly #slots: Slots;
+  readonly reserve = new Reserve();
   #prefetched: Prefetched[] = [];
   readonly #starting = new Set<ClaimId>();
   readonly #begun = new Begun();
@@ -49,11 +51,11 @@ export class Hand {
   }
 
   get isEmpty(): boolean {
-    return this.running + this.#starting.size + this.#prefetched.length === 0;
+    return this.running + this.#starting.size + this.#prefetched.length + this.reserve.size === 0;
   }
 
   get size(): number {
-    return this.#prefetched.length + this.#starting.size + this.#begun.size;
+    return this.#prefetched.length + this.#starting.size + this.reserve.size + this.#begun.size;
   }
 
   /** The claims of which code has run, or may have. */
@@ -71,6 +73,7 @@ export class Hand {
     return [
       ...this.#prefetched.map(({ claimed }) => claimed.claimId),
       ...this.#starting,
+      ...this.reserve.tasks().map(({ claimId }) => claimId),
       ...this.begun(),
       ...this.#releasing,
     ];
@@ -113,6 +116,13 @@ export class Hand {
     for (const { claimed } of taken) this.#releasing.add(claimed.claimId);
     if (taken.length > 0) this.#isOverstocked = true;
     return taken.map(({ claimed }) => claimed.claimId);
+  }
+
+  /** To be given back. Known until they are: they must not be taken for claims whose reply was lost. */
+  releasing(lots: readonly Pick<Lot, "tasks">[]): ClaimId[] {
+    const claims = lots.flatMap(({ tasks }) => tasks.map(({ claimId }) => claimId));
+    for (const claim of claims) this.#releasing.add(claim);
+    return claims;
   }
 
   released(claims: readonly ClaimId[]): void {

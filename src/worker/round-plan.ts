@@ -7,6 +7,11 @@
 const WORTH_A_SECOND = 200;
 /** However long rounds take: nobody notices this. */
 const LONGEST_PAUSE_MS = 5;
+/** How long what waits for a slot should suffice: nobody notices that either, among so many. */
+const RESERVE_LASTS_MS = 30;
+const RESERVE_PER_SLOT = 4;
+/** More in one round makes it cheaper by little. */
+const MOST_IN_HAND = 500;
 /** Timers know no less. */
 const SHORTEST_PAUSE_MS = 1;
 
@@ -21,7 +26,21 @@ export function secondRoundFrom(concurrency: number): number {
   return Math.max(WORTH_A_SECOND, Math.ceil(concurrency / 4));
 }
 
+/**
+ * How many tasks may wait in hand for a slot, where all may be repeated: as many as are done in a moment, so that a round
+ * carries several times what there are slots for. That is worth a lot to short tasks, and nothing to those that take long, of which next
+ * to none end in a moment. Whoever runs one at a time gets one at a time.
+ */
+export function reserveFor(concurrency: number, endPerMs: number): number {
+  // There, two rounds at a time do the same.
+  if (largestRound(concurrency) < concurrency) return 0;
+  const most = Math.min(RESERVE_PER_SLOT * (concurrency - 1), MOST_IN_HAND - concurrency);
+  return Math.floor(Math.min(most, endPerMs * RESERVE_LASTS_MS));
+}
+
 export interface BeforeRound {
+  /** There is enough in reserve to go on with while the round after is under way. */
+  readonly hasReserve: boolean;
   /** There is more to be had than there is room for: no single task is being waited for. */
   readonly hasBacklog: boolean;
   /** How many have ended and wait for the round. */
@@ -35,11 +54,13 @@ export interface BeforeRound {
 
 /**
  * How long to wait until the next round, so that it does not leave on the heels of the last one with the few that have ended
- * in between: until as many have ended as that one brought, but no longer than half of a round takes. Whoever has nothing to
- * do, or has not had a reply for a while, waits for nothing.
+ * in between: until as many have ended as that one brought, but no longer than half of a round takes; or while there is enough
+ * in reserve. Whoever has nothing to do, or has not had a reply for a while, waits for nothing.
  */
-export function pauseBeforeRoundMs({ hasBacklog, ended, brought, sinceReplyMs, usualMs }: BeforeRound): number {
-  if (!hasBacklog || ended >= brought) return 0;
-  const pauseMs = Math.min(usualMs / 2, LONGEST_PAUSE_MS) - sinceReplyMs;
+export function pauseBeforeRoundMs(before: BeforeRound): number {
+  const { hasBacklog, hasReserve, ended, brought, sinceReplyMs, usualMs } = before;
+  if (!hasBacklog || (ended >= brought && !hasReserve)) return 0;
+  const longestMs = hasReserve ? RESERVE_LASTS_MS / 2 : Math.min(usualMs / 2, LONGEST_PAUSE_MS);
+  const pauseMs = longestMs - sinceReplyMs;
   return pauseMs < SHORTEST_PAUSE_MS ? 0 : pauseMs;
 }

@@ -44,6 +44,8 @@ export interface RoundsParts<Ended> {
   readonly secondFrom: number;
   /** There is more to be had than there is room for. */
   readonly hasBacklog: () => boolean;
+  /** There is enough in hand to go on with while a round is under way. */
+  readonly hasReserve: () => boolean;
   /** Tasks were let go that may sort before those claimed last; none was claimed in the same round. */
   readonly onUnparked: () => void;
   /** It is known what became of these outcomes: a verdict on each, in the same order. */
@@ -128,6 +130,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   #pauses(): boolean {
     const pauseMs = pauseBeforeRoundMs({
       hasBacklog: this.#parts.hasBacklog(),
+      hasReserve: this.#parts.hasReserve(),
       ended: this.#waiting.length,
       brought: this.#brought,
       sinceReplyMs: performance.now() - this.#repliedAtMs,

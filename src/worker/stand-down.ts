@@ -87,7 +87,7 @@ export class StandDown {
 
   async #standDown(kind: "refused" | "fenced"): Promise<void> {
     const { hand, replica } = this.#parts;
-    const unstarted = hand.takePrefetched();
+    const unstarted = [...hand.takePrefetched(), ...hand.releasing(hand.reserve.takeAll())];
     const running = hand.executions();
     const stopping = kind === "refused" ? running : running.filter(mustStop);
     for (const execution of stopping) {

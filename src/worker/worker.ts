@@ -9,6 +9,7 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import type { Events } from "../events.ts";
+import { heartPlanOf } from "../heart/heart-plan.ts";
 import type { Logger } from "../log.ts";
 import { createReaper } from "../recovery/reaper.ts";
 import type { Runners } from "../runner/runners.ts";
@@ -28,9 +29,10 @@ import { giveBackUnknown } from "./give-back.ts";
 import { Hand } from "./hand.ts";
 import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
+import { Pace } from "./pace.ts";
 import type { Replica } from "./replica.ts";
 import { Reports } from "./reports.ts";
-import { secondRoundFrom } from "./round-plan.ts";
+import { reserveFor, secondRoundFrom } from "./round-plan.ts";
 import { Rounds } from "./rounds.ts";
 import { Slots } from "./slots.ts";
 import { StandDown } from "./stand-down.ts";
@@ -64,12 +66,14 @@ export class Worker {
   readonly #hand: Hand;
   readonly #rounds: Rounds<EndedExecution>;
   readonly #reports: Reports;
+  readonly #pace: Pace;
   readonly #claimer: Claimer;
   readonly #runners: Runners;
   readonly #claimable: ClaimableNames;
   readonly #strays = catchStrayRejections();
   readonly #attempts: Attempts;
   readonly #largestBatch: number;
+  readonly #mayReserve: boolean;
   readonly #watch: Service;
   readonly #upkeep: Service;
   readonly #reaper: Service;
@@ -93,6 +97,8 @@ export class Worker {
     const byName = new Map(tasks.map((task) => [task.name, task]));
     this.#hand = new Hand(byName, this.#slots);
     this.#largestBatch = Math.max(...tasks.map((task) => task.batchSize));
+    // What waits in reserve counts as running should this process die: only what may be repeated does.
+    this.#mayReserve = settings.queueLimits.size === 0 && tasks.every((task) => task.settings.onCrash !== "fail");
     this.#rounds = new Rounds({
       database,
       outages: this.#outages,
@@ -100,9 +106,11 @@ export class Worker {
       isWaitedFor: ({ execution }) => execution.claimed.exclusiveKey !== null,
       secondFrom: secondRoundFrom(settings.concurrency),
       hasBacklog: () => this.#claimer.hasBacklog,
+      hasReserve: () => this.#hand.reserve.size * 2 > this.#reserve,
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
       onVerdicts: (ended, verdicts) => this.#attempts.onVerdicts(ended, verdicts),
     });
+    this.#pace = new Pace(settings.concurrency, performance.now());
     this.#reports = new Reports({ database, outages: this.#outages });
     const execution: ExecutionParts = {
       schema: database.schema,
@@ -130,17 +138,20 @@ export class Worker {
       demand: (asked, isAlone) => this.#demand(asked, isAlone),
       onMore: () => this.#rounds.tick(),
       known: () => this.#hand.claims(),
-      onClaimed: (claimed, under) => this.#attempts.take(claimed, under),
-      onAdopted: (adopted, under) => this.#attempts.adopt(adopted, under),
+      onClaimed: (claimed, asked) => this.#attempts.take(claimed, asked),
+      onAdopted: (adopted, asked) => this.#attempts.adopt(adopted, asked),
     });
+    const { beginWithinMs } = heartPlanOf(parts.recovery);
     this.#attempts = new Attempts({
       ...{ database, events, execution, tasks: byName, isStopping: () => this.#isStopping },
-      mayBegin: (under) => !this.#standDown.isUnderWay && under === replica.id,
+      mayBegin: ({ under, atMs }) =>
+        !this.#standDown.isUnderWay && under === replica.id && performance.now() - atMs < beginWithinMs,
       ...{
         slots: this.#slots,
         hand: this.#hand,
         rounds: this.#rounds,
         reports: this.#reports,
+        pace: this.#pace,
         outages: this.#outages,
         changes: this.#changes,
       },
@@ -216,7 +227,7 @@ export class Worker {
     const { events, replica, settings } = this.#parts;
     events.emit("worker.stopping", { replicaId: this.replicaId, running: this.running });
     await this.#patiently(Promise.all([this.#claimer.stop(), replica.setStatus("draining").catch(() => {})]));
-    await this.#release(this.#hand.takePrefetched());
+    await Promise.all([this.#release(this.#hand.takePrefetched()), this.#attempts.giveBackReserved()]);
     await this.#changes.until(() => this.#hand.isEmpty, graceMs);
     this.#abortRunning();
     await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);
@@ -251,11 +262,18 @@ export class Worker {
       settings: this.#hand.isOverstocked ? { ...settings, prefetch: 0 } : settings,
       slots: this.#slots,
       prefetched: this.#hand.prefetched,
+      reserve: this.#reserve,
+      reserved: this.#hand.reserve.size,
       asked,
       isAlone,
       largestBatch: this.#largestBatch,
       hasRunners: this.#runners.areUsed,
     });
+  }
+
+  /** How many may wait for a slot. */
+  get #reserve(): number {
+    return this.#mayReserve ? reserveFor(this.#parts.settings.concurrency, this.#pace.perMs(performance.now())) : 0;
   }
 
   get #isStopping(): boolean {

@@ -133,7 +133,7 @@ describe("the demand for tasks", () => {
             slots,
             prefetched,
             asked: { ...NO_DEMAND, run },
-            isAlone: false,
+            ...{ reserve: 0, reserved: 0, isAlone: false },
             largestBatch,
             hasRunners: false,
           };
@@ -153,7 +153,7 @@ describe("the demand for tasks", () => {
       settings: { ...settings, concurrency: 1_000 },
       slots: new Slots(1_000, new Map()),
       prefetched: 0,
-      isAlone: false,
+      ...{ reserve: 0, reserved: 0, isAlone: false },
       largestBatch: 1,
       hasRunners: false,
     };
@@ -219,7 +219,14 @@ describe("rounds", () => {
     expect([1, 100, 400, 1_000].map(secondRoundFrom)).toEqual([200, 200, 200, 250]);
   });
 
-  const before: BeforeRound = { hasBacklog: true, ended: 1, brought: 99, sinceReplyMs: 0, usualMs: 6 };
+  const before: BeforeRound = {
+    hasBacklog: true,
+    hasReserve: false,
+    ended: 1,
+    brought: 99,
+    sinceReplyMs: 0,
+    usualMs: 6,
+  };
 
   test("wait for more to end while there is a backlog, for half of what one takes and never for long", () => {
     expect(pauseBeforeRoundMs(before)).toBe(3);

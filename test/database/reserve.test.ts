@@ -1,0 +1,156 @@
+/** What waits in hand for a slot: on record as running, and nothing else than pending to whoever asks what became of it. */
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { TaskContext } from "../../src/task/context.ts";
+import { defineTask, type TaskOptions } from "../../src/task/define-task.ts";
+import type { WorkOptions } from "../../src/worker/options.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+import { gate, unique, workingOn } from "../support/working.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+const { working } = workingOn(everbeat);
+const CONCURRENCY = 10;
+const TASKS = 20_000;
+
+/** So many short tasks that they take a while, each noted when it begins; from `hold` on they wait for the gate. */
+async function scene(options: Partial<TaskOptions> = {}, work: WorkOptions = {}, takesMs = 1) {
+  const queue = unique("short");
+  const seen = { begun: [] as string[], atOnce: 0, mostAtOnce: 0, held: 0 };
+  /** While there is one, whoever begins waits for it to open. */
+  let closed: ReturnType<typeof gate> | undefined;
+  const short = defineTask({
+    ...{ name: unique("short"), queue, onCrash: "requeue", ...options },
+    run: async (_input: unknown, { task, signal }: TaskContext) => {
+      seen.begun.push(task.id);
+      seen.mostAtOnce = Math.max(seen.mostAtOnce, ++seen.atOnce);
+      if (closed) {
+        seen.held++;
+        await Promise.race([closed.opened, new Promise((resume) => signal.addEventListener("abort", resume))]);
+        seen.held--;
+      } else await new Promise((resume) => setTimeout(resume, takesMs));
+      seen.atOnce--;
+    },
+  });
+  const ids: string[] = [];
+  for (let left = TASKS; left > 0; left -= 1_000) ids.push(...(await everbeat.enqueueMany(short, new Array(1_000))));
+  const start = () => working([short], { queues: [queue], concurrency: CONCURRENCY, ...work });
+  const owned = async () => {
+    const rows = await database.query<{ id: string }>("select task_id as id from everbeat.running where queue = $1", [
+      queue,
+    ]);
+    return rows.map((row) => row.id);
+  };
+  const close = () => {
+    closed = gate();
+  };
+  const open = () => {
+    closed?.open();
+    closed = undefined;
+  };
+  const worker = await start();
+  onTestFinished(async () => {
+    open();
+    await worker.stop({ now: true });
+    await database.query("delete from everbeat.ready where queue = $1", [queue]);
+  });
+  return { queue, close, open, seen, ids, start, worker, owned };
+}
+
+/** Every slot is held, and these wait in hand. */
+async function untilReserved({ seen, owned, open, close }: Awaited<ReturnType<typeof scene>>): Promise<string[]> {
+  const look = async () => {
+    close();
+    await eventually(() => seen.held === CONCURRENCY, { every: 1, what: "every slot to be held" });
+    const waiting = (await owned()).filter((id) => !seen.begun.includes(id));
+    if (waiting.length === 0) open();
+    return waiting;
+  };
+  return eventually(look, { until: (waiting) => waiting.length > 0, what: "a reserve" });
+}
+
+/** At any moment until then. */
+async function mostOwned(owned: () => Promise<string[]>, isEnough: () => boolean): Promise<number> {
+  let most = 0;
+  const look = async () => {
+    most = Math.max(most, (await owned()).length);
+    return isEnough();
+  };
+  await eventually(look, { every: 1, within: 60_000, what: "enough tasks to have begun" });
+  return most;
+}
+
+async function expectUntouched(ids: readonly string[]) {
+  const rows = await database.query(
+    "select distinct attempt, failures, crashes from everbeat.tasks where id = any ($1)",
+    [ids],
+  );
+  expect(rows).toEqual([{ attempt: 0, failures: 0, crashes: 0 }]);
+  expect(await database.query("select from everbeat.attempt where task_id = any ($1)", [ids])).toEqual([]);
+}
+
+describe("short tasks that may be repeated", () => {
+  test("are taken ahead, begun in order, and never more of them at once than there are slots", async () => {
+    const { seen, ids, owned, worker, queue } = await scene();
+    await eventually(owned, { until: (own) => own.length > 2 * CONCURRENCY, every: 1, what: "a reserve" });
+    await eventually(() => seen.begun.length > 1_000, { what: "a thousand that have begun" });
+    await worker.stop();
+    expect(seen.mostAtOnce).toBe(CONCURRENCY);
+    expect(seen.begun).toEqual(ids.slice(0, seen.begun.length));
+    expect(await owned()).toEqual([]);
+    const [left] = await database.query<{ n: number }>(
+      "select count(*)::int as n from everbeat.ready where queue = $1",
+      [queue],
+    );
+    expect(left?.n).toBe(TASKS - seen.begun.length);
+  });
+
+  test("are given back when no slot becomes free, as if they had never been taken, and another worker has them", async () => {
+    const held = await scene();
+    const waiting = await untilReserved(held);
+    await eventually(held.owned, { until: (ids) => ids.length === CONCURRENCY, what: "the reserve to be given back" });
+    await expectUntouched(waiting);
+    held.open();
+    const other = await held.start();
+    onTestFinished(() => other.stop({ now: true }));
+    await eventually(() => waiting.every((id) => held.seen.begun.includes(id)), { what: "all that was given back" });
+    expect(new Set(held.seen.begun).size).toBe(held.seen.begun.length);
+  });
+
+  test("are given back by a worker that stops, also while its handlers go on", async () => {
+    const held = await scene();
+    const waiting = await untilReserved(held);
+    const stopped = held.worker.stop();
+    await eventually(held.owned, { until: (ids) => ids.length === CONCURRENCY, what: "the reserve to be given back" });
+    await expectUntouched(waiting);
+    held.open();
+    await stopped;
+    expect(await held.owned()).toEqual([]);
+    expect(held.seen.begun.filter((id) => waiting.includes(id))).toEqual([]);
+  });
+
+  test("are cancelled where they wait, if somebody asks for it", async () => {
+    const held = await scene();
+    const [id = ""] = (await untilReserved(held)).slice(-1);
+    expect(await everbeat.tasks.cancel(id)).toMatchObject([{ id }]);
+    await eventually(async () => (await everbeat.tasks.show(id)).state, { until: (state) => state === "cancelled" });
+    expect(held.seen.begun).not.toContain(id);
+  });
+});
+
+describe("no task waits for a slot", () => {
+  test.each<[string, Partial<TaskOptions>, WorkOptions]>([
+    ["that must not be repeated: its worker's death would be taken for its own failure", { onCrash: "fail" }, {}],
+    ["of a worker that runs one at a time", {}, { concurrency: 1 }],
+  ])("%s", async (_, options, work) => {
+    const { seen, owned } = await scene(options, work);
+    const most = await mostOwned(owned, () => seen.begun.length > 300);
+    expect(most).toBeLessThanOrEqual(work.concurrency ?? CONCURRENCY);
+  });
+
+  test("of those that take long, however many end at the same moment", async () => {
+    const { seen, owned } = await scene({}, {}, 200);
+    const most = await mostOwned(owned, () => seen.begun.length > 6 * CONCURRENCY);
+    // A single one may, which is about to begin.
+    expect(most).toBeLessThanOrEqual(CONCURRENCY + 1);
+  });
+});
