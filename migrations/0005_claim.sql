@@ -30,13 +30,14 @@ create function claim_tasks(
   p_names         text[],        -- the tasks this replica knows; others are left for one that does
   p_queues        text[],        -- the queues it works on; null: all of them
   p_room          integer[],     -- how many more it takes from each of p_queues; null elements: any number
-  p_run           integer,       -- how many start at once
+  p_run           integer,       -- how many start at once, and have a slot
   p_prefetch      integer,       -- how many more are claimed ahead
   p_cursor_lane   integer[],     -- where the last claim ended, lane by lane; lanes not named are searched whole
   p_cursor_run_at timestamptz[],
   p_cursor_task   uuid[],
   p_arm           boolean default false, -- ask to be told of new tasks in these queues, from before the search on
-  p_ended         json default null -- what end_claims said, which as an argument is called before anything is claimed
+  p_ended         json default null, -- what end_claims said, which as an argument is called before anything is claimed
+  p_reserve       integer default 0 -- how many more start at once, and may wait for a slot
 ) returns setof claim_row
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -52,9 +53,10 @@ declare
   v_found   integer;
   v_special boolean;
   v_want    integer;
+  v_at_once integer; -- as many as need not wait for a slot
   v_slot    integer;
   v_claimed integer := 0;
-  v_total   integer := p_run + p_prefetch;
+  v_total   integer := p_run + p_reserve + p_prefetch;
   v_rounds  integer;
   v_more    boolean := false;
   v_locked  boolean := false;
@@ -108,6 +110,12 @@ begin
     while v_claimed < v_total and v_rounds < c_rounds loop
       v_rounds := v_rounds + 1;
       v_want := v_total - v_claimed;
+      -- What would keep others from something (a place, a share of a rate, a key), and suspects, who might be convicted of what they did
+      -- not begin, are not taken to wait.
+      v_at_once := greatest(p_run + p_prefetch - v_claimed, 0);
+      if v_lane.concurrency is not null or v_lane.rate_limit is not null then
+        v_want := least(v_want, v_at_once);
+      end if;
       if p_queues is not null then
         v_slot := array_position(p_queues, v_lane.queue);
         v_want := least(v_want, p_room[v_slot]);
@@ -128,7 +136,7 @@ begin
           where r.ctid = any (v_let_go) and r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
             and r.name = any (p_names)
           order by r.run_at, r.task_id
-          limit v_want
+          limit least(v_want, v_at_once)
         ) picked;
         continue when v_found = 0;
       else
@@ -147,6 +155,9 @@ begin
         exit when v_found = 0;
       end if;
       if v_special then
+        v_rows := v_rows[1 : v_at_once];
+        exit when v_rows = '{}';
+        v_found := cardinality(v_rows);
         v_picked := v_rows;
         v_rows := admit(v_picked, p_replica);
         -- Somebody else is deciding on them at this moment: the next round would meet the same.
@@ -166,7 +177,7 @@ begin
         end if;
         -- As many as have a slot run at once, those behind them are claimed ahead.
         foreach v_starts in array array[true, false] loop
-          v_part := case when v_starts then v_rows[1 : greatest(p_run - v_claimed, 0)] else v_rows[greatest(p_run - v_claimed, 0) + 1 :] end;
+          v_part := case when v_starts then v_rows[1 : greatest(p_run + p_reserve - v_claimed, 0)] else v_rows[greatest(p_run + p_reserve - v_claimed, 0) + 1 :] end;
           continue when cardinality(v_part) = 0;
           return query
             with gone as (

@@ -401,7 +401,7 @@ end $$;
 -- While somebody has an old snapshot, though, the index keeps an entry for every task that has gone through since, and the probes
 -- walk over those of all owners that have left. So that this does not become all that the server does, it is done for a twentieth
 -- of the time at the most, by all reapers together. It is done at once where something was found the last time, or somebody was
--- declared dead of late (a verdict takes a moment to commit); and always where it takes no more than a few milliseconds: then nothing is written,
+-- declared dead of late (a verdict takes a moment to commit); and always where it takes less than 20 ms: then nothing is written,
 -- so that a sweep need not wait for the disk.
 create function absent_owners() returns table (replica_id uuid, status text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan

@@ -42,7 +42,7 @@ export function heartPlanOf(settings: RecoverySettings): HeartPlan {
       sessionGoneMs: graceMs * 0.6,
       standInUnseenMs: graceMs * 0.6 + START_MS,
     },
-    // When it was asked for, the last beat was at most an interval ago.
+    // The last beat before that was about an interval earlier.
     beginWithinMs: Math.max(unheardMs - promise.intervalMs, unheardMs / 2),
     stopWithinMs: {
       // A fenced heart closes its session too, and from then on that counts against it as well.

@@ -36,13 +36,14 @@ export interface ClaimRequest {
   readonly queues: readonly string[] | undefined;
   readonly room: readonly (number | null)[] | undefined;
   readonly run: number;
+  readonly reserve?: number;
   readonly prefetch: number;
   readonly cursors: readonly LaneCursor[];
   /** Ask to be told of tasks in these queues from before the search on. */
   readonly arms?: boolean;
 }
 
-const CLAIM_PARAMETERS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10";
+const CLAIM_PARAMETERS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, p_reserve => $11";
 
 /** In the order in which they should run. */
 export async function claimTasks(database: Database, request: ClaimRequest): Promise<ClaimsRead> {
@@ -60,7 +61,8 @@ export async function endAndClaimTasks(
   ending: readonly [claims: readonly ClaimId[], outcomesJson: string],
 ): Promise<ClaimsRead> {
   const rows = await database.queryLists(
-    `select ${CLAIM_COLUMNS} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS}, ${database.schema}.end_claims($11::bigint[], $12::json, $1, true))`,
+    `select ${CLAIM_COLUMNS} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS},
+       p_ended => ${database.schema}.end_claims($12::bigint[], $13::json, $1, true))`,
     [...claimValues(request), ...ending],
   );
   return readClaims(rows);
@@ -78,6 +80,7 @@ function claimValues(request: ClaimRequest): unknown[] {
     request.cursors.map((cursor) => cursor.runAt),
     request.cursors.map((cursor) => cursor.taskId),
     request.arms ?? false,
+    request.reserve ?? 0,
   ];
 }
 

@@ -6,17 +6,18 @@ import { type ClaimedTask, startClaims } from "../sql/claims.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { ClaimLostError } from "../task/errors.ts";
+import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import type { Asked } from "./claimer.ts";
 import { crashOutcomeOf } from "./crash-outcome.ts";
 import { type EndingListener, Execution } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
-import { giveBack } from "./give-back.ts";
+import type { GivingBack } from "./give-back.ts";
 import type { Group, Hand } from "./hand.ts";
 import type { Outages } from "./outages.ts";
 import { type Ending, outcomeOf } from "./outcome.ts";
 import type { Pace } from "./pace.ts";
 import type { Reports } from "./reports.ts";
-import { type Lot, STALE_AFTER_MS } from "./reserve.ts";
+import { STALE_AFTER_MS } from "./reserve.ts";
 import type { Rounds, Verdict } from "./rounds.ts";
 import { runGroup, runOne } from "./run-group.ts";
 import type { Slots } from "./slots.ts";
@@ -31,14 +32,17 @@ export interface AttemptsParts {
   readonly rounds: Rounds<EndedExecution>;
   readonly reports: Reports;
   readonly pace: Pace;
+  readonly givingBack: GivingBack;
   readonly outages: Outages;
   readonly changes: Changes;
   readonly execution: ExecutionParts;
   /** What becomes of a task whose runner crashes. */
   readonly recovery: RecoveryPolicy;
   readonly isStopping: () => boolean;
-  /** Whether what was asked for then may still be begun: not once others may have been told that it stops. */
-  readonly mayBegin: (asked: Asked) => boolean;
+  /** Whether what was claimed under this id may still be begun: not once others may have been told that it stops. */
+  readonly mayBegin: (under: ReplicaId) => boolean;
+  /** What was asked for longer ago may not. */
+  readonly beginWithinMs: number;
   /** There is a slot for another task. */
   readonly onRoom: () => void;
   /** An outcome was written. */
@@ -72,65 +76,83 @@ export class Attempts {
 
   /** Runs what is running already, and starts of the rest what there is a slot for. */
   take(claimed: readonly ClaimedTask[], asked: Asked): void {
-    const { under } = asked;
-    if (!this.#parts.mayBegin(asked)) {
-      void this.#giveBack([{ tasks: claimed, under }]);
+    if (!this.#mayBegin(asked)) {
+      void this.#parts.givingBack.giveBack([{ tasks: claimed, under: asked.under }]);
       return;
     }
-    const { hand } = this.#parts;
-    const sinceMs = performance.now();
+    const { hand, beginWithinMs } = this.#parts;
+    const nowMs = performance.now();
     const ahead = claimed.filter((task) => task.state === "claimed");
-    if (ahead.length > 0) hand.addPrefetched(ahead, sinceMs);
+    if (ahead.length > 0) hand.addPrefetched(ahead, nowMs);
     const running = ahead.length > 0 ? claimed.filter((task) => task.state === "running") : claimed;
-    hand.reserve.add({ tasks: running, under, sinceMs });
+    const staleAtMs = Math.min(nowMs + STALE_AFTER_MS, asked.atMs + beginWithinMs);
+    hand.reserve.add({ tasks: running, under: asked.under, staleAtMs });
     this.#beginReserved();
     if (hand.prefetched > 0) void this.#startPrefetched();
+  }
+
+  #mayBegin({ under, atMs }: Asked): boolean {
+    const { mayBegin, isStopping, beginWithinMs } = this.#parts;
+    return mayBegin(under) && !isStopping() && performance.now() - atMs < beginWithinMs;
   }
 
   /** As many as there are slots for. A handler that ends at once comes back here, where the next is begun already. */
   #beginReserved(): void {
     const { hand, slots, tasks, events, isStopping } = this.#parts;
-    if (this.#isBeginning || hand.reserve.size === 0 || isStopping()) return;
+    if (this.#isBeginning || hand.reserve.size === 0) return;
     this.#isBeginning = true;
-    const nowMs = performance.now();
-    const isHeard = events.isHeard("task.started");
-    while (slots.free > 0) {
-      const claimed = hand.reserve.take(nowMs);
-      if (!claimed) break;
-      const task = tasks.get(claimed.name) as AnyTask;
-      slots.take(claimed.queue, task.settings.runIn);
-      runOne(this.#begin(task, claimed, isHeard), this.#listener);
+    try {
+      const isHeard = events.isHeard("task.started");
+      let nowMs = performance.now();
+      while (slots.free > 0 && !isStopping()) {
+        const claimed = hand.reserve.take(nowMs);
+        if (!claimed) break;
+        const task = tasks.get(claimed.name) as AnyTask;
+        slots.take(claimed.queue, task.settings.runIn);
+        const execution = this.#begin(task, claimed, isHeard);
+        // The process may have been paused meanwhile.
+        nowMs = execution.startedAtMs;
+        runOne(execution, this.#listener);
+      }
+    } finally {
+      this.#isBeginning = false;
     }
-    this.#isBeginning = false;
-    if (hand.reserve.size > 0) this.#staleTimer ??= setTimeout(() => this.#onStale(), STALE_AFTER_MS);
+    if (hand.reserve.size > 0 && !isStopping()) this.#watchReserve();
   }
 
-  #onStale(): void {
-    const { hand } = this.#parts;
-    this.#staleTimer = undefined;
-    void this.#giveBack(hand.reserve.takeStale(performance.now()));
+  /** What is stale is given back: now, where that is why there is a slot left, or as soon as it is. */
+  #watchReserve(): void {
+    const { hand, slots } = this.#parts;
+    if (slots.free > 0) {
+      this.#giveBackStale();
+      return;
+    }
+    this.#staleTimer ??= setTimeout(
+      () => {
+        this.#staleTimer = undefined;
+        this.#giveBackStale();
+      },
+      Math.max(1, hand.reserve.staleAtMs - performance.now()),
+    );
+  }
+
+  #giveBackStale(): void {
+    const { hand, pace, givingBack, onRoom } = this.#parts;
+    const nowMs = performance.now();
+    const stale = hand.reserve.takeStale(nowMs);
+    if (stale.length > 0) {
+      pace.forget(nowMs);
+      // Until then it counted as if there were no room.
+      void givingBack.giveBack(stale).then(onRoom);
+    }
     this.#beginReserved();
   }
 
-  /** What waits for a slot and has not begun. Resolves when others may have it. */
-  giveBackReserved(): Promise<void> {
-    clearTimeout(this.#staleTimer);
-    this.#staleTimer = undefined;
-    return this.#giveBack(this.#parts.hand.reserve.takeAll());
-  }
-
-  /** None of their code has run. */
-  async #giveBack(lots: readonly Pick<Lot, "tasks" | "under">[]): Promise<void> {
-    const { database, hand, outages, onUnsure } = this.#parts;
-    const claims = hand.releasing(lots);
-    for (const { tasks, under } of lots) {
-      await giveBack(database, under, tasks).catch((error: unknown) => {
-        // Not known whether they were given back. Forgotten here, found again if they are still ours.
-        outages.noticed(error, "giving tasks back");
-        onUnsure();
-      });
-    }
-    hand.released(claims);
+  /** What waits for a slot and has not begun: all, or these claims. Resolves when others may have it. */
+  giveBackReserved(claims?: ReadonlySet<ClaimId>): Promise<void> {
+    const { hand, givingBack } = this.#parts;
+    if (!claims) clearTimeout(this.#staleTimer);
+    return givingBack.giveBack(claims ? hand.reserve.takeThese(claims) : hand.reserve.takeAll());
   }
 
   /** Claimed under our id without our knowing: whatever their state, none of their code has run. */
@@ -167,13 +189,14 @@ export class Attempts {
       this.#parts.onUnsure();
     }
     const running = new Set(started);
-    const mayBegin = this.#parts.mayBegin(asked);
+    const mayBegin = this.#mayBegin(asked);
     for (const group of groups) {
       const held = group.members.filter((member) => running.has(member.claimId));
       const members = mayBegin ? held : [];
       if (!mayBegin) {
         this.#parts.hand.dropStarting(held.map((member) => member.claimId));
-        void this.#giveBack([{ tasks: held.map((member) => ({ ...member, state: "running" })), under: asked.under }]);
+        const tasks = held.map((member) => ({ ...member, state: "running" as const }));
+        void this.#parts.givingBack.giveBack([{ tasks, under: asked.under }]);
       }
       const lost = started ? group.members.filter((member) => !running.has(member.claimId)) : [];
       this.#parts.hand.dropStarting(lost.map((member) => member.claimId));
@@ -182,6 +205,7 @@ export class Attempts {
       else this.#parts.slots.give(group.members[0]?.queue ?? "", group.task.settings.runIn);
     }
     this.#parts.changes.announce();
+    this.#beginReserved();
   }
 
   #run({ task, members }: Group): void {

@@ -3,7 +3,7 @@ import type { Database } from "../database/database.ts";
 import { createService, type Service } from "../service.ts";
 import { readOwnClaims } from "../sql/claims.ts";
 import { ClaimLostError, TaskCancelledError } from "../task/errors.ts";
-import type { ReplicaId } from "../task/ids.ts";
+import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import type { Execution } from "./execution.ts";
 import type { Hand } from "./hand.ts";
 
@@ -17,10 +17,12 @@ export function createClaimWatch(parts: {
   onLooked: () => void;
   /** A claim is ours without our knowing. Perhaps its reply is on its way, perhaps it was lost. */
   onUnknown: () => void;
+  /** Lost or cancelled while they waited for a slot. */
+  onUnbegun: (claims: ReadonlySet<ClaimId>) => void;
   onLost: (execution: Execution) => void;
   onError: (error: unknown) => void;
 }): Service {
-  const { database, replica, hand, isMoving, intervalMs, onLooked, onUnknown, onLost, onError } = parts;
+  const { database, replica, hand, isMoving, intervalMs, onLooked, onUnknown, onUnbegun, onLost, onError } = parts;
   return createService({
     intervalMs,
     onError,
@@ -28,11 +30,14 @@ export function createClaimWatch(parts: {
       if (isMoving()) return;
       const { id } = replica;
       const before = hand.executions();
+      const waiting = hand.reserve.tasks().map(({ claimId }) => claimId);
       const own = new Map((await readOwnClaims(database, id)).map((row) => [row.claimId, row]));
       if (isMoving() || replica.id !== id) return;
       const known = new Set(hand.claims());
       if ([...own.keys()].some((claimId) => !known.has(claimId))) onUnknown();
       onLooked();
+      const stopped = waiting.filter((claimId) => own.get(claimId)?.isCancelled !== false);
+      if (stopped.length > 0) onUnbegun(new Set(stopped));
       for (const execution of before) {
         const { claimId, taskId } = execution.claimed;
         const row = own.get(claimId);

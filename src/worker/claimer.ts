@@ -15,7 +15,7 @@ import type { Notices } from "../database/notices.ts";
 import { adoptClaims, type ClaimedTask, readNextDueMs } from "../sql/claims.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import { type LookMade, type Phase, phaseAfter } from "./after-look.ts";
-import { afterEnds, type Demand, NO_DEMAND, onlyFollowing } from "./demand.ts";
+import { afterEnds, type Demand, NO_DEMAND, onlyFollowing, totalOf } from "./demand.ts";
 import type { Outages } from "./outages.ts";
 import type { EndsBeside, Look } from "./rounds.ts";
 import { SearchCursors } from "./search-cursors.ts";
@@ -126,7 +126,7 @@ export class Claimer {
     const startedMs = performance.now();
     const isAfterEnds = isFollowing || (this.#phase === "settling" && !this.#cursors.isFullLookDue(startedMs));
     const demand = isFollowing ? onlyFollowing(room, following) : isAfterEnds ? afterEnds(room, outcomes) : room;
-    if (demand.run + demand.prefetch < atLeast) return undefined;
+    if (totalOf(demand) < atLeast) return undefined;
     // Whoever arms a bell waits for those who ring one, and outcomes may ring: never both in one transaction.
     const isSettling = this.#phase === "settling" && outcomes === 0;
     const arms = isSettling && notices.isListening && !this.#isArmed;
@@ -142,7 +142,7 @@ export class Claimer {
       request: { replicaId: id, names, queues, cursors: search.cursors, arms, ...demand },
       found: (claimed, hasMore) => {
         this.#over(demand);
-        const asked = demand.run + demand.prefetch;
+        const asked = totalOf(demand);
         this.#onFound(claimed, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore });
         if (claimed.length > 0) this.#parts.onClaimed(claimed, { under: id, atMs: startedMs });
       },
@@ -155,14 +155,16 @@ export class Claimer {
 
   #begun(demand: Demand): void {
     this.#underWay++;
-    const { run, prefetch } = this.#asked;
-    this.#asked = { ...this.#asked, run: run + demand.run, prefetch: prefetch + demand.prefetch };
+    const { run, reserve, prefetch, room } = this.#asked;
+    const asked = { run: run + demand.run, reserve: reserve + demand.reserve, prefetch: prefetch + demand.prefetch };
+    this.#asked = { ...asked, room };
   }
 
   #over(demand: Demand): void {
     this.#underWay--;
-    const { run, prefetch } = this.#asked;
-    this.#asked = { ...this.#asked, run: run - demand.run, prefetch: prefetch - demand.prefetch };
+    const { run, reserve, prefetch, room } = this.#asked;
+    const asked = { run: run - demand.run, reserve: reserve - demand.reserve, prefetch: prefetch - demand.prefetch };
+    this.#asked = { ...asked, room };
     if (this.#underWay === 0) for (const resolve of this.#onNoneUnderWay.splice(0)) resolve();
   }
 

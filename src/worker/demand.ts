@@ -6,13 +6,15 @@ import type { Slots } from "./slots.ts";
 export interface Demand {
   /** How many start at once. */
   readonly run: number;
+  /** How many more may wait in hand for a slot. */
+  readonly reserve: number;
   /** How many more are claimed ahead. */
   readonly prefetch: number;
   /** For each of the queues, how many more; null for any number. */
   readonly room: readonly (number | null)[] | undefined;
 }
 
-export const NO_DEMAND: Demand = { run: 0, prefetch: 0, room: undefined };
+export const NO_DEMAND: Demand = { run: 0, reserve: 0, prefetch: 0, room: undefined };
 
 export function demandOf(state: {
   settings: WorkSettings;
@@ -36,17 +38,23 @@ export function demandOf(state: {
   // Members of a batch share a slot, so they are claimed ahead and started together. And while some wait that were
   // claimed ahead, it is they who get the free slots, in their order.
   const startsLater = largestBatch > 1 || hasRunners || prefetched + asked.prefetch > 0;
-  const reserve = isAlone ? 0 : state.reserve;
-  const room = reserve > 0 ? inSteps(reserve, slots.free + reserve - reserved - asked.run) : free;
-  const run = startsLater ? 0 : isAlone || reserve > 0 ? room : Math.min(room, largestRound(concurrency));
+  const reserve = isAlone || startsLater ? 0 : state.reserve;
+  const room = reserve > 0 ? inSteps(reserve, slots.free + reserve - reserved - asked.run - asked.reserve) : free;
+  const run = startsLater ? 0 : Math.min(free, room, isAlone || reserve > 0 ? room : largestRound(concurrency));
   const stock = ahead + (startsLater ? free * largestBatch : 0);
   const more = inSteps(stock, stock - prefetched - asked.prefetch);
-  return { run, prefetch: more, room: roomIn(settings, slots, run + more) };
+  const waiting = reserve > 0 ? room - run : 0;
+  return { run, reserve: waiting, prefetch: more, room: roomIn(settings, slots, run + waiting + more) };
 }
 
 /** In steps of half the stock, not one by one. */
 function inSteps(stock: number, missing: number): number {
   return missing * 2 < stock ? 0 : missing;
+}
+
+/** In all. */
+export function totalOf({ run, reserve, prefetch }: Demand): number {
+  return run + reserve + prefetch;
 }
 
 /**

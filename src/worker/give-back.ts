@@ -1,10 +1,57 @@
 /** Giving back what was claimed and has not begun. */
+import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import { adoptClaims, type ClaimedTask, releaseUnbegun } from "../sql/claims.ts";
 import { endHeldClaims } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import { WorkerStoppingError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import type { Hand } from "./hand.ts";
+import type { Outages } from "./outages.ts";
+import type { Lot } from "./reserve.ts";
+
+/**
+ * Until it is known that they were given back, also where the reply is lost: until then they are neither begun nor taken for claims that
+ * nobody knows of, since a statement that is thought to be lost may be carried out later.
+ */
+export class GivingBack {
+  readonly #parts: { readonly database: Database; readonly hand: Hand; readonly outages: Outages };
+  readonly #givingUp = new AbortController();
+
+  constructor(parts: { database: Database; hand: Hand; outages: Outages }) {
+    this.#parts = parts;
+  }
+
+  async giveBack(lots: readonly Pick<Lot, "tasks" | "under">[]): Promise<void> {
+    const claims = this.#parts.hand.releasing(lots);
+    const owners = new Set(lots.map(({ under }) => under));
+    for (const owner of owners) {
+      await this.#repeat(
+        owner,
+        lots.flatMap(({ under, tasks }) => (under === owner ? tasks : [])),
+      );
+    }
+    this.#parts.hand.released(claims);
+  }
+
+  /** Stops trying. */
+  giveUp(): void {
+    this.#givingUp.abort();
+  }
+
+  async #repeat(owner: ReplicaId, tasks: readonly ClaimedTask[]): Promise<void> {
+    const { database, outages } = this.#parts;
+    const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
+    while (!this.#givingUp.signal.aborted) {
+      try {
+        return await giveBack(database, owner, tasks);
+      } catch (error) {
+        outages.noticed(error, "giving tasks back");
+        await backoff.pause(this.#givingUp.signal);
+      }
+    }
+  }
+}
 
 /** What a leaving replica still holds without knowing: claims whose reply was lost and that were not looked for since. */
 export async function giveBackUnknown(
@@ -16,7 +63,7 @@ export async function giveBackUnknown(
 }
 
 /** None of their code has run, whatever their state, so that others may have them at once and nothing is charged. */
-export async function giveBack(
+async function giveBack(
   database: Database,
   replicaId: ReplicaId,
   tasks: readonly Pick<ClaimedTask, "claimId" | "taskId" | "state">[],

@@ -25,13 +25,24 @@ export class Pace {
     if (forMs < SHORTEST_LOOK_MS) return this.#perMs;
     const did = this.#ended / forMs;
     const can = this.#tookMs > 0 ? (this.#slots * this.#ended) / this.#tookMs : did;
-    this.#perMs = (this.#perMs + Math.min(did, can)) / 2;
+    this.#perMs += (Math.min(did, can) - this.#perMs) * Math.min(1, forMs / REMEMBERED_MS);
+    this.#beginLook(nowMs);
+    return this.#perMs;
+  }
+
+  /** It was not what it seemed to be. */
+  forget(nowMs: number): void {
+    this.#perMs = 0;
+    this.#beginLook(nowMs);
+  }
+
+  #beginLook(nowMs: number): void {
     this.#sinceMs = nowMs;
     this.#ended = 0;
     this.#tookMs = 0;
-    return this.#perMs;
   }
 }
 
 /** In less, chance decides. */
 const SHORTEST_LOOK_MS = 5;
+const REMEMBERED_MS = 20;

@@ -3,16 +3,17 @@
  * handlers. Nothing waits here for long: what has become stale is given back.
  */
 import type { ClaimedTask } from "../sql/claims.ts";
-import type { ReplicaId } from "../task/ids.ts";
+import type { ClaimId, ReplicaId } from "../task/ids.ts";
 
 /** Claimed in one go. */
 export interface Lot {
   readonly tasks: readonly ClaimedTask[];
   readonly under: ReplicaId;
-  readonly sinceMs: number;
+  /** From then on others may have been told that it is theirs, or should have had it long ago. */
+  readonly staleAtMs: number;
 }
 
-/** Many times what a reserve should last. A process that was paused for longer must not begin what others may have by now. */
+/** Many times what a reserve should last. */
 export const STALE_AFTER_MS = 250;
 
 export class Reserve {
@@ -25,6 +26,11 @@ export class Reserve {
     return this.#size;
   }
 
+  /** When the next of it becomes stale. */
+  get staleAtMs(): number {
+    return Math.min(...this.#lots.map((lot) => lot.staleAtMs));
+  }
+
   add(lot: Lot): void {
     if (lot.tasks.length === 0) return;
     this.#lots.push(lot);
@@ -34,42 +40,45 @@ export class Reserve {
   /** The next in order, unless it is stale. */
   take(nowMs: number): ClaimedTask | undefined {
     const [lot] = this.#lots;
-    if (!lot || isStale(lot, nowMs)) return undefined;
+    if (!lot || nowMs >= lot.staleAtMs) return undefined;
     const task = lot.tasks[this.#taken++];
     this.#size--;
-    if (this.#taken === lot.tasks.length) this.#dropFirst();
+    if (this.#taken === lot.tasks.length) {
+      this.#lots.shift();
+      this.#taken = 0;
+    }
     return task;
   }
 
   takeStale(nowMs: number): Lot[] {
-    return this.#takeWhile((lot) => isStale(lot, nowMs));
+    return this.#takeOut((_, lot) => nowMs >= lot.staleAtMs);
+  }
+
+  takeThese(claims: ReadonlySet<ClaimId>): Lot[] {
+    return this.#takeOut(({ claimId }) => claims.has(claimId));
   }
 
   takeAll(): Lot[] {
-    return this.#takeWhile(() => true);
+    return this.#takeOut(() => true);
   }
 
   tasks(): ClaimedTask[] {
-    return this.#lots.flatMap(({ tasks }, index) => tasks.slice(index === 0 ? this.#taken : 0));
+    return this.#left().flatMap(({ tasks }) => tasks);
   }
 
-  #takeWhile(isWanted: (lot: Lot) => boolean): Lot[] {
-    const lots: Lot[] = [];
-    for (let [lot] = this.#lots; lot && isWanted(lot); [lot] = this.#lots) {
-      const tasks = lot.tasks.slice(this.#taken);
-      lots.push({ ...lot, tasks });
-      this.#size -= tasks.length;
-      this.#dropFirst();
-    }
-    return lots;
-  }
-
-  #dropFirst(): void {
-    this.#lots.shift();
+  #takeOut(isWanted: (task: ClaimedTask, lot: Lot) => boolean): Lot[] {
+    const parts = (areWanted: boolean) =>
+      this.#left()
+        .map((lot) => ({ ...lot, tasks: lot.tasks.filter((task) => isWanted(task, lot) === areWanted) }))
+        .filter(({ tasks }) => tasks.length > 0);
+    const [out, left] = [parts(true), parts(false)];
+    this.#lots = left;
     this.#taken = 0;
+    this.#size = left.reduce((sum, { tasks }) => sum + tasks.length, 0);
+    return out;
   }
-}
 
-function isStale({ sinceMs }: Lot, nowMs: number): boolean {
-  return nowMs - sinceMs >= STALE_AFTER_MS;
+  #left(): Lot[] {
+    return this.#lots.map((lot, index) => (index === 0 ? { ...lot, tasks: lot.tasks.slice(this.#taken) } : lot));
+  }
 }

@@ -25,7 +25,7 @@ import { ClaimableNames } from "./claimable-names.ts";
 import { Claimer } from "./claimer.ts";
 import { type Demand, demandOf, NO_DEMAND } from "./demand.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
-import { giveBackUnknown } from "./give-back.ts";
+import { GivingBack, giveBackUnknown } from "./give-back.ts";
 import { Hand } from "./hand.ts";
 import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
@@ -67,6 +67,7 @@ export class Worker {
   readonly #rounds: Rounds<EndedExecution>;
   readonly #reports: Reports;
   readonly #pace: Pace;
+  readonly #givingBack: GivingBack;
   readonly #claimer: Claimer;
   readonly #runners: Runners;
   readonly #claimable: ClaimableNames;
@@ -110,6 +111,7 @@ export class Worker {
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
       onVerdicts: (ended, verdicts) => this.#attempts.onVerdicts(ended, verdicts),
     });
+    this.#givingBack = new GivingBack({ database, hand: this.#hand, outages: this.#outages });
     this.#pace = new Pace(settings.concurrency, performance.now());
     this.#reports = new Reports({ database, outages: this.#outages });
     const execution: ExecutionParts = {
@@ -141,17 +143,17 @@ export class Worker {
       onClaimed: (claimed, asked) => this.#attempts.take(claimed, asked),
       onAdopted: (adopted, asked) => this.#attempts.adopt(adopted, asked),
     });
-    const { beginWithinMs } = heartPlanOf(parts.recovery);
     this.#attempts = new Attempts({
       ...{ database, events, execution, tasks: byName, isStopping: () => this.#isStopping },
-      mayBegin: ({ under, atMs }) =>
-        !this.#standDown.isUnderWay && under === replica.id && performance.now() - atMs < beginWithinMs,
+      mayBegin: (under) => !this.#standDown.isUnderWay && under === replica.id,
+      beginWithinMs: heartPlanOf(parts.recovery).beginWithinMs,
       ...{
         slots: this.#slots,
         hand: this.#hand,
         rounds: this.#rounds,
         reports: this.#reports,
         pace: this.#pace,
+        givingBack: this.#givingBack,
         outages: this.#outages,
         changes: this.#changes,
       },
@@ -169,6 +171,7 @@ export class Worker {
       intervalMs: settings.pollMs,
       onLooked: () => this.#onLooked(),
       onUnknown: () => this.#claimer.lookForOwn(),
+      onUnbegun: (claims) => void this.#attempts.giveBackReserved(claims),
       onLost: ({ claimed }) => events.emit("claim.lost", { ...refOf(claimed), refusedOutcome: undefined }),
       onError: onError("watching claims"),
     });
@@ -227,7 +230,8 @@ export class Worker {
     const { events, replica, settings } = this.#parts;
     events.emit("worker.stopping", { replicaId: this.replicaId, running: this.running });
     await this.#patiently(Promise.all([this.#claimer.stop(), replica.setStatus("draining").catch(() => {})]));
-    await Promise.all([this.#release(this.#hand.takePrefetched()), this.#attempts.giveBackReserved()]);
+    const releasing = this.#release(this.#hand.takePrefetched());
+    await this.#patiently(Promise.all([releasing, this.#attempts.giveBackReserved()]));
     await this.#changes.until(() => this.#hand.isEmpty, graceMs);
     this.#abortRunning();
     await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);
@@ -235,6 +239,7 @@ export class Worker {
     await this.#patiently(this.#reports.idle().then(() => this.#rounds.idle()));
     this.#reports.giveUp();
     this.#rounds.giveUp();
+    this.#givingBack.giveUp();
     this.#unsubscribe();
     await this.#patiently(Promise.all([this.#watch.stop(), this.#upkeep.stop(), this.#reaper.stop()]));
     await this.#patiently(this.#leave());

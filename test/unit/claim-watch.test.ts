@@ -24,7 +24,7 @@ function lookThat(during: (state: { replica: { id: ReturnType<typeof newReplicaI
   };
   const watch = createClaimWatch({
     ...{ database: { schema: "x", query } as unknown as Database, replica: state.replica, hand, intervalMs: 1_000 },
-    ...{ onLooked: () => {}, onUnknown: () => {}, onLost: () => {}, onError: () => {} },
+    ...{ onLooked: () => {}, onUnbegun: () => {}, onUnknown: () => {}, onLost: () => {}, onError: () => {} },
     isMoving: () => state.isMoving,
   });
   return { watch, controller };

@@ -1,19 +1,19 @@
 import { describe, expect, test } from "vitest";
 import type { ClaimedTask } from "../../src/sql/claims.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import type { ReplicaId } from "../../src/task/ids.ts";
+import type { ClaimId, ReplicaId } from "../../src/task/ids.ts";
 import { demandOf, NO_DEMAND } from "../../src/worker/demand.ts";
 import { checkWork } from "../../src/worker/options.ts";
 import { Pace } from "../../src/worker/pace.ts";
-import { Reserve, STALE_AFTER_MS } from "../../src/worker/reserve.ts";
+import { Reserve } from "../../src/worker/reserve.ts";
 import { pauseBeforeRoundMs, reserveFor } from "../../src/worker/round-plan.ts";
 import { Slots } from "../../src/worker/slots.ts";
 
 const task = (claimId: number) => ({ claimId: String(claimId) }) as unknown as ClaimedTask;
-const lot = (sinceMs: number, ...claims: number[]) => ({
+const lot = (staleAtMs: number, ...claims: number[]) => ({
   tasks: claims.map(task),
   under: "r" as ReplicaId,
-  sinceMs,
+  staleAtMs,
 });
 const claimsOf = (lots: readonly { tasks: readonly ClaimedTask[] }[]) =>
   lots.map(({ tasks }) => tasks.map(({ claimId }) => Number(claimId)));
@@ -21,9 +21,9 @@ const claimsOf = (lots: readonly { tasks: readonly ClaimedTask[] }[]) =>
 describe("the reserve", () => {
   test("is begun in the order in which it was claimed", () => {
     const reserve = new Reserve();
-    reserve.add(lot(0, 1, 2));
-    reserve.add(lot(1));
-    reserve.add(lot(1, 3));
+    reserve.add(lot(10, 1, 2));
+    reserve.add(lot(20));
+    reserve.add(lot(20, 3));
     expect(reserve.size).toBe(3);
     expect([1, 2, 3].map(() => reserve.take(2)?.claimId)).toEqual(["1", "2", "3"]);
     expect(reserve.take(2)).toBeUndefined();
@@ -32,22 +32,26 @@ describe("the reserve", () => {
 
   test("holds nothing back for long: what is stale is never begun, and is given back, the rest of its lot only", () => {
     const reserve = new Reserve();
-    reserve.add(lot(0, 1, 2, 3));
-    reserve.add(lot(100, 4));
-    expect(reserve.take(0)?.claimId).toBe("1");
-    expect(reserve.take(STALE_AFTER_MS)).toBeUndefined();
+    reserve.add(lot(250, 1, 2, 3));
+    reserve.add(lot(350, 4));
+    expect(reserve.staleAtMs).toBe(250);
+    expect(reserve.take(249)?.claimId).toBe("1");
+    expect(reserve.take(250)).toBeUndefined();
     expect(reserve.tasks().map(({ claimId }) => claimId)).toEqual(["2", "3", "4"]);
-    expect(claimsOf(reserve.takeStale(STALE_AFTER_MS))).toEqual([[2, 3]]);
-    expect(reserve.take(STALE_AFTER_MS)?.claimId).toBe("4");
+    expect(claimsOf(reserve.takeStale(250))).toEqual([[2, 3]]);
+    expect(reserve.staleAtMs).toBe(350);
+    expect(reserve.take(250)?.claimId).toBe("4");
     expect(reserve.size).toBe(0);
   });
 
-  test("is given back whole where nothing may begin", () => {
+  test("is given back whole where nothing may begin, and in part where some are no longer ours", () => {
     const reserve = new Reserve();
-    reserve.add(lot(0, 1, 2));
-    reserve.add(lot(1, 3));
+    reserve.add(lot(10, 1, 2, 3));
+    reserve.add(lot(20, 4));
     reserve.take(1);
-    expect(claimsOf(reserve.takeAll())).toEqual([[2], [3]]);
+    expect(claimsOf(reserve.takeThese(new Set(["1", "3", "4"] as ClaimId[])))).toEqual([[3], [4]]);
+    expect(reserve.size).toBe(1);
+    expect(claimsOf(reserve.takeAll())).toEqual([[2]]);
     expect([reserve.size, reserve.tasks()]).toEqual([0, []]);
   });
 });
@@ -77,15 +81,19 @@ describe("how many may wait in reserve", () => {
       },
       ...{ reserve: 300, reserved: 0, isAlone: false, largestBatch: 1, hasRunners: false },
     };
-    expect(demandOf(state).run).toBe(400);
-    expect(demandOf({ ...state, isAlone: true }).run).toBe(100);
-    expect(demandOf({ ...state, asked: { ...NO_DEMAND, run: 400 } }).run).toBe(0);
+    expect(demandOf(state)).toMatchObject({ run: 100, reserve: 300 });
+    expect(demandOf({ ...state, isAlone: true })).toMatchObject({ run: 100, reserve: 0 });
+    expect(demandOf({ ...state, asked: { ...NO_DEMAND, run: 100, reserve: 300 } })).toMatchObject({
+      run: 0,
+      reserve: 0,
+    });
+    expect(demandOf({ ...state, asked: { ...NO_DEMAND, run: 100 } })).toMatchObject({ run: 0, reserve: 300 });
     for (let used = 0; used < 100; used++) slots.take("default");
-    expect(demandOf({ ...state, reserved: 151 }).run).toBe(0);
-    expect(demandOf({ ...state, reserved: 150 }).run).toBe(150);
+    expect(demandOf({ ...state, reserved: 151 })).toMatchObject({ run: 0, reserve: 0 });
+    expect(demandOf({ ...state, reserved: 150 })).toMatchObject({ run: 0, reserve: 150 });
     // It ended quicker before.
-    expect(demandOf({ ...state, reserve: 10, reserved: 150 }).run).toBe(0);
-    expect(demandOf({ ...state, largestBatch: 2 }).run).toBe(0);
+    expect(demandOf({ ...state, reserve: 10, reserved: 150 })).toMatchObject({ run: 0, reserve: 0 });
+    expect(demandOf({ ...state, largestBatch: 2 })).toMatchObject({ run: 0, reserve: 0 });
   });
 
   test("lets a round wait for more to end, but not for long", () => {
@@ -103,24 +111,28 @@ describe("the pace", () => {
     return pace.perMs(forMs);
   };
 
-  test("is what has ended in the time since it was asked for, half of it at first", () => {
+  test("is what has ended in the time since it was asked for, and half of it before", () => {
+    expect(paceAfter(20, new Array(100).fill(1))).toBe(5);
     expect(paceAfter(10, new Array(100).fill(1))).toBe(5);
     expect(paceAfter(10, [])).toBe(0);
     expect(paceAfter(4, new Array(100).fill(1))).toBe(0);
   });
 
   test("is no more than the slots can do: long ones that began together end together", () => {
-    expect(paceAfter(5, new Array(100).fill(1_000))).toBeCloseTo(0.05);
-    expect(reserveFor(100, paceAfter(5, new Array(100).fill(1_000)))).toBe(1);
+    expect(paceAfter(20, new Array(100).fill(1_000))).toBeCloseTo(0.1);
+    expect(reserveFor(100, paceAfter(20, new Array(100).fill(1_000)))).toBe(3);
   });
 
   test("of handlers that end at once is only what did", () => {
-    expect(paceAfter(10, new Array(100).fill(0))).toBe(5);
+    expect(paceAfter(20, new Array(100).fill(0))).toBe(5);
   });
 
-  test("goes down where nothing ends any more", () => {
-    const pace = new Pace(10, 0);
+  test("goes down where nothing ends any more, and is nothing once it has proved wrong", () => {
+    const pace = new Pace(100, 0);
     for (let n = 0; n < 100; n++) pace.count(1);
-    expect([10, 20, 30].map((nowMs) => pace.perMs(nowMs))).toEqual([5, 2.5, 1.25]);
+    expect([20, 30, 40, 140].map((nowMs) => pace.perMs(nowMs))).toEqual([5, 2.5, 1.25, 0]);
+    for (let n = 0; n < 100; n++) pace.count(1);
+    pace.forget(150);
+    expect([151, 160].map((nowMs) => pace.perMs(nowMs))).toEqual([0, 0]);
   });
 });

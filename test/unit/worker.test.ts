@@ -165,7 +165,7 @@ describe("the demand for tasks", () => {
   });
 
   test("asks for no more than may follow those that ended, where nothing else was left", () => {
-    const room = { run: 99, prefetch: 0, room: undefined };
+    const room = { run: 99, reserve: 0, prefetch: 0, room: undefined };
     expect(afterEnds(room, 1)).toEqual({ ...room, run: 1 });
     expect(afterEnds(room, 200)).toEqual(room);
     // Nothing has ended: a look for whatever there may be.
@@ -173,7 +173,7 @@ describe("the demand for tasks", () => {
   });
 
   test("is for no more than may follow, ahead or at once, where nothing is looked for", () => {
-    const room = { run: 3, prefetch: 5, room: undefined };
+    const room = { run: 3, reserve: 0, prefetch: 5, room: undefined };
     expect(onlyFollowing(room, 1)).toEqual({ ...room, run: 1, prefetch: 0 });
     expect(onlyFollowing(room, 5)).toEqual({ ...room, prefetch: 2 });
   });
