@@ -44,7 +44,9 @@ export class GivingBack {
     const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
     while (!this.#givingUp.signal.aborted) {
       try {
-        return await giveBack(database, owner, tasks);
+        await giveBack(database, owner, tasks);
+        outages.over("giving tasks back");
+        return;
       } catch (error) {
         outages.noticed(error, "giving tasks back");
         await backoff.pause(this.#givingUp.signal);
