@@ -53,12 +53,12 @@ declare
   v_found   integer;
   v_special boolean;
   v_want    integer;
-  v_at_once integer; -- as many as need not wait for a slot
   v_slot    integer;
   v_claimed integer := 0;
   v_total   integer := p_run + p_reserve + p_prefetch;
   v_rounds  integer;
   v_more    boolean := false;
+  v_met     text[] := '{}'; -- queues with something that must not wait for a slot
   v_locked  boolean := false;
   v_now     timestamptz;
   v_let_go    tid[]; -- by the ends that were asked for in the same statement
@@ -110,12 +110,6 @@ begin
     while v_claimed < v_total and v_rounds < c_rounds loop
       v_rounds := v_rounds + 1;
       v_want := v_total - v_claimed;
-      -- What would keep others from something (a place, a share of a rate, a key), and suspects, who might be convicted of what they did
-      -- not begin, are not taken to wait.
-      v_at_once := greatest(p_run + p_prefetch - v_claimed, 0);
-      if v_lane.concurrency is not null or v_lane.rate_limit is not null then
-        v_want := least(v_want, v_at_once);
-      end if;
       if p_queues is not null then
         v_slot := array_position(p_queues, v_lane.queue);
         v_want := least(v_want, p_room[v_slot]);
@@ -136,7 +130,7 @@ begin
           where r.ctid = any (v_let_go) and r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
             and r.name = any (p_names)
           order by r.run_at, r.task_id
-          limit least(v_want, v_at_once)
+          limit v_want
         ) picked;
         continue when v_found = 0;
       else
@@ -154,10 +148,16 @@ begin
         ) picked;
         exit when v_found = 0;
       end if;
-      if v_special then
-        v_rows := v_rows[1 : v_at_once];
+      -- What would keep others from something (a place, a share of a rate, a key), and suspects, who might be convicted of what they did
+      -- not begin, are not taken to wait; nor is anything else that comes after them.
+      if v_total > p_run + p_prefetch and (v_special or v_follows or v_lane.concurrency is not null or v_lane.rate_limit is not null) then
+        v_total := greatest(p_run + p_prefetch, v_claimed);
+        v_met := v_met || v_lane.queue;
+        v_rows := v_rows[1 : v_total - v_claimed];
         exit when v_rows = '{}';
         v_found := cardinality(v_rows);
+      end if;
+      if v_special then
         v_picked := v_rows;
         v_rows := admit(v_picked, p_replica);
         -- Somebody else is deciding on them at this moment: the next round would meet the same.
@@ -172,7 +172,7 @@ begin
       v_found := cardinality(v_rows);
       if v_found > 0 then
         -- Not all that were picked.
-        if v_special and not v_follows or v_lane.rate_limit is not null then
+        if (v_special or v_met <> '{}') and not v_follows or v_lane.rate_limit is not null then
           v_until := (select run_at from ready where ctid = v_rows[v_found]);
         end if;
         -- As many as have a slot run at once, those behind them are claimed ahead.
@@ -219,7 +219,11 @@ begin
   if v_followed < cardinality(v_let_go) then
     perform ring(v_let_go_in);
   end if;
-  if v_more then
+  -- They were locked, so that an idle worker that looked meanwhile has not seen them.
+  if v_met <> '{}' then
+    perform ring(v_met);
+  end if;
+  if v_more or v_met <> '{}' then
     return next row(null, null, 'more', null, null, null, null, null, null, null, null, null, null, null, null)::claim_row;
   end if;
 end $$;

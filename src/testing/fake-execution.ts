@@ -27,7 +27,7 @@ export function createFakeExecution(task: AnyTask, attempt: FakeAttempt, parts: 
   const claimed = toClaimed(task, attempt);
   const { claimId, taskId, name } = claimed;
   const claim = createFakeClaim({ claimId, taskId, name, isLost: attempt.settings.claim?.isLost === true });
-  const execution = new Execution(task, claimed, parts, claim);
+  const execution = new Execution(task, claimed, parts, undefined, claim);
   if (signal?.aborted) execution.abort(signal.reason);
   else signal?.addEventListener("abort", () => execution.abort(signal.reason), { once: true });
   return { execution, claim };

@@ -103,16 +103,14 @@ export class Attempts {
     this.#isBeginning = true;
     try {
       const isHeard = events.isHeard("task.started");
-      let nowMs = performance.now();
       while (slots.free > 0 && !isStopping()) {
-        const claimed = hand.reserve.take(nowMs);
+        // Each time: a handler may take its time before it returns, and the process may be paused.
+        const atMs = performance.now();
+        const claimed = hand.reserve.take(atMs);
         if (!claimed) break;
         const task = tasks.get(claimed.name) as AnyTask;
         slots.take(claimed.queue, task.settings.runIn);
-        const execution = this.#begin(task, claimed, isHeard);
-        // The process may have been paused meanwhile.
-        nowMs = execution.startedAtMs;
-        runOne(execution, this.#listener);
+        runOne(this.#begin(task, claimed, atMs, isHeard), this.#listener);
       }
     } finally {
       this.#isBeginning = false;
@@ -210,13 +208,14 @@ export class Attempts {
 
   #run({ task, members }: Group): void {
     const isHeard = this.#parts.events.isHeard("task.started");
-    const executions = members.map((member) => this.#begin(task, member, isHeard));
+    const atMs = performance.now();
+    const executions = members.map((member) => this.#begin(task, member, atMs, isHeard));
     runGroup(executions, this.#listener);
   }
 
-  #begin(task: AnyTask, claimed: ClaimedTask, isHeard: boolean): Execution {
+  #begin(task: AnyTask, claimed: ClaimedTask, atMs: number, isHeard: boolean): Execution {
     const { hand, events, execution: parts } = this.#parts;
-    const execution = new Execution(task, claimed, parts);
+    const execution = new Execution(task, claimed, parts, atMs);
     hand.begin(execution);
     if (isHeard) events.emit("task.started", refOf(claimed));
     return execution;

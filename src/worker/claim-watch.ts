@@ -38,13 +38,17 @@ export function createClaimWatch(parts: {
       onLooked();
       const stopped = waiting.filter((claimId) => own.get(claimId)?.isCancelled !== false);
       if (stopped.length > 0) onUnbegun(new Set(stopped));
-      for (const execution of before) {
+      // Also those that have begun meanwhile.
+      for (const execution of hand.executions()) {
         const { claimId, taskId } = execution.claimed;
         const row = own.get(claimId);
+        if (row?.isCancelled) execution.abort(new TaskCancelledError(taskId, row.reason ?? undefined));
+      }
+      for (const execution of before) {
+        const { claimId, taskId } = execution.claimed;
         // Ended in the meantime, by ourselves, or told to stop already.
         if (execution.hasEnded || execution.isAborted) continue;
-        if (row?.isCancelled) execution.abort(new TaskCancelledError(taskId, row.reason ?? undefined));
-        if (row || execution.completedInTransaction) continue;
+        if (own.has(claimId) || execution.completedInTransaction) continue;
         execution.abort(new ClaimLostError(claimId, taskId));
         onLost(execution);
       }

@@ -39,6 +39,8 @@ export interface ClaimerParts {
   /** What there is room for, besides what was asked for and is on its way. */
   readonly demand: (asked: Demand, isAlone: boolean) => Demand;
   readonly known: () => readonly ClaimId[];
+  /** Not all that there is may wait in reserve. */
+  readonly onMet: () => void;
   /** There may be something to take. */
   readonly onMore: () => void;
   readonly onClaimed: (tasks: readonly ClaimedTask[], asked: Asked) => void;
@@ -143,6 +145,7 @@ export class Claimer {
       found: (claimed, hasMore) => {
         this.#over(demand);
         const asked = totalOf(demand);
+        if (hasMore && demand.reserve > 0) this.#onMet();
         this.#onFound(claimed, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore });
         if (claimed.length > 0) this.#parts.onClaimed(claimed, { under: id, atMs: startedMs });
       },
@@ -182,6 +185,12 @@ export class Claimer {
     clearTimeout(this.#alarm);
     if (phase === "asleep") void this.#fallAsleep();
     else this.#phase = phase;
+  }
+
+  /** Something that must not wait for a slot: it is come back for when there is one, from the beginning, since it may sort before the cursors. */
+  #onMet(): void {
+    this.#cursors.forget();
+    this.#parts.onMet();
   }
 
   #onFailed(error: unknown): void {

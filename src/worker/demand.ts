@@ -38,7 +38,7 @@ export function demandOf(state: {
   // Members of a batch share a slot, so they are claimed ahead and started together. And while some wait that were
   // claimed ahead, it is they who get the free slots, in their order.
   const startsLater = largestBatch > 1 || hasRunners || prefetched + asked.prefetch > 0;
-  const reserve = isAlone || startsLater ? 0 : state.reserve;
+  const reserve = isAlone || startsLater || ahead > 0 ? 0 : state.reserve;
   const room = reserve > 0 ? inSteps(reserve, slots.free + reserve - reserved - asked.run - asked.reserve) : free;
   const run = startsLater ? 0 : Math.min(free, room, isAlone || reserve > 0 ? room : largestRound(concurrency));
   const stock = ahead + (startsLater ? free * largestBatch : 0);

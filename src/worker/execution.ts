@@ -24,7 +24,7 @@ export interface EndingListener {
 export class Execution {
   readonly claimed: ClaimedTask;
   readonly task: AnyTask;
-  readonly startedAtMs = performance.now();
+  readonly startedAtMs: number;
   /** Where it is among those that were begun: for the hand. */
   place = 0;
   readonly parts: ExecutionParts;
@@ -40,10 +40,17 @@ export class Execution {
   #deadline: Deadline | undefined;
   #isAbandoned = false;
 
-  constructor(task: AnyTask, claimed: ClaimedTask, parts: ExecutionParts, claim?: ClaimHandle) {
+  constructor(
+    task: AnyTask,
+    claimed: ClaimedTask,
+    parts: ExecutionParts,
+    startedAtMs: number = performance.now(),
+    claim?: ClaimHandle,
+  ) {
     this.task = task;
     this.claimed = claimed;
     this.parts = parts;
+    this.startedAtMs = startedAtMs;
     this.#claim = claim;
   }
 

@@ -42,6 +42,8 @@ import { createWorkerRunners } from "./worker-runners.ts";
 
 /** A task claimed ahead that has waited this long is given back: another worker may have a slot for it. */
 const GIVE_BACK_AFTER_MS = 2_000;
+/** Where there are tasks that must not wait in reserve, each look for one would find them in its way. */
+const NO_RESERVE_FOR_MS = 1_000;
 /** How long a stopping worker tries to write its last outcomes while the database is away. */
 const LAST_WRITES_MS = 10_000;
 /** The same, and how long handlers may take to stop, once somebody has said "now". */
@@ -80,6 +82,7 @@ export class Worker {
   readonly #reaper: Service;
   readonly #standDown: StandDown;
   readonly #changes = new Changes();
+  #reservesFromMs = 0;
   #isInHurry = false;
   #stopped: Promise<void> | undefined;
   #unsubscribe: () => void = () => {};
@@ -140,6 +143,9 @@ export class Worker {
       demand: (asked, isAlone) => this.#demand(asked, isAlone),
       onMore: () => this.#rounds.tick(),
       known: () => this.#hand.claims(),
+      onMet: () => {
+        this.#reservesFromMs = performance.now() + NO_RESERVE_FOR_MS;
+      },
       onClaimed: (claimed, asked) => this.#attempts.take(claimed, asked),
       onAdopted: (adopted, asked) => this.#attempts.adopt(adopted, asked),
     });
@@ -229,9 +235,9 @@ export class Worker {
   async #stopOnce(graceMs: number): Promise<void> {
     const { events, replica, settings } = this.#parts;
     events.emit("worker.stopping", { replicaId: this.replicaId, running: this.running });
-    await this.#patiently(Promise.all([this.#claimer.stop(), replica.setStatus("draining").catch(() => {})]));
-    const releasing = this.#release(this.#hand.takePrefetched());
-    await this.#patiently(Promise.all([releasing, this.#attempts.giveBackReserved()]));
+    const draining = replica.setStatus("draining").catch(() => {});
+    await this.#patiently(Promise.all([this.#claimer.stop(), draining, this.#attempts.giveBackReserved()]));
+    await this.#release(this.#hand.takePrefetched());
     await this.#changes.until(() => this.#hand.isEmpty, graceMs);
     this.#abortRunning();
     await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);
@@ -278,7 +284,9 @@ export class Worker {
 
   /** How many may wait for a slot. */
   get #reserve(): number {
-    return this.#mayReserve ? reserveFor(this.#parts.settings.concurrency, this.#pace.perMs(performance.now())) : 0;
+    const nowMs = performance.now();
+    if (!this.#mayReserve || nowMs < this.#reservesFromMs) return 0;
+    return reserveFor(this.#parts.settings.concurrency, this.#pace.perMs(nowMs));
   }
 
   get #isStopping(): boolean {

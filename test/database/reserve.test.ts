@@ -2,7 +2,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { QueueOptions } from "../../src/queue/queue-orders.ts";
 import type { TaskContext } from "../../src/task/context.ts";
-import { defineTask, type TaskOptions } from "../../src/task/define-task.ts";
+import { type AnyTask, defineTask, type TaskOptions } from "../../src/task/define-task.ts";
 import type { WorkOptions } from "../../src/worker/options.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
@@ -183,5 +183,46 @@ describe("no task waits for a slot", () => {
     const most = await mostOwned(owned, () => seen.begun.length > 6 * CONCURRENCY);
     // A single one may, which is about to begin.
     expect(most).toBeLessThanOrEqual(CONCURRENCY + 1);
+  });
+});
+
+describe("what must not wait for a slot is not passed over either, however many short tasks there are", () => {
+  /** At work on many plain tasks, and on this one's as well. */
+  async function besideMany(task: AnyTask, queue: string, others: readonly string[] = []): Promise<void> {
+    const plain = defineTask({
+      ...{ name: unique("plain"), queue, onCrash: "requeue" },
+      run: (_input: unknown) => new Promise<void>((resume) => setTimeout(resume, 1)),
+    });
+    for (let left = TASKS; left > 0; left -= 1_000) await everbeat.enqueueMany(plain, new Array(1_000));
+    const worker = await working([plain, task], { queues: [queue, ...others], concurrency: CONCURRENCY });
+    onTestFinished(async () => {
+      await worker.stop({ now: true });
+      await database.query("delete from everbeat.ready where queue = $1", [queue]);
+    });
+  }
+
+  const quick = () => defineTask({ name: unique("quick"), onCrash: "requeue", run: (_input: unknown) => {} });
+  const left = async (queue: string) =>
+    (await database.query("select from everbeat.ready where queue = $1", [queue])).length;
+
+  test.each<QueueOptions>([{ concurrency: 2 }, { rate: { limit: 1_000, per: "1s" } }])(
+    "tasks of a queue with a limit: %j",
+    async (limits) => {
+      const [task, queue, limited] = [quick(), unique("many"), unique("limited")];
+      await everbeat.queues.set(limited, limits);
+      await besideMany(task, queue, [limited]);
+      await eventually(() => left(queue), { until: (n) => n < TASKS - 2_000, every: 5, what: "a pace" });
+      const ids = await everbeat.enqueueMany(task, new Array(20), { options: { queue: limited } });
+      await Promise.all(ids.map((id) => everbeat.result(id, { timeout: 20_000 })));
+      expect(await left(queue)).toBeGreaterThan(0);
+    },
+  );
+
+  test("a chain behind one exclusive key", async () => {
+    const [task, queue] = [quick(), unique("many")];
+    const ids = await everbeat.enqueueMany(task, new Array(20), { options: { queue, exclusiveKey: queue } });
+    await besideMany(task, queue);
+    await Promise.all(ids.map((id) => everbeat.result(id, { timeout: 20_000 })));
+    expect(await left(queue)).toBeGreaterThan(0);
   });
 });
