@@ -13,6 +13,13 @@ begin
   $format$, current_schema());
 end $do$;
 
+-- When a queue's rate allows another, null where it was never used. Budget comes back one step at a time (see take_rate).
+create function next_in_rate(p_queue text, p_limit integer, p_per_ms bigint) returns timestamptz
+language sql stable set search_path from current
+as $$
+  select spent_until + make_interval(secs => p_per_ms / 1000.0 / p_limit - p_per_ms / 1000.0) from rate where key = 'queue/' || p_queue
+$$;
+
 -- How many more may start now under `p_limit` per `p_per_ms`, at most `p_wanted`; takes them from the budget.
 create function take_rate(p_key text, p_limit integer, p_per_ms bigint, p_wanted integer) returns integer
 language plpgsql set search_path from current

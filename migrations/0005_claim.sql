@@ -37,7 +37,7 @@ create function claim_tasks(
   p_cursor_task   uuid[],
   p_arm           boolean default false, -- ask to be told of new tasks in these queues, from before the search on
   p_ended         json default null, -- what end_claims said, which as an argument is called before anything is claimed
-  p_reserve       integer default 0 -- how many more start at once, and may wait for a slot
+  p_reserve       integer default 0 -- how many more start at once, and may wait for a slot: where nothing is claimed ahead
 ) returns setof claim_row
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -118,6 +118,9 @@ begin
         v_want := least(v_want, v_lane.concurrency - (select count(*) from running r where r.queue = v_lane.queue and r.limited));
       end if;
       exit when v_want <= 0;
+      -- Without budget there is nothing in it that could be taken, or that others should be told of.
+      exit when v_total > p_run + p_prefetch and v_lane.rate_limit is not null
+        and next_in_rate(v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms) > v_now;
 
       -- First what our own ends have let go. It was met before, so it is its turn; and it is known where it is, while a search
       -- would begin behind it, or walk over everything that was parked with it.
@@ -300,9 +303,7 @@ begin
       and r.run_at > case when v_lane.rate_limit is null then now() else '-infinity' end
     order by r.run_at, r.task_id limit 1;
     if v_due <= now() then
-      -- Budget comes back one step at a time (see take_rate).
-      select spent_until + make_interval(secs => v_lane.rate_per_ms / 1000.0 / v_lane.rate_limit - v_lane.rate_per_ms / 1000.0)
-      into v_due from rate where key = 'queue/' || v_lane.queue;
+      v_due := next_in_rate(v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms);
     end if;
     v_next := least(v_next, v_due);
   end loop;

@@ -14,6 +14,8 @@ export interface LookMade {
   readonly isSettling: boolean;
   /** There was so much in the way that it has not seen everything. */
   readonly hasMore: boolean;
+  /** For the reason that it has met something that must not wait for a slot. */
+  readonly hasMet: boolean;
 }
 
 /** From `phase`, as it is by the time of the reply: whoever was told in the meantime is looking again already. */

@@ -18,7 +18,7 @@ import { type LookMade, type Phase, phaseAfter } from "./after-look.ts";
 import { afterEnds, type Demand, NO_DEMAND, onlyFollowing, totalOf } from "./demand.ts";
 import type { Outages } from "./outages.ts";
 import type { EndsBeside, Look } from "./rounds.ts";
-import { SearchCursors } from "./search-cursors.ts";
+import { type Search, SearchCursors } from "./search-cursors.ts";
 
 /** By the time of the reply this replica may have another id, and others may have what it had asked for. */
 export interface Asked {
@@ -145,8 +145,9 @@ export class Claimer {
       found: (claimed, hasMore) => {
         this.#over(demand);
         const asked = totalOf(demand);
-        if (hasMore && demand.reserve > 0) this.#onMet();
-        this.#onFound(claimed, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore });
+        const hasMet = hasMore && demand.reserve > 0;
+        this.#onFound(claimed, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore, hasMet });
+        if (hasMet) this.#onMet(search);
         if (claimed.length > 0) this.#parts.onClaimed(claimed, { under: id, atMs: startedMs });
       },
       failed: (error) => {
@@ -179,7 +180,8 @@ export class Claimer {
     const nowMs = performance.now();
     this.#parts.outages.over("claiming tasks");
     this.#backoff.reset();
-    this.#cursors.end(look.search, { asked: look.asked, claimed, tookMs: nowMs - look.startedMs, nowMs });
+    const { search, asked, hasMet } = look;
+    this.#cursors.end(search, { asked, claimed, hasMet, tookMs: nowMs - look.startedMs, nowMs });
     const phase = phaseAfter(this.#phase, look, claimed);
     if (phase === this.#phase) return;
     clearTimeout(this.#alarm);
@@ -187,9 +189,9 @@ export class Claimer {
     else this.#phase = phase;
   }
 
-  /** Something that must not wait for a slot: it is come back for when there is one, from the beginning, since it may sort before the cursors. */
-  #onMet(): void {
-    this.#cursors.forget();
+  /** Something that must not wait for a slot: it is come back for when there is one, with a search that begins where this one did. */
+  #onMet({ isFullLook }: Search): void {
+    if (isFullLook) this.#cursors.forget();
     this.#parts.onMet();
   }
 

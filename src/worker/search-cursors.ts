@@ -34,8 +34,11 @@ export class SearchCursors {
     return { cursors: [...this.#cursors.values()], isFullLook: false };
   }
 
-  end(search: Search, found: { asked: number; claimed: readonly ClaimedTask[]; tookMs: number; nowMs: number }): void {
-    this.#isIdle = found.claimed.length === 0;
+  end(
+    search: Search,
+    found: { asked: number; claimed: readonly ClaimedTask[]; hasMet: boolean; tookMs: number; nowMs: number },
+  ): void {
+    this.#isIdle = found.claimed.length === 0 && !found.hasMet;
     if (search.isFullLook) this.#fullLook = { endedMs: found.nowMs, tookMs: found.tookMs };
     // While tasks flow there may be some before the cursors. A search that finds nothing is no reason to look again.
     if (search.isFullLook ? found.claimed.length >= found.asked : found.claimed.length > 0) this.wantFullLook();

@@ -237,7 +237,7 @@ export class Worker {
     events.emit("worker.stopping", { replicaId: this.replicaId, running: this.running });
     const draining = replica.setStatus("draining").catch(() => {});
     await this.#patiently(Promise.all([this.#claimer.stop(), draining, this.#attempts.giveBackReserved()]));
-    await this.#release(this.#hand.takePrefetched());
+    await this.#patiently(this.#release(this.#hand.takePrefetched()));
     await this.#changes.until(() => this.#hand.isEmpty, graceMs);
     this.#abortRunning();
     await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);

@@ -1,9 +1,11 @@
 /** What waits in hand for a slot: on record as running, and nothing else than pending to whoever asks what became of it. */
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { QueueOptions } from "../../src/queue/queue-orders.ts";
+import { claimTasks } from "../../src/sql/claims.ts";
 import type { TaskContext } from "../../src/task/context.ts";
 import { type AnyTask, defineTask, type TaskOptions } from "../../src/task/define-task.ts";
 import type { WorkOptions } from "../../src/worker/options.ts";
+import { handClaimer, putOnRecord } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { gate, unique, workingOn } from "../support/working.ts";
@@ -224,5 +226,68 @@ describe("what must not wait for a slot is not passed over either, however many 
     await besideMany(task, queue);
     await Promise.all(ids.map((id) => everbeat.result(id, { timeout: 20_000 })));
     expect(await left(queue)).toBeGreaterThan(0);
+  });
+});
+
+describe("a claim with room for more than there are slots", () => {
+  const name = unique("by-hand");
+  const byHand = defineTask({ name, onCrash: "requeue", run: (_input: unknown) => {} });
+  const { replicaId } = handClaimer(everbeat.database, [name]);
+
+  /** One after the other in one queue, and the last of these in another of lower priority. */
+  async function claimed(limits: QueueOptions, request: { run: number; reserve: number }, keys = 0) {
+    await putOnRecord(everbeat.database, replicaId, [name]);
+    const [first, last] = [unique("first"), unique("last")];
+    await everbeat.queues.set(first, limits);
+    await everbeat.enqueueMany(byHand, [1, 2, 3, 4, 5, 6], {
+      options: (n) => ({ queue: first, ...((n as number) > 6 - keys ? { exclusiveKey: `${first} ${n}` } : {}) }),
+    });
+    await everbeat.enqueueMany(byHand, [7, 8], { options: { queue: last, priority: 1 } });
+    const look = { replicaId, names: [name], queues: [first, last], room: [null, null], prefetch: 0, cursors: [] };
+    const { claimed, hasMore } = await claimTasks(everbeat.database, { ...look, ...request });
+    return { inputs: claimed.map(({ input }) => input), hasMore };
+  }
+
+  test("takes plain tasks for all of it", async () => {
+    expect(await claimed({}, { run: 2, reserve: 5 })).toEqual({ inputs: [1, 2, 3, 4, 5, 6, 7], hasMore: false });
+    expect(await claimed({}, { run: 0, reserve: 3 })).toEqual({ inputs: [1, 2, 3], hasMore: false });
+  });
+
+  test.each<[string, QueueOptions]>([
+    ["a limit", { concurrency: 100 }],
+    ["a rate", { rate: { limit: 100, per: "1m" } }],
+  ])("takes no more of a queue with %s than begin, nor what comes after, and says so", async (_, limits) => {
+    expect(await claimed(limits, { run: 2, reserve: 5 })).toEqual({ inputs: [1, 2], hasMore: true });
+    expect(await claimed(limits, { run: 0, reserve: 5 })).toEqual({ inputs: [], hasMore: true });
+    expect(await claimed(limits, { run: 7, reserve: 0 })).toEqual({ inputs: [1, 2, 3, 4, 5, 6, 7], hasMore: false });
+  });
+
+  test("takes no more than begin where one of them has a key, and says so", async () => {
+    expect(await claimed({}, { run: 2, reserve: 5 }, 1)).toEqual({ inputs: [1, 2], hasMore: true });
+    expect(await claimed({}, { run: 0, reserve: 6 }, 1)).toEqual({ inputs: [], hasMore: true });
+    // Those before it were enough.
+    expect(await claimed({}, { run: 2, reserve: 3 }, 1)).toEqual({ inputs: [1, 2, 3, 4, 5], hasMore: false });
+    expect(await claimed({}, { run: 8, reserve: 0 }, 6)).toEqual({ inputs: [1, 2, 3, 4, 5, 6, 7, 8], hasMore: false });
+  });
+
+  test("passes by what cannot be had: a queue at its limit, or without budget", async () => {
+    expect(await claimed({ concurrency: 0 }, { run: 0, reserve: 5 })).toEqual({ inputs: [7, 8], hasMore: false });
+    const spent: QueueOptions = { rate: { limit: 2, per: "1h" } };
+    expect(await claimed(spent, { run: 2, reserve: 0 })).toEqual({ inputs: [1, 2], hasMore: false });
+    const [first] = await database.query<{ key: string }>(
+      "select key from everbeat.rate order by spent_until desc limit 1",
+    );
+    const queue = first?.key.replace("queue/", "") as string;
+    const look = {
+      replicaId,
+      names: [name],
+      queues: [queue],
+      room: [null],
+      prefetch: 0,
+      cursors: [],
+      run: 0,
+      reserve: 5,
+    };
+    expect(await claimTasks(everbeat.database, look)).toMatchObject({ claimed: [], hasMore: false });
   });
 });

@@ -183,7 +183,7 @@ describe("after a look", () => {
   const [keyed, plain] = [{ exclusiveKey: "k" }, { exclusiveKey: null }];
   const look: LookMade = {
     ...{ search: { cursors: [], isFullLook: false }, startedMs: 0, asked: 2 },
-    ...{ isAfterEnds: false, isFollowing: false, isSettling: false, hasMore: false },
+    ...{ isAfterEnds: false, isFollowing: false, isSettling: false, hasMore: false, hasMet: false },
   };
 
   test("that found as many as it asked for, there may be more, unless they only followed their keys", () => {
@@ -291,7 +291,13 @@ describe("the hand", () => {
 
 describe("search cursors", () => {
   const task = { laneId: 1, runAt: "now", taskId: "t" } as unknown as ClaimedTask;
-  const found = (claimed: ClaimedTask[], nowMs: number, tookMs = 1) => ({ asked: 2, claimed, tookMs, nowMs });
+  const found = (claimed: ClaimedTask[], nowMs: number, tookMs = 1) => ({
+    asked: 2,
+    claimed,
+    hasMet: false,
+    tookMs,
+    nowMs,
+  });
 
   test("begin with a full look, then go on from where the last search ended", () => {
     const cursors = new SearchCursors();
@@ -307,6 +313,15 @@ describe("search cursors", () => {
     cursors.end(cursors.begin(1), found([task], 1));
     expect(cursors.begin(1_999).isFullLook).toBe(false);
     expect(cursors.begin(2_000).isFullLook).toBe(true);
+  });
+
+  test("ration them no less after one that claimed nothing for want of a slot", () => {
+    const cursors = new SearchCursors();
+    cursors.end(cursors.begin(0), found([task, task], 0, 100));
+    cursors.end(cursors.begin(1), { ...found([], 1), hasMet: true });
+    expect(cursors.msUntilFullLook(1)).toBe(1_999);
+    cursors.end(cursors.begin(1), found([], 1));
+    expect(cursors.msUntilFullLook(1)).toBe(99);
   });
 
   test("want no further full look after one that found everything", () => {
