@@ -17,12 +17,31 @@ import type { Lot } from "./reserve.ts";
 export class GivingBack {
   readonly #parts: { readonly database: Database; readonly hand: Hand; readonly outages: Outages };
   readonly #givingUp = new AbortController();
+  readonly #underWay = new Set<Promise<void>>();
 
   constructor(parts: { database: Database; hand: Hand; outages: Outages }) {
     this.#parts = parts;
   }
 
+  /** Resolves when others may have them. */
   async giveBack(lots: readonly Pick<Lot, "tasks" | "under">[]): Promise<void> {
+    const given = this.#giveBack(lots);
+    this.#underWay.add(given);
+    await given;
+    this.#underWay.delete(given);
+  }
+
+  /** Resolves when all were given back. */
+  async idle(): Promise<void> {
+    await Promise.all(this.#underWay);
+  }
+
+  /** Stops trying. */
+  giveUp(): void {
+    this.#givingUp.abort();
+  }
+
+  async #giveBack(lots: readonly Pick<Lot, "tasks" | "under">[]): Promise<void> {
     const claims = this.#parts.hand.releasing(lots);
     const owners = new Set(lots.map(({ under }) => under));
     for (const owner of owners) {
@@ -32,11 +51,6 @@ export class GivingBack {
       );
     }
     this.#parts.hand.released(claims);
-  }
-
-  /** Stops trying. */
-  giveUp(): void {
-    this.#givingUp.abort();
   }
 
   async #repeat(owner: ReplicaId, tasks: readonly ClaimedTask[]): Promise<void> {

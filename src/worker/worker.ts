@@ -242,7 +242,8 @@ export class Worker {
     this.#abortRunning();
     await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);
     await this.#patiently(this.#runners.stop());
-    await this.#patiently(this.#reports.idle().then(() => this.#rounds.idle()));
+    const written = this.#reports.idle().then(() => this.#rounds.idle());
+    await this.#patiently(Promise.all([written, this.#givingBack.idle()]));
     this.#reports.giveUp();
     this.#rounds.giveUp();
     this.#givingBack.giveUp();
