@@ -19,7 +19,7 @@ end $do$;
 -- one waits for them all. So either the worker that has armed it finds what they put in, or they found it armed.
 -- Nobody waits in order to ring: while one is being armed, they notify without looking. Returns whether anybody is told.
 create function ring(p_queues text[]) returns boolean
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 as $$
 declare
   v_queue text;

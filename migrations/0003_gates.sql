@@ -56,7 +56,7 @@ $$;
 -- suspected of having killed a worker and must run apart (see 0012), or expired.
 create function admit(p_rows tid[], p_replica uuid) returns tid[]
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_seqscan = off set jit = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_row      record;
@@ -165,7 +165,7 @@ end $$;
 -- claims them in the same transaction, which has the locks of their keys, before anything else, need not ask admit() again.
 create function unpark(p_keys text[], out let_go tid[], out are_free boolean)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
   v_key   text;
@@ -210,7 +210,7 @@ end $$;
 -- A task that was let go may never be claimed: nobody knows a task of that name, for example. So that those behind it do
 -- not wait for ever, the first of every kind is let go where a key is free.
 create function unpark_every_kind(p_batch integer) returns integer
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 as $$
 declare
   v_key   text;

@@ -72,7 +72,7 @@ $$;
 -- p_alone: this statement is a transaction of its own. p_id: the id that the (only) task gets instead of its own.
 create function insert_tasks(p_terms json, p_inputs json, p_fresh boolean, p_alone boolean, p_id uuid default null) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_seqscan = off set jit = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   -- Due soon counts as due: an idle worker that is told looks when the next task is due, and is there in time.
@@ -145,7 +145,7 @@ end $$;
 -- What insert_tasks does, for one task with a fresh id, due at once and with no other terms, in a transaction of its own: in fewer steps.
 -- Returns whether a worker is told.
 create function insert_task(p_id uuid, p_name text, p_queue text, p_priority smallint, p_input json) returns boolean
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 as $$
 begin
   insert into task (id, name, queue, priority, run_at, input) values (p_id, p_name, p_queue, p_priority, now(), p_input);

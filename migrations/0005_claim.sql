@@ -40,7 +40,7 @@ create function claim_tasks(
   p_reserve       integer default 0 -- how many more start at once, and may wait for a slot: where nothing is claimed ahead
 ) returns setof claim_row
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   c_rounds  constant integer := 8;
@@ -245,7 +245,7 @@ $$;
 -- never started safe to give back. Returns the claims that still hold, those included that an earlier call has started
 -- and whose reply was lost: only their owner calls this, and it runs none of their code before it has a reply.
 create function start_claims(p_claims bigint[]) returns setof bigint
-language sql set search_path from current set enable_seqscan = off set enable_bitmapscan = off
+language sql set search_path from current set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
   update running set state = 'running', started_at = coalesce(started_at, now())
   where replica_id = any ((select owners())::uuid[]) and claim_id = any (p_claims)
@@ -257,7 +257,7 @@ $$;
 -- is to see it stopped.
 create function release_claims(p_claims bigint[], p_owner uuid default null, p_are_unbegun boolean default false) returns setof bigint
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
 declare
   v_owners   uuid[] := case when p_owner is null then owners() else array[p_owner] end;
@@ -287,7 +287,7 @@ end $$;
 -- in milliseconds, null where none waits.
 create function next_due_ms(p_names text[], p_queues text[]) returns bigint
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
 declare
   v_lane record;

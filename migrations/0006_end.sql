@@ -3,7 +3,7 @@
 -- Tasks that were never claimed, or are not claimed now: cancelled or expired where they wait. Returns those it ended.
 create function end_pending(p_tasks uuid[], p_state text, p_error json) returns setof uuid
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
 begin
   return query
@@ -23,7 +23,7 @@ end $$;
 
 -- Wakes those who wait for one of these tasks. The board is nearly always empty, so this nearly always is nothing.
 create function tell_waiters(p_tasks uuid[]) returns void
-language sql set search_path from current set enable_seqscan = off
+language sql set search_path from current set enable_seqscan = off set jit = off
 as $$
   select notify_all('ended', w.task_id::text) from (select distinct task_id from waiter where task_id = any (p_tasks)) w
 $$;
@@ -51,7 +51,7 @@ $$;
 -- p_is_followed: by a claim in the same statement, which takes what was let go or rings for it.
 create function end_claims(p_claims bigint[], p_outcomes json, p_owner uuid default null, p_is_followed boolean default false) returns json
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 declare
   v_owners   uuid[] := case when p_owner is null then owners(false) else array[p_owner] end;
@@ -173,7 +173,7 @@ $$;
 -- The rights of a transaction of the user's own: checked when it commits, not before, so that a process that
 -- is paused in the middle of it does not keep a lock on its claim, and recovery need not wait for it.
 create function check_at_commit() returns trigger
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 as $$
 begin
   delete from commit_check where id = new.id;
@@ -195,7 +195,7 @@ deferrable initially deferred for each row execute function check_at_commit();
 
 -- Called inside the user's transaction: fails at once where the claim is lost already, and again at commit.
 create function guard_claim(p_claim bigint, p_outcome json) returns void
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 as $$
 begin
   perform from running where replica_id = any ((select owners(false))::uuid[]) and claim_id = p_claim and state = 'running';
@@ -207,7 +207,7 @@ end $$;
 
 -- Ends these claims all in the same way, where they are (still) with these owners and in p_states. Returns their tasks.
 create function end_alike(p_claims bigint[], p_owners uuid[], p_states text[], p_to text, p_outcome text, p_error json) returns setof uuid
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 as $$
 declare
   v_held record;

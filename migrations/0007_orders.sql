@@ -13,7 +13,7 @@ as $$ select array(select a from unnest(p_all) a except select s from unnest(p_s
 --   unknown     there is no such task
 create function cancel_tasks(p_tasks uuid[], p_grace_ms bigint, p_reason text) returns table (task_id uuid, outcome text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -60,7 +60,7 @@ end $$;
 --   unknown  there is no such task
 create function retry_tasks(p_tasks uuid[], p_force boolean) returns table (task_id uuid, outcome text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare

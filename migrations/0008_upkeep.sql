@@ -25,7 +25,7 @@ $$;
 
 -- The record of ended tasks: no older than p_max_age_ms, no more than p_max_count. Null: no such limit.
 create function purge_ended(p_max_age_ms bigint, p_max_count bigint, p_batch integer) returns integer
-language plpgsql set search_path from current set enable_seqscan = off
+language plpgsql set search_path from current set enable_seqscan = off set jit = off
 as $$
 declare
   v_last uuid;

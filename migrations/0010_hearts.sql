@@ -66,7 +66,7 @@ alter table beat_history replica identity full;
 -- Replica by replica, by the one index that there is: another would be written with every beat that is remembered.
 create function purge_beats(p_max_age_ms double precision) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
 declare
   v_replica uuid := '00000000-0000-0000-0000-000000000000';
@@ -405,7 +405,7 @@ end $$;
 -- so that a sweep need not wait for the disk.
 create function absent_owners() returns table (replica_id uuid, status text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set lock_timeout = '500ms'
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set lock_timeout = '500ms'
 as $$
 declare
   v_started timestamptz := clock_timestamp();

@@ -22,7 +22,7 @@ create index progress_task on progress (task_id);
 -- where details and log are JSON within text, log is left out where no line has come, and isSign tells a report from mere log lines.
 create function write_progress(p_claims bigint[], p_reports json) returns void
 language sql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
   insert into progress as p (claim_id, task_id, phase, details, share, done, total, note, changed_at, log, logged_at)
   select u.claim_id, u.task_id, x.phase, x.details::json, x.share, x.done, x.total, x.note, case when x."isSign" then now() end,
@@ -52,7 +52,7 @@ $$;
 create function find_stalled() returns table (
   claim_id bigint, task_id uuid, replica_id uuid, name text, attempt smallint, failures smallint, quiet_for_ms double precision,
   stalled_after_ms double precision, on_stall text, retry json, phase text, details json, share double precision, note text)
-language plpgsql set search_path from current set enable_mergejoin = off
+language plpgsql set search_path from current set enable_mergejoin = off set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -99,7 +99,7 @@ end $$;
 -- Ends attempts for having stalled, each only if it is still as quiet as it was judged to be: their rows are locked first, then
 -- looked at anew. What somebody else has locked is left for the next look. Tells their replicas. Returns the claims that were ended.
 create function end_stalled(p_claims bigint[], p_after_ms double precision[], p_outcomes json) returns setof bigint
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set lock_timeout = '500ms'
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set lock_timeout = '500ms'
 as $$
 declare
   v_owners   uuid[] := owners();
