@@ -1,14 +1,13 @@
 /** From claimed to written: starts what there is a slot for, runs it, and hands its outcome to be written. */
 import type { Database } from "../database/database.ts";
-import type { Events, TaskRef } from "../events.ts";
+import type { Events } from "../events.ts";
 import type { RecoveryPolicy } from "../recovery/recovery-action.ts";
 import { type ClaimedTask, startClaims } from "../sql/claims.ts";
-import type { Outcome } from "../sql/outcomes.ts";
 import type { AnyTask } from "../task/define-task.ts";
-import { ClaimLostError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import type { Asked } from "./claimer.ts";
 import { crashOutcomeOf } from "./crash-outcome.ts";
+import { type EndedExecution, refOf, tellOfEnd } from "./ended-execution.ts";
 import { type EndingListener, Execution } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import type { GivingBack } from "./give-back.ts";
@@ -49,13 +48,6 @@ export interface AttemptsParts {
   readonly onWritten: () => void;
   /** A reply was lost: there may be claims that are ours without our knowing. */
   readonly onUnsure: () => void;
-}
-
-/** An attempt that is over, with an outcome to be written. */
-export interface EndedExecution {
-  readonly execution: Execution;
-  readonly outcome: Outcome;
-  readonly durationMs: number;
 }
 
 export class Attempts {
@@ -272,32 +264,8 @@ export class Attempts {
       // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.
       if (verdict === "given-up") continue;
       hand.finished(one.execution);
-      if (isHeard || verdict !== "done") this.#tell(one, verdict);
+      if (isHeard || verdict !== "done") tellOfEnd(events, one, verdict);
     }
     onWritten();
   }
-
-  #tell({ execution, outcome, durationMs }: EndedExecution, verdict: Verdict): void {
-    const { events } = this.#parts;
-    const { claimed } = execution;
-    const ref = refOf(claimed);
-    if (verdict === "late") {
-      execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));
-      events.emit("claim.lost", { ...ref, refusedOutcome: outcome.outcome });
-      return;
-    }
-    const isConfirmed = verdict === "repeat" && outcome.confirm === true;
-    if (verdict === "repeat" && !isConfirmed) events.emit("outcome.repeated", ref);
-    events.emit("task.ended", {
-      ...ref,
-      outcome: isConfirmed ? "completed" : outcome.outcome,
-      durationMs,
-      willRunAgain: outcome.to === "pending" && !isConfirmed,
-      error: isConfirmed ? undefined : outcome.error,
-    });
-  }
-}
-
-export function refOf(claimed: ClaimedTask): TaskRef {
-  return { taskId: claimed.taskId, claimId: claimed.claimId, name: claimed.name, attempt: claimed.attempt };
 }

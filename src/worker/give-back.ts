@@ -42,13 +42,11 @@ export class GivingBack {
   }
 
   async #giveBack(lots: readonly Pick<Lot, "tasks" | "under">[]): Promise<void> {
-    const claims = this.#parts.hand.releasing(lots);
+    const claims = this.#parts.hand.releasing(lots.flatMap(({ tasks }) => tasks));
     const owners = new Set(lots.map(({ under }) => under));
     for (const owner of owners) {
-      await this.#repeat(
-        owner,
-        lots.flatMap(({ under, tasks }) => (under === owner ? tasks : [])),
-      );
+      const tasks = lots.flatMap((lot) => (lot.under === owner ? lot.tasks : []));
+      if (tasks.length > 0) await this.#repeat(owner, tasks);
     }
     this.#parts.hand.released(claims);
   }
@@ -75,7 +73,8 @@ export async function giveBackUnknown(
   replicaId: ReplicaId,
   known: readonly ClaimId[],
 ): Promise<void> {
-  await giveBack(database, replicaId, await adoptClaims(database, replicaId, known));
+  const unknown = await adoptClaims(database, replicaId, known);
+  if (unknown.length > 0) await giveBack(database, replicaId, unknown);
 }
 
 /** None of their code has run, whatever their state, so that others may have them at once and nothing is charged. */
@@ -84,7 +83,6 @@ async function giveBack(
   replicaId: ReplicaId,
   tasks: readonly Pick<ClaimedTask, "claimId" | "taskId" | "state">[],
 ): Promise<void> {
-  if (tasks.length === 0) return;
   const claims = tasks.map((task) => task.claimId);
   const released = new Set(await releaseUnbegun(database, claims, replicaId));
   // Cancelled meanwhile, or lost. What is on record as claimed needs nobody who stops it.

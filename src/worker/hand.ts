@@ -6,7 +6,7 @@ import type { ClaimedTask } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import type { ClaimId } from "../task/ids.ts";
 import type { Execution } from "./execution.ts";
-import { type Lot, Reserve } from "./reserve.ts";
+import { Reserve } from "./reserve.ts";
 import type { Slots } from "./slots.ts";
 
 interface Prefetched {
@@ -110,17 +110,21 @@ export class Hand {
   }
 
   /** To be given back: all of those claimed ahead, or only those that have waited since before that time. */
-  takePrefetched(beforeMs: number = Number.POSITIVE_INFINITY): ClaimId[] {
+  takePrefetched(beforeMs: number = Number.POSITIVE_INFINITY): ClaimedTask[] {
     const taken = this.#prefetched.filter(({ sinceMs }) => sinceMs < beforeMs);
     this.#prefetched = this.#prefetched.filter(({ sinceMs }) => sinceMs >= beforeMs);
-    for (const { claimed } of taken) this.#releasing.add(claimed.claimId);
     if (taken.length > 0) this.#isOverstocked = true;
-    return taken.map(({ claimed }) => claimed.claimId);
+    return taken.map(({ claimed }) => claimed);
   }
 
-  /** To be given back. Known until they are: they must not be taken for claims whose reply was lost. */
-  releasing(lots: readonly Pick<Lot, "tasks">[]): ClaimId[] {
-    const claims = lots.flatMap(({ tasks }) => tasks.map(({ claimId }) => claimId));
+  /** All that has not begun, to be given back. */
+  takeUnbegun(): ClaimedTask[] {
+    return [...this.takePrefetched(), ...this.reserve.takeAll().flatMap(({ tasks }) => tasks)];
+  }
+
+  /** These are being given back. Known until they are: they must not be taken for claims whose reply was lost. */
+  releasing(tasks: readonly ClaimedTask[]): ClaimId[] {
+    const claims = tasks.map(({ claimId }) => claimId);
     for (const claim of claims) this.#releasing.add(claim);
     return claims;
   }

@@ -13,7 +13,7 @@ import { forgive } from "../recovery/came-back.ts";
 import { rehomeClaims } from "../sql/claims.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
-import { refOf } from "./attempts.ts";
+import { refOf } from "./ended-execution.ts";
 import { type Execution, mustStop } from "./execution.ts";
 import { giveBackUnknown } from "./give-back.ts";
 import type { Hand } from "./hand.ts";
@@ -87,7 +87,7 @@ export class StandDown {
 
   async #standDown(kind: "refused" | "fenced"): Promise<void> {
     const { hand, replica } = this.#parts;
-    const unstarted = [...hand.takePrefetched(), ...hand.releasing(hand.reserve.takeAll())];
+    const unbegun = hand.releasing(hand.takeUnbegun());
     const running = hand.executions();
     const stopping = kind === "refused" ? running : running.filter(mustStop);
     for (const execution of stopping) {
@@ -97,7 +97,7 @@ export class StandDown {
     if (kind === "fenced") await this.#untilEnded(stopping);
     replica.confirmStopped();
     await this.#comeBack(kind);
-    hand.released(unstarted);
+    hand.released(unbegun);
   }
 
   /** For as long as it takes: the heart ends the process if that is too long. */

@@ -15,15 +15,15 @@ import { createReaper } from "../recovery/reaper.ts";
 import type { Runners } from "../runner/runners.ts";
 import { catchStrayRejections } from "../runner/stray-rejections.ts";
 import type { Service } from "../service.ts";
-import { releaseClaims } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { WorkerStoppingError } from "../task/errors.ts";
-import type { ClaimId, ReplicaId } from "../task/ids.ts";
-import { Attempts, type EndedExecution, refOf } from "./attempts.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { Attempts } from "./attempts.ts";
 import { createClaimWatch } from "./claim-watch.ts";
 import { ClaimableNames } from "./claimable-names.ts";
 import { Claimer } from "./claimer.ts";
 import { type Demand, demandOf, NO_DEMAND } from "./demand.ts";
+import { type EndedExecution, refOf } from "./ended-execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import { GivingBack, giveBackUnknown } from "./give-back.ts";
 import { Hand } from "./hand.ts";
@@ -237,7 +237,7 @@ export class Worker {
     events.emit("worker.stopping", { replicaId: this.replicaId, running: this.running });
     const draining = replica.setStatus("draining").catch(() => {});
     await this.#patiently(Promise.all([this.#claimer.stop(), draining, this.#attempts.giveBackReserved()]));
-    await this.#patiently(this.#release(this.#hand.takePrefetched()));
+    await this.#patiently(this.#giveBackPrefetched());
     await this.#changes.until(() => this.#hand.isEmpty, graceMs);
     this.#abortRunning();
     await this.#changes.until(() => this.#hand.isEmpty, settings.abortGraceMs + 1_000);
@@ -301,17 +301,13 @@ export class Worker {
 
   #onLooked(): void {
     this.#outages.over("watching claims");
-    void this.#release(this.#hand.takePrefetched(performance.now() - GIVE_BACK_AFTER_MS));
+    void this.#giveBackPrefetched(performance.now() - GIVE_BACK_AFTER_MS);
   }
 
-  async #release(claims: readonly ClaimId[]): Promise<void> {
-    if (claims.length === 0) return;
-    await releaseClaims(this.#parts.database, claims).catch((error: unknown) => {
-      // Not known whether they were given back. Forgotten here, found again if they are still ours.
-      this.#outages.noticed(error, "giving tasks back");
-      this.#claimer.lookForOwn();
-    });
-    this.#hand.released(claims);
+  /** What was claimed ahead and has waited since before that time. */
+  #giveBackPrefetched(beforeMs?: number): Promise<void> {
+    const tasks = this.#hand.takePrefetched(beforeMs);
+    return this.#givingBack.giveBack([{ tasks, under: this.replicaId }]);
   }
 
   #abortRunning(): void {

@@ -2,116 +2,13 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ClaimedTask } from "../../src/sql/claims.ts";
 import { type AnyTask, defineBatchTask, defineTask } from "../../src/task/define-task.ts";
-import { ClaimLostError, TaskCancelledError, TaskTimedOutError, WorkerStoppingError } from "../../src/task/errors.ts";
-import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
 import { type LookMade, phaseAfter } from "../../src/worker/after-look.ts";
 import { afterEnds, demandOf, NO_DEMAND, onlyFollowing } from "../../src/worker/demand.ts";
 import { Hand } from "../../src/worker/hand.ts";
 import { checkWork } from "../../src/worker/options.ts";
-import { type EndedAttempt, outcomeOf } from "../../src/worker/outcome.ts";
 import { type BeforeRound, largestRound, pauseBeforeRoundMs, secondRoundFrom } from "../../src/worker/round-plan.ts";
 import { SearchCursors } from "../../src/worker/search-cursors.ts";
 import { Slots } from "../../src/worker/slots.ts";
-
-const ref = { claim: "7" as ClaimId, task: "t" as TaskId, replica: "r" as ReplicaId };
-const once = defineTask({ name: "once", run: () => 1 }).settings;
-const thrice = defineTask({
-  name: "thrice",
-  retry: { attempts: 3, backoff: "fixed", delay: 100, jitter: 0 },
-  run: () => 1,
-}).settings;
-const ended = (attempt: Partial<EndedAttempt>): EndedAttempt => ({
-  ref,
-  failures: 0,
-  ending: { kind: "threw", error: new Error("boom") },
-  abortReason: undefined,
-  completedInTransaction: false,
-  ...attempt,
-});
-
-describe("the outcome of an attempt", () => {
-  test("that returned is completed, also when it was told to stop", () => {
-    const ending = { kind: "returned", resultJson: "1" } as const;
-    expect(outcomeOf(ended({ ending }), once, 0)).toMatchObject({ to: "completed", resultJson: "1" });
-    expect(outcomeOf(ended({ ending, abortReason: new TaskCancelledError(ref.task) }), once, 0)).toMatchObject({
-      to: "completed",
-    });
-  });
-
-  test("that threw is failed, or pending again while attempts are left", () => {
-    expect(outcomeOf(ended({}), once, 0)).toMatchObject({
-      to: "failed",
-      outcome: "failed",
-      failures: 1,
-      error: { message: "boom" },
-    });
-    expect(outcomeOf(ended({ failures: 1 }), thrice, 0)).toMatchObject({
-      to: "pending",
-      outcome: "failed",
-      failures: 2,
-      delayMs: 100,
-    });
-    expect(outcomeOf(ended({ failures: 2 }), thrice, 0)).toMatchObject({ to: "failed", failures: 3 });
-  });
-
-  test("that was snoozed costs nothing", () => {
-    const outcome = outcomeOf(ended({ ending: { kind: "snoozed", delayMs: 5_000 } }), once, 0);
-    expect(outcome).toEqual({ ...ref, to: "pending", outcome: "snoozed", delayMs: 5_000 });
-  });
-
-  test("that stopped because the worker does is pending again and costs nothing", () => {
-    const outcome = outcomeOf(ended({ abortReason: new WorkerStoppingError(ref.task) }), once, 0);
-    expect(outcome).toMatchObject({ to: "pending", outcome: "aborted" });
-    expect(outcome).not.toHaveProperty("failures");
-  });
-
-  test("that was cancelled is cancelled, whether it stopped or had to be abandoned", () => {
-    const abortReason = new TaskCancelledError(ref.task);
-    expect(outcomeOf(ended({ abortReason }), thrice, 0)).toMatchObject({ to: "cancelled" });
-    expect(outcomeOf(ended({ abortReason, ending: { kind: "abandoned" } }), thrice, 0)).toMatchObject({
-      to: "cancelled",
-    });
-  });
-
-  test("that timed out is a failure with that reason, whatever it threw on its way out", () => {
-    const abortReason = new TaskTimedOutError(ref.task, 50);
-    expect(outcomeOf(ended({ abortReason }), once, 0)).toMatchObject({
-      to: "failed",
-      error: { code: "TASK_TIMED_OUT" },
-    });
-    expect(outcomeOf(ended({ abortReason, ending: { kind: "abandoned" } }), thrice, 0)).toMatchObject({
-      to: "pending",
-      failures: 1,
-    });
-  });
-
-  test("of a lost claim is nobody's business any more", () => {
-    expect(outcomeOf(ended({ abortReason: new ClaimLostError(ref.claim, ref.task) }), once, 0)).toBeUndefined();
-  });
-
-  test("that was completed in its own transaction counts as failed only if that did not commit", () => {
-    const outcome = outcomeOf(
-      ended({ ending: { kind: "returned", resultJson: "1" }, completedInTransaction: true }),
-      once,
-      0,
-    );
-    expect(outcome).toMatchObject({ confirm: true, to: "failed", error: { code: "COMPLETION_NOT_COMMITTED" } });
-  });
-
-  test("survives a judgement that throws", () => {
-    const settings = defineTask({
-      name: "bad-judge",
-      retry: {
-        attempts: 2,
-        unless: () => {
-          throw new Error("judge is ill");
-        },
-      },
-      run: () => 1,
-    }).settings;
-    expect(outcomeOf(ended({}), settings, 0)).toMatchObject({ to: "pending" });
-  });
-});
 
 describe("the demand for tasks", () => {
   const task = defineTask({ name: "t", run: () => 1 });
@@ -283,8 +180,8 @@ describe("the hand", () => {
     const { hand } = handWith(0);
     hand.addPrefetched([claimed(1)], 100);
     hand.addPrefetched([claimed(2)], 200);
-    expect(hand.takePrefetched(150)).toEqual(["1"]);
-    expect(hand.takePrefetched()).toEqual(["2"]);
+    expect(hand.takePrefetched(150)).toEqual([claimed(1)]);
+    expect(hand.takePrefetched()).toEqual([claimed(2)]);
     expect(hand.isEmpty).toBe(true);
   });
 });

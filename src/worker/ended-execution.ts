@@ -1,0 +1,37 @@
+/** An attempt that is over, and what is said of it once it is known what became of its outcome. */
+import type { Events, TaskRef } from "../events.ts";
+import type { ClaimedTask } from "../sql/claims.ts";
+import type { Outcome } from "../sql/outcomes.ts";
+import { ClaimLostError } from "../task/errors.ts";
+import type { Execution } from "./execution.ts";
+import type { Verdict } from "./rounds.ts";
+
+export interface EndedExecution {
+  readonly execution: Execution;
+  /** To be written. */
+  readonly outcome: Outcome;
+  readonly durationMs: number;
+}
+
+export function tellOfEnd(events: Events, { execution, outcome, durationMs }: EndedExecution, verdict: Verdict): void {
+  const { claimed } = execution;
+  const ref = refOf(claimed);
+  if (verdict === "late") {
+    execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));
+    events.emit("claim.lost", { ...ref, refusedOutcome: outcome.outcome });
+    return;
+  }
+  const isConfirmed = verdict === "repeat" && outcome.confirm === true;
+  if (verdict === "repeat" && !isConfirmed) events.emit("outcome.repeated", ref);
+  events.emit("task.ended", {
+    ...ref,
+    outcome: isConfirmed ? "completed" : outcome.outcome,
+    durationMs,
+    willRunAgain: outcome.to === "pending" && !isConfirmed,
+    error: isConfirmed ? undefined : outcome.error,
+  });
+}
+
+export function refOf(claimed: ClaimedTask): TaskRef {
+  return { taskId: claimed.taskId, claimId: claimed.claimId, name: claimed.name, attempt: claimed.attempt };
+}
