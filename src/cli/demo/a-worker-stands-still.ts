@@ -7,9 +7,9 @@ import { DemoFailedError } from "../errors.ts";
 import type { Scene, Stage } from "./stage.ts";
 import { DEAD_AFTER_MS, type WorkerProcess } from "./worker-process.ts";
 
-const WORK_MS = 700;
+const WORK_MS = 1_000;
 /** What it had sent before it was frozen has arrived by then. */
-const SETTLE_MS = 100;
+const SETTLE_MS = 300;
 
 export const aWorkerStandsStill: Scene = {
   title: "A worker stands still, and wakes up too late",
@@ -37,17 +37,22 @@ export const aWorkerStandsStill: Scene = {
     story.tell(
       `kill -CONT: worker ${sleeper.name} wakes up, ends its work as if nothing had happened, and wants to write that down.`,
     );
-    const late = await untilRefused(stage, id);
-    story.good(`Refused: "${late.outcome}" under claim ${late.claimId} came late. It is kept, and it changes nothing:`);
-    const after = await everbeat.tasks.show(id);
-    story.rows(after.attempts, [
-      { title: "ATTEMPT", value: (row) => String(row.attempt), align: "right" },
-      { title: "OUTCOME", value: (row) => row.outcome },
-      { title: "CLAIM", value: (row) => row.claimId, align: "right" },
-      { title: "WORKER", value: (row) => nameOf(stage, row.replicaId, { sleeper, frozenId }) },
-    ]);
-    await stage.until("the sleeper to rejoin", async () => sleeper.replicaId !== frozenId);
-    story.good(`It has heard that it was taken for dead, and is back under a new id: ${sleeper.replicaId}.`);
+    const late = await untilRefused(stage, id, sleeper);
+    if (late) {
+      story.good(
+        `Refused: "${late.outcome}" under claim ${late.claimId} came late. It is kept, and it changes nothing:`,
+      );
+      const after = await everbeat.tasks.show(id);
+      story.rows(after.attempts, [
+        { title: "ATTEMPT", value: (row) => String(row.attempt), align: "right" },
+        { title: "OUTCOME", value: (row) => row.outcome },
+        { title: "CLAIM", value: (row) => row.claimId, align: "right" },
+        { title: "WORKER", value: (row) => nameOf(stage, row.replicaId, { sleeper, frozenId }) },
+      ]);
+    }
+    await stage.until("the sleeper to rejoin", async () => sleeper.isGone || sleeper.replicaId !== frozenId);
+    if (sleeper.isGone) await replace(stage, sleeper);
+    else story.good(`It has heard that it was taken for dead, and is back under a new id: ${sleeper.replicaId}.`);
     await story.breathe();
   },
 };
@@ -57,9 +62,12 @@ async function freezeWhileItRuns(stage: Stage): Promise<{ id: TaskId; sleeper: W
   return stage.until("a worker to be frozen while it runs a task", async () => {
     const [id] = await stage.enqueueSteps([WORK_MS]);
     if (id === undefined) return undefined;
-    const replicaId = await stage.until("a worker to take the task", async () => {
-      const { state, replicaId: owner } = await stage.everbeat.tasks.show(id);
-      return state !== "pending" && state !== "claimed" && (owner ?? undefined);
+    const replicaId = await stage.until("a worker to begin the task", async () => {
+      const { state, replicaId: owner, attempts } = await stage.everbeat.tasks.show(id);
+      // On record as running it is before its worker has heard of it.
+      const isWaiting =
+        state === "pending" || state === "claimed" || (state === "running" && !attempts.at(-1)?.progress);
+      return !isWaiting && (owner ?? undefined);
     });
     const sleeper = stage.workers.find((worker) => worker.replicaId === replicaId);
     if (!sleeper) throw new DemoFailedError(`task ${id} runs on ${replicaId}, which is no worker of this demo.`);
@@ -97,8 +105,26 @@ async function untilEndedBy(stage: Stage, id: TaskId, heir: WorkerProcess): Prom
   });
 }
 
-async function untilRefused(stage: Stage, id: TaskId): Promise<TaskDetails["late"][number]> {
-  return stage.until("the late outcome to be refused", async () => (await stage.everbeat.tasks.show(id)).late[0]);
+/** Nothing, where its heart had no patience with it. */
+async function untilRefused(
+  stage: Stage,
+  id: TaskId,
+  sleeper: WorkerProcess,
+): Promise<TaskDetails["late"][number] | undefined> {
+  const seen = await stage.until("the late outcome to be refused", async () => {
+    const [late] = (await stage.everbeat.tasks.show(id)).late;
+    return late ?? (sleeper.isGone && "gone");
+  });
+  return seen === "gone" ? undefined : seen;
+}
+
+/** On a machine that is too busy to stop in time what others may repeat by now. */
+async function replace(stage: Stage, sleeper: WorkerProcess): Promise<void> {
+  stage.story.good(
+    "Its heart found that the work should have stopped long ago, and ended the process before it could do harm.",
+  );
+  stage.dismiss(sleeper);
+  await stage.addWorker();
 }
 
 function nameOf(stage: Stage, replicaId: string, was: { sleeper: WorkerProcess; frozenId: ReplicaId }): string {

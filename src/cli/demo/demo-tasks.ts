@@ -9,7 +9,8 @@ export const demoStep = defineTask({
   name: "demo-step",
   // It can be repeated, so nobody has to look first.
   onCrash: "requeue",
-  async run({ workMs }: { workMs: number }) {
+  async run({ workMs }: { workMs: number }, context) {
+    void context.phase("at work");
     await pause(workMs);
     return { workedMs: workMs };
   },

@@ -26,7 +26,7 @@ export interface Scene {
   play(stage: Stage): Promise<void>;
 }
 
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 60_000;
 const LOOK_EVERY_MS = 50;
 
 export class Stage {
