@@ -80,27 +80,21 @@ export function createDatabase(connections: Connections, schemaName: string): Da
   return withLimit(undefined);
 }
 
-async function withClient<T>(connections: Connections, use: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+async function withClient<T>(connections: Connections, use: (client: pg.ClientBase) => Promise<T>): Promise<T> {
   const client = await connections.acquire();
-  let broken: unknown;
-  // A connection that breaks while it is out of the pool emits, and unheard that would end the process.
-  const onError = (error: Error) => {
-    broken = error;
-  };
-  client.on("error", onError);
+  let isBroken = false;
   try {
     return await use(client);
   } catch (error) {
-    if (isTransient(error)) broken = error;
+    isBroken = isTransient(error);
     throw error;
   } finally {
-    client.off("error", onError);
-    client.release(broken !== undefined);
+    connections.release(client, isBroken);
   }
 }
 
 async function runTransaction<T>(
-  client: pg.PoolClient,
+  client: pg.ClientBase,
   { schema, replyWithinMs }: { schema: string; replyWithinMs: number | undefined },
   work: (tx: Store) => Promise<T>,
 ): Promise<T> {

@@ -40,6 +40,19 @@ export class NoReplyError extends EverbeatError {
   }
 }
 
+export class PoolExhaustedError extends EverbeatError {
+  readonly code = "POOL_EXHAUSTED";
+  constructor(
+    readonly connections: number,
+    readonly waitedMs: number,
+  ) {
+    super(
+      `All ${connections} connections of this process to the database have been in use for ${waitedMs} ms. ` +
+        "Something holds them up, as a lock does; if there is only much to do, raise `poolSize`.",
+    );
+  }
+}
+
 export class SchemaTooOldError extends EverbeatError {
   readonly code = "SCHEMA_TOO_OLD";
   constructor(

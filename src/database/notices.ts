@@ -5,6 +5,7 @@
 import type pg from "pg";
 import { createBackoff } from "./backoff.ts";
 import { type Database, runOn, type Store } from "./database.ts";
+import { endClient } from "./end-client.ts";
 import { isOwnSession } from "./own-session.ts";
 
 export type NoticeWord = "ready" | "ended" | "changed";
@@ -51,7 +52,7 @@ export class Notices {
 
   async stop(): Promise<void> {
     this.#stopping.abort();
-    await this.#client?.end().catch(() => {});
+    if (this.#client) await endClient(this.#client);
     await this.#loop;
   }
 
@@ -107,7 +108,7 @@ export class Notices {
     } finally {
       this.#client = undefined;
       this.#session = undefined;
-      await client.end().catch(() => {});
+      await endClient(client);
     }
   }
 

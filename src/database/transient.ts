@@ -22,6 +22,7 @@ const TRANSIENT_SYSTEM_CODES = new Set([
   "EAI_AGAIN",
   "DATABASE_UNAVAILABLE",
   "NO_REPLY",
+  "POOL_EXHAUSTED",
 ]);
 
 export function isTransient(error: unknown): boolean {

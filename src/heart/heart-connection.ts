@@ -2,6 +2,7 @@
 import type pg from "pg";
 import { type ConnectionSource, connectDedicated, ownConnections } from "../database/connections.ts";
 import { runOn, type Store } from "../database/database.ts";
+import { breakOff } from "../database/end-client.ts";
 import { isOwnSession } from "../database/own-session.ts";
 import { beat, beginHeart, takeSession } from "../sql/hearts.ts";
 import type { ReplicaId } from "../task/ids.ts";
@@ -38,7 +39,7 @@ export async function connectHeart(parts: HeartConnectionParts): Promise<HeartCo
     beat: (sign) => beat(store, parts.replicaId, sign),
     close() {
       // Not `end()`, which waits for the server to answer: the connection may be closed because it does not.
-      (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+      breakOff(client);
     },
   };
 }

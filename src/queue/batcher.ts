@@ -47,16 +47,22 @@ export class Batcher<Item, Answer> {
     await new Promise<void>((resolve) => this.#onIdle.push(resolve));
   }
 
-  /** At the end of this turn of the loop, so that everything added in it leaves together. */
+  /**
+   * Where nothing is under way, as soon as whoever adds has done so: what is added in one go leaves together. Else at the end of this
+   * turn of the loop, with what others add in it.
+   */
   #schedule(): void {
     if (this.#isScheduled || this.#underWay >= this.#options.maxUnderWay) return;
     this.#isScheduled = true;
-    setImmediate(() => {
-      this.#isScheduled = false;
-      while (this.#waiting.length > 0 && this.#underWay < this.#options.maxUnderWay) {
-        void this.#runBatch(this.#waiting.splice(0, this.#options.maxItems));
-      }
-    });
+    if (this.#underWay === 0) process.nextTick(() => this.#send());
+    else setImmediate(() => this.#send());
+  }
+
+  #send(): void {
+    this.#isScheduled = false;
+    while (this.#waiting.length > 0 && this.#underWay < this.#options.maxUnderWay) {
+      void this.#runBatch(this.#waiting.splice(0, this.#options.maxItems));
+    }
   }
 
   async #runBatch(batch: readonly Waiting<Item, Answer>[]): Promise<void> {

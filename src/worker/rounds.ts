@@ -42,6 +42,8 @@ export interface RoundsParts<Ended> {
   readonly isWaitedFor: (ended: Ended) => boolean;
   /** How much there must be to do for a second round beside the first; less than that goes with the next. */
   readonly secondFrom: number;
+  /** Nothing is in hand. */
+  readonly isIdle: () => boolean;
   /** There is more to be had than there is room for. */
   readonly hasBacklog: () => boolean;
   /** There is enough in hand to go on with while a round is under way. */
@@ -90,14 +92,20 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
     this.tick();
   }
 
-  /** There may be something to write or to take. At the end of this turn of the loop: what else happens in it goes along. */
+  /**
+   * There may be something to write or to take. At the end of this turn of the loop: what else ends in it goes along. Where nothing
+   * runs there is nothing to wait for.
+   */
   tick(): void {
     if (this.#isScheduled || this.#underWay >= MAX_UNDER_WAY) return;
     this.#isScheduled = true;
-    setImmediate(() => {
-      this.#isScheduled = false;
-      while (this.#underWay < MAX_UNDER_WAY && this.#begin());
-    });
+    if (this.#parts.isIdle()) process.nextTick(() => this.#beginAll());
+    else setImmediate(() => this.#beginAll());
+  }
+
+  #beginAll(): void {
+    this.#isScheduled = false;
+    while (this.#underWay < MAX_UNDER_WAY && this.#begin());
   }
 
   /** Resolves when every outcome is written, or given up. */

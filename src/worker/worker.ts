@@ -110,6 +110,7 @@ export class Worker {
       isWaitedFor: ({ execution }) => execution.claimed.exclusiveKey !== null,
       secondFrom: secondRoundFrom(settings.concurrency),
       hasBacklog: () => this.#claimer.hasBacklog,
+      isIdle: () => this.#hand.isEmpty,
       hasReserve: () => this.#hand.reserve.size * 2 > this.#reserve,
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
       onVerdicts: (ended, verdicts) => this.#attempts.onVerdicts(ended, verdicts),

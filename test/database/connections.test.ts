@@ -1,6 +1,7 @@
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import pg from "pg";
 import { afterAll, describe, expect, test } from "vitest";
+import { ownConnections } from "../../src/database/connections.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { createTestDatabase, LISTENING } from "../support/database.ts";
@@ -29,6 +30,43 @@ describe("a pool of the caller's", () => {
     expect((await pool.query("select 1 as one")).rows).toEqual([{ one: "parsed 1" }]);
     await pool.end();
   });
+});
+
+const { hostname, port, username, password, pathname } = new URL(database.url);
+
+test.skipIf(password === "")("a pool that was given its password by itself is listened beside, too", async () => {
+  const pool = new pg.Pool({
+    host: hostname,
+    port: Number(port),
+    user: username,
+    password,
+    database: pathname.slice(1),
+  });
+  const everbeat = await Everbeat.open({ database: pool, log: "silent" });
+  const worker = await everbeat.work([add], { handleSignals: false });
+  await eventually(async () => (await database.query(`select from ${LISTENING}`)).length > 0, { what: "a listener" });
+  await worker.stop();
+  await everbeat.close();
+  await pool.end();
+});
+
+test("of several hosts the one that answers is found by all who look for it at once", async () => {
+  // Turns away one after the other, so that the first has found another host by then.
+  const waiting: Socket[] = [];
+  const dying = createServer((socket) => void waiting.push(socket)).listen(0, "127.0.0.1");
+  await new Promise((resolve) => dying.once("listening", resolve));
+  const dyingUrl = `postgres://127.0.0.1:${(dying.address() as { port: number }).port}/gone`;
+  const connections = ownConnections({ urls: [dyingUrl, database.url], role: "primary" }, { max: 2 });
+  const asked = [connections.acquire(), connections.acquire()];
+  await eventually(() => waiting.length === 2);
+  waiting[0]?.destroy();
+  const first = await Promise.race(asked);
+  waiting[1]?.destroy();
+  const [one, other] = await Promise.all(asked);
+  expect([one, other]).toContain(first);
+  for (const client of [one, other]) connections.release(client as pg.Client, false);
+  await connections.close();
+  dying.close();
 });
 
 test("what has been closed says so at once", async () => {
