@@ -190,10 +190,11 @@ end $$;
 
 -- How long a heart has been silent: counted from its last sign of this epoch, but not from before anyone could be heard.
 -- Volatile, as the clock in it is: declared to be less, it would be called for every heart, and not become part of the query.
-create function silent_ms(p_heart heart, p_started_at timestamptz, p_listening listening) returns double precision
+create function silent_ms(p_heart heart, p_started_at timestamptz, p_listening listening, p_until timestamptz default clock_timestamp())
+returns double precision
 language sql volatile
 as $$
-  select date_part('epoch', clock_timestamp() - greatest(
+  select date_part('epoch', p_until - greatest(
     case when p_heart.epoch = p_listening.epoch then p_heart.beat_at end, p_started_at, p_listening.hearing_since)) * 1000
 $$;
 
@@ -279,6 +280,7 @@ as $$ update listening set held_since = null, hold_confirmed_at = null where hel
 
 -- Those who should be alive and are not surely well: not heard for that long, or without their session. Mostly there are none, and
 -- nothing is sent. With them, how many machines there are, and whether their own has somebody who is well.
+-- As it was when this sweep began, like the verdicts below: its process may have been stopped since, and those it would judge with it.
 create function doubtful_hearts(p_silent_ms double precision)
 returns table (replica_id uuid, machine_id text, hostname text, status text, silent_for_ms double precision,
                session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, vitals json,
@@ -293,16 +295,16 @@ begin
   if not exists (
     select from heart h join replica r on r.id = h.replica_id
     where r.status in ('online', 'draining')
-      and (h.session_free_since < 'infinity' or silent_ms(h, r.started_at, v_listening) >= p_silent_ms)) then
+      and (h.session_free_since < 'infinity' or silent_ms(h, r.started_at, v_listening, v_listening.swept_at) >= p_silent_ms)) then
     return;
   end if;
   return query
     with fleet as materialized (
       select h.replica_id, r.machine_id, coalesce(r.machine_id, r.id::text) as machine, r.hostname, r.status, s.silent_ms,
-             date_part('epoch', clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000 as session_free_ms, h.promise_ms, h.session_promise_ms,
+             date_part('epoch', v_listening.swept_at - nullif(h.session_free_since, 'infinity')) * 1000 as session_free_ms, h.promise_ms, h.session_promise_ms,
              h.signs, h.session_free_since = 'infinity' and s.silent_ms < p_silent_ms as is_well
       from heart h join replica r on r.id = h.replica_id
-      cross join lateral (select silent_ms(h, r.started_at, v_listening) as silent_ms offset 0) s
+      cross join lateral (select silent_ms(h, r.started_at, v_listening, v_listening.swept_at) as silent_ms offset 0) s
       where r.status in ('online', 'draining')
     ), company as (
       select f.machine, bool_or(f.is_well) as is_well from fleet f group by f.machine
@@ -332,10 +334,10 @@ begin
   end if;
   if p_because = 'session-lost' then
     if v_heart.session_epoch is distinct from v_listening.epoch or v_heart.session_key = any (held_sessions())
-       or not coalesce(clock_timestamp() - nullif(v_heart.session_free_since, 'infinity') > make_interval(secs => p_min_ms / 1000.0), false) then
+       or not coalesce(v_listening.swept_at - nullif(v_heart.session_free_since, 'infinity') > make_interval(secs => p_min_ms / 1000.0), false) then
       return false;
     end if;
-  elsif silent_ms(v_heart, v_replica.started_at, v_listening) <= p_min_ms then
+  elsif silent_ms(v_heart, v_replica.started_at, v_listening, v_listening.swept_at) <= p_min_ms then
     return false;
   end if;
   update heart set is_dead = true where replica_id = p_replica;
@@ -386,7 +388,7 @@ begin
   select * into v_heart from heart where replica_id = p_replica for update;
   select * into v_replica from replica where id = p_replica;
   select * into v_listening from listening;
-  if v_listening.epoch <> current_epoch() or silent_ms(v_heart, v_replica.started_at, v_listening) <= p_min_ms then
+  if v_listening.epoch <> current_epoch() or silent_ms(v_heart, v_replica.started_at, v_listening, v_listening.swept_at) <= p_min_ms then
     return;
   end if;
   v_claims := array(select u.claim_id from running u where u.replica_id = p_replica and u.state = 'claimed' order by u.claim_id for update);

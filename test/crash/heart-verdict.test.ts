@@ -37,8 +37,11 @@ describe("a beat that comes in the moment of the verdict", () => {
   ])("is refused (%s)", async (_, send) => {
     const database = await openCrashDatabase();
     const id = await registered(database);
-    await beginSweep(database.everbeat.database, { replicaId: newReplicaId(), minIntervalMs: 0, gapMs: 60_000 });
+    const listen = () =>
+      beginSweep(database.everbeat.database, { replicaId: newReplicaId(), minIntervalMs: 0, gapMs: 60_000 });
+    await listen();
     expect(await send(database, id)).toBe(true);
+    await listen();
     const reaper = new pg.Client(database.url);
     await reaper.connect();
     onTestFinished(() => reaper.end());
