@@ -10,6 +10,7 @@ export {
   DatabaseFullError,
   DatabaseUnavailableError,
   MigrationChangedError,
+  PoolExhaustedError,
   SchemaTooNewError,
   SchemaTooOldError,
   UnsupportedServerError,

@@ -15,11 +15,15 @@ test("the demo tells its story, ends well and leaves nothing behind", { timeout:
   expect(stderr).toContain("kill -9: worker A dies");
   expect(stderr).toMatch(/later it is declared dead: its heart's session was gone/);
   expect(stderr).toMatch(/Declared dead after a silence of \d/);
-  // On a busy machine its heart may end the frozen worker before that could be refused.
-  const isEndedByItsHeart = stderr.includes("ended the process before it could do harm");
-  if (!isEndedByItsHeart) expect(stderr).toContain("back under a new id");
-  if (!isEndedByItsHeart) expect(stderr).toMatch(/Refused: "completed" under claim \d+ came late/);
   const summary = JSON.parse(stdout) as DemoSummary;
+  if (stderr.includes("ended the process before it could do harm")) {
+    // On a busy machine the frozen worker's heart may do that before anything of it could be refused; another takes its place.
+    expect(summary.workersStarted).toBe(7);
+  } else {
+    expect(stderr).toMatch(/Refused: "completed" under claim \d+ came late/);
+    expect(stderr).toContain("back under a new id");
+    expect(summary).toMatchObject({ workersStarted: 6, lateRefused: 1 });
+  }
   expect(summary).toMatchObject({ ok: true, lost: 0, endedTwice: 0, strangers: 0, workersKilled: 4, workersFrozen: 1 });
   expect(summary).toMatchObject({ runnersLost: 1, loopsBlocked: 1 });
   expect(stderr).toContain("The process ran out of JavaScript heap, of which it may have 48 MiB, and V8 aborted it.");
@@ -33,7 +37,6 @@ test("the demo tells its story, ends well and leaves nothing behind", { timeout:
   expect(summary).toMatchObject({ quarantined: 1, poisonous: 1, completed: summary.accepted - 1 });
   expect(stderr.match(/dies in the middle of its tasks\. Which of them was it\?/g)).toHaveLength(3);
   expect(stderr).toMatch(/went into quarantine .* ago: it was running when 3 workers died/);
-  expect(summary.lateRefused).toBeGreaterThan(isEndedByItsHeart ? -1 : 0);
   expect(summary.tasksTakenBack).toBeGreaterThan(1);
   expect(summary.crashKnownMs).toBeLessThan(10_000);
   expect(code).toBe(0);

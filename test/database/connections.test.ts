@@ -1,6 +1,6 @@
 import { createServer, type Socket } from "node:net";
 import pg from "pg";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { ownConnections } from "../../src/database/connections.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
@@ -54,6 +54,7 @@ test("of several hosts the one that answers is found by all who look for it at o
   // Turns away one after the other, so that the first has found another host by then.
   const waiting: Socket[] = [];
   const dying = createServer((socket) => void waiting.push(socket)).listen(0, "127.0.0.1");
+  onTestFinished(() => void dying.close());
   await new Promise((resolve) => dying.once("listening", resolve));
   const dyingUrl = `postgres://127.0.0.1:${(dying.address() as { port: number }).port}/gone`;
   const connections = ownConnections({ urls: [dyingUrl, database.url], role: "primary" }, { max: 2 });
@@ -66,7 +67,6 @@ test("of several hosts the one that answers is found by all who look for it at o
   expect([one, other]).toContain(first);
   for (const client of [one, other]) connections.release(client as pg.Client, false);
   await connections.close();
-  dying.close();
 });
 
 test("what has been closed says so at once", async () => {

@@ -120,6 +120,8 @@ async function untilRefused(
 
 /** On a machine that is too busy to stop in time what others may repeat by now. */
 async function replace(stage: Stage, sleeper: WorkerProcess): Promise<void> {
+  if (sleeper.endedBy !== "SIGKILL")
+    throw new DemoFailedError(`worker ${sleeper.name} has ended, and not by its heart.`);
   stage.story.good(
     "Its heart found that the work should have stopped long ago, and ended the process before it could do harm.",
   );

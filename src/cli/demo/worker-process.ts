@@ -30,6 +30,8 @@ export interface WorkerProcess {
   readonly pid: number;
   /** It has ended, by whomever. */
   readonly isGone: boolean;
+  /** What it was ended by, if it was a signal. */
+  readonly endedBy: NodeJS.Signals | null;
   kill(): Promise<void>;
   freeze(): void;
   thaw(): void;
@@ -62,6 +64,9 @@ export async function startWorkerProcess(name: string, databaseUrl: string): Pro
       pid: child.pid ?? 0,
       get isGone() {
         return child.exitCode !== null || child.signalCode !== null;
+      },
+      get endedBy() {
+        return child.signalCode;
       },
       kill,
       freeze: () => void child.kill("SIGSTOP"),
