@@ -112,6 +112,8 @@ test.for([
 
 test("only obstacles that pass are waited for", () => {
   expect(passingObstacle('FATAL:  lock file "postmaster.pid" already exists')).toBeDefined();
+  expect(passingObstacle('FATAL:  lock file "postmaster.pid" is empty')).toBeDefined();
+  expect(passingObstacle('FATAL:  bogus data in lock file "postmaster.pid": "?"')).toBeDefined();
   expect(passingObstacle("FATAL:  pre-existing shared memory block (key 1, ID 2) is still in use")).toBeDefined();
   expect(passingObstacle('LOG:  could not bind IPv4 address "127.0.0.1": Address already in use')).toBeDefined();
   expect(passingObstacle("FATAL:  configuration file contains errors")).toBeUndefined();
@@ -141,12 +143,10 @@ test("postmaster.pid is read as far as it was written", () => {
   expect(parsePostmasterFile(whole)).toMatchObject({
     processId: "123",
     port: 20001,
-    namesSharedMemory: true,
     isReady: true,
   });
   expect(parsePostmasterFile("123\n/data\n1700000000\n20001\n\n")).toMatchObject({
     port: 20001,
-    namesSharedMemory: false,
   });
   expect(parsePostmasterFile("")).toMatchObject({ processId: "", port: undefined, isReady: false });
 });

@@ -28,6 +28,7 @@ type Report =
 export interface ClientProcess {
   readonly reports: Report[];
   startJoining(): void;
+  joined(): Promise<Joined>;
   /** Tells it to join, and waits until it has. */
   join(): Promise<Joined>;
   failure(): Promise<{ code: string; message: string }>;
@@ -96,13 +97,14 @@ async function startClient(folder: string, processes: ChildProcess[], options: C
   const client: ClientProcess = {
     reports,
     startJoining: () => void child.send("join"),
+    joined: () => report("joined"),
     signal: (signal) => void child.kill(signal),
     async join() {
-      child.send("join");
-      return await report("joined");
+      client.startJoining();
+      return await client.joined();
     },
     async failure() {
-      child.send("join");
+      client.startJoining();
       return await report("failed");
     },
     async close() {

@@ -10,9 +10,12 @@ import {
   EmbeddedUserUnnamedError,
 } from "./embedded-errors.ts";
 
+/** There is a postmaster.pid: of another server, or left behind by one that was killed, or cut short. */
+const LOCK_FILE = /lock file "[^"]*"(?: already exists| is empty|: )/;
+
 /** Reasons to simply try again: another server has the folder or had it a moment ago, or took the port first. */
 const PASSING_OBSTACLES = [
-  /lock file "[^"]*" already exists/,
+  LOCK_FILE,
   /pre-existing shared memory block .* is still in use/,
   /could not bind [^\n]*: Address already in use/,
 ];
@@ -24,6 +27,8 @@ export function passingObstacle(output: string): string | undefined {
   }
   return undefined;
 }
+
+export const isAboutLockFile = (obstacle: string): boolean => LOCK_FILE.test(obstacle);
 
 export function explainRefusedStart(output: string, place: { dataFolder: string; logFile: string }): EverbeatError {
   if (/No space left on device/.test(output)) return new EmbeddedDiskFullError(place.dataFolder);

@@ -53,11 +53,9 @@ export async function readPassword(dataFolder: string): Promise<string> {
 }
 
 export interface PostmasterFile {
-  /** Passed on to PostgreSQL as it was found, never tested; empty when the file holds none. */
+  /** Never tested for life, only compared, or passed on to PostgreSQL as it was found; empty when the file holds none. */
   readonly processId: string;
   readonly port: number | undefined;
-  /** The server got as far as its shared memory, so PostgreSQL can tell by that whether anyone is still there. */
-  readonly namesSharedMemory: boolean;
   readonly isReady: boolean;
   readonly text: string;
 }
@@ -78,7 +76,6 @@ export function parsePostmasterFile(text: string): PostmasterFile {
   return {
     processId: /^\d+$/.test(lines[0] ?? "") ? String(lines[0]) : "",
     port: port > 0 ? port : undefined,
-    namesSharedMemory: /^\d+\s+\d+$/.test(lines[6] ?? ""),
     isReady: lines[7] === "ready",
     text,
   };

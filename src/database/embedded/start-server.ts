@@ -1,11 +1,12 @@
 // Starts PostgreSQL on a data folder and waits until it is ready or gives up.
 //
 // PostgreSQL's own interlock decides who may: the loser of a race is refused and simply connects to the winner.
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
-import { explainRefusedStart, passingObstacle } from "./explain-failure.ts";
+import { explainRefusedStart, isAboutLockFile, passingObstacle } from "./explain-failure.ts";
 import { type Keeping, spawnKeeper } from "./keeper-process.ts";
 import { spawnAs } from "./run-program.ts";
 import type { ServerAccount } from "./server-account.ts";
@@ -16,22 +17,32 @@ import { choosePort } from "./server-port.ts";
 
 const LOOK_INTERVAL_MS = 20;
 const STANDS_STILL_AFTER_MS = 1_500;
+/** A server writes its postmaster.pid within milliseconds, and checks only once a minute whether it is still there. */
+const LOCK_FILE_PATIENCE_MS = 5_000;
 
 export type StartOutcome =
   | { readonly kind: "ready" }
   /** Someone else has the folder, or had it a moment ago: try to connect, then try this again. */
   | { readonly kind: "refused"; readonly obstacle: string };
 
-export async function startServer(options: {
-  folder: string;
-  dataFolder: string;
-  binaries: ServerBinaries;
-  account: ServerAccount | undefined;
+interface StartOptions {
+  readonly folder: string;
+  readonly dataFolder: string;
+  readonly binaries: ServerBinaries;
+  readonly account: ServerAccount | undefined;
   /** undefined when the keeper itself starts the server. */
-  keeping: Keeping | undefined;
-}): Promise<StartOutcome> {
+  readonly keeping: Keeping | undefined;
+}
+
+export async function startServer(options: StartOptions): Promise<StartOutcome> {
+  const outcome = await tryToStart(options, undefined);
+  if (outcome.kind === "ready" || !isAboutLockFile(outcome.obstacle)) return outcome;
+  const leftBehind = await postmasterLeftBehind(options.dataFolder);
+  return leftBehind === undefined ? outcome : await tryToStart(options, leftBehind);
+}
+
+async function tryToStart(options: StartOptions, leftBehind: string | undefined): Promise<StartOutcome> {
   const { folder, dataFolder, binaries, account } = options;
-  const leftBehind = await postmasterLeftBehind(dataFolder);
   const port = await choosePort(dataFolder);
   const log = await openLog(folder);
   const logStart = await logSize(folder);
@@ -45,21 +56,48 @@ export async function startServer(options: {
     detached: true,
     stdio: ["ignore", log.fd, log.fd],
   });
-  let ended: string | undefined;
-  child.once("error", (error) => (ended = error.message));
-  child.once("exit", (code, signal) => (ended ??= `postgres ended with ${signal ?? code}`));
   child.unref();
-  await log.close();
-
-  while (ended === undefined) {
-    await pause(LOOK_INTERVAL_MS);
-    const now = await readPostmasterFile(dataFolder);
-    if (now?.isReady && now.text !== before) return { kind: "ready" };
-  }
-  const output = `${await logTail(folder, logStart)}\n${ended}`;
+  const [end] = await Promise.all([readyOrEnded(child, dataFolder, before), log.close()]);
+  if (end === "ready") return { kind: "ready" };
+  // By a keeper that found nobody here yet, because whoever starts it was held up; or by us.
+  if (end.wasToldToStop) return { kind: "refused", obstacle: "the server was told to stop while it started" };
+  const output = `${await logTail(folder, logStart)}\n${end.reason}`;
   const obstacle = passingObstacle(output);
   if (obstacle !== undefined) return { kind: "refused", obstacle };
   throw explainRefusedStart(output, { dataFolder, logFile: serverFiles(folder).log });
+}
+
+interface End {
+  readonly reason: string;
+  readonly wasToldToStop: boolean;
+}
+
+/** `before` is the postmaster.pid of the server before it, whose process may have had the same number in a container. */
+async function readyOrEnded(
+  child: ChildProcess,
+  dataFolder: string,
+  before: string | undefined,
+): Promise<"ready" | End> {
+  let end: End | undefined;
+  child.once("error", ({ message }) => (end = { reason: message, wasToldToStop: false }));
+  child.once("exit", (code, signal) => {
+    const wasToldToStop = code === 0 || signal === "SIGINT" || signal === "SIGTERM";
+    end ??= { reason: `postgres ended with ${signal ?? code}`, wasToldToStop };
+  });
+  let hadFileAt = performance.now();
+  while (end === undefined) {
+    await pause(LOOK_INTERVAL_MS);
+    const file = await readPostmasterFile(dataFolder);
+    const isOurs = file?.processId === String(child.pid) && file.text !== before;
+    if (isOurs && file.isReady) return "ready";
+    const now = performance.now();
+    if (!isOurs && now - hadFileAt > LOCK_FILE_PATIENCE_MS) {
+      // Removed by the server before it, which was only just ending: nobody could find the one that runs now.
+      child.kill("SIGINT");
+      hadFileAt = now;
+    } else if (isOurs) hadFileAt = now;
+  }
+  return end;
 }
 
 /**
@@ -68,14 +106,17 @@ export async function startServer(options: {
  * PostgreSQL refuses to start while that id is in use by any process of the same user, and after a reboot, or in a
  * restarted container, it soon is, by a stranger. It disregards the id of its grandparent (pg_ctl uses this), and then
  * goes by what cannot be a coincidence: whether anyone is attached to the shared memory of this data folder.
+ *
+ * Not at once, though: a server that ends lets go of its memory and of its port first and removes the file last, which
+ * would then be the file of the next one; and a server that starts has not named its memory yet.
  */
 async function postmasterLeftBehind(dataFolder: string): Promise<string | undefined> {
   const left = await readPostmasterFile(dataFolder);
   if (left === undefined) return undefined;
-  if (left.namesSharedMemory) return left.processId;
-  // A server that is just starting looks like this for a moment, one that was killed in that moment for ever.
-  await pause(STANDS_STILL_AFTER_MS);
-  if ((await readPostmasterFile(dataFolder))?.text !== left.text) return undefined;
+  for (const seenAt = performance.now(); performance.now() - seenAt < STANDS_STILL_AFTER_MS; ) {
+    await pause(LOOK_INTERVAL_MS);
+    if ((await readPostmasterFile(dataFolder))?.text !== left.text) return undefined;
+  }
   // Cut short by a full disk or a power failure: PostgreSQL would ask for someone to remove it by hand.
   if (left.processId === "") await rm(join(dataFolder, "postmaster.pid"), { force: true });
   return left.processId || undefined;
