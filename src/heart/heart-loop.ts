@@ -5,6 +5,9 @@
  *   connect ──▶ pooler? ──▶ session lock ──▶ first beat ──▶ beat ─┬─▶ refused: this replica was declared dead
  *      ▲                                                          │
  *      └────────────────── broken, or no reply in time ◀──────────┘
+ *
+ * A connection on which no reply came in time keeps the session lock until the next one has it: a database that is slow, or
+ * writes nothing for a while, must not cost the session.
  */
 import { delay } from "../database/backoff.ts";
 import type { Store } from "../database/database.ts";
@@ -73,6 +76,8 @@ export class HeartLoop {
   #isBeating = false;
   #connecting: Promise<HeartConnection> | undefined;
   #connection: HeartConnection | undefined;
+  /** The one that has the session lock, for all that is known: it may be the last one, whose replies do not come. */
+  #session: HeartConnection | undefined;
 
   constructor(parts: HeartLoopParts) {
     this.#parts = parts;
@@ -118,6 +123,7 @@ export class HeartLoop {
       }
     } finally {
       clearInterval(watchdog);
+      this.#session?.close();
     }
   }
 
@@ -132,16 +138,12 @@ export class HeartLoop {
       throw error;
     });
     try {
-      if (connection.hasSession) {
-        await this.#within(connection.takeSession());
-        this.#needsStandIn = false;
-      }
+      if (connection.hasSession) await this.#takeSession(connection);
       // The first time, the replica's registration was its beginning, unless that promised what only holds while another stands in.
       const mustBegin = this.#hasBegun || this.#parts.standInSeenAt() !== undefined;
       if (mustBegin && !(await this.#within(connection.begin(promise)))) return this.#end({ kind: "refused" });
       this.#hasBegun = true;
       this.#connection = connection;
-      this.#sessionGoneAt = undefined;
       this.#isServerDown = false;
       const gone = new AbortController();
       void connection.ended.then(() => gone.abort());
@@ -155,9 +157,23 @@ export class HeartLoop {
       }
     } finally {
       this.#connection = undefined;
-      if (connection.hasSession && !this.#stopping.signal.aborted) this.#sessionGoneAt ??= this.#parts.steadyNow();
-      connection.close();
+      if (connection !== this.#session) connection.close();
     }
+  }
+
+  /** From the one before, if that still has it: the lock is shared, so that at no time nobody holds it. */
+  async #takeSession(connection: HeartConnection): Promise<void> {
+    await this.#within(connection.takeSession());
+    const before = this.#session;
+    this.#session = connection;
+    this.#sessionGoneAt = undefined;
+    this.#needsStandIn = false;
+    before?.close();
+    void connection.ended.then(() => {
+      if (this.#session !== connection) return;
+      this.#session = undefined;
+      this.#sessionGoneAt = this.#parts.steadyNow();
+    });
   }
 
   async #beatOn(connection: HeartConnection): Promise<boolean> {

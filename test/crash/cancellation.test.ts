@@ -1,7 +1,7 @@
 /** Cancelling what runs in another process. */
 import { describe, expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
-import { openCrashDatabase } from "../support/crash-database.ts";
+import { holding, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { startWorker, task } from "../support/worker-process.ts";
 
@@ -50,16 +50,18 @@ describe("a running task that is cancelled", () => {
   test("does not run again when it fails at that very moment", async () => {
     const { database, worker } = await startCancellable();
     const failing = defineTask({ name: "failing", retry: { attempts: 5, delay: 0 }, run: async (_: object) => {} });
+    let request: Awaited<ReturnType<typeof holding>> | undefined;
     const own = await database.everbeat.work(
       [
         defineTask({
           name: "failing",
           retry: { attempts: 5, delay: 0 },
           run: async (_: object, { task }) => {
-            // Asked for after the attempt has begun, and before its worker can have heard of it.
-            await database.query("update everbeat.running set cancel_requested_at = now() where task_id = $1", [
-              task.id,
-            ]);
+            // Asked for after the attempt has begun, and to be heard of only when its end is already on its way.
+            request = await holding(
+              database.url,
+              `update everbeat.running set cancel_requested_at = now() where task_id = '${task.id}'`,
+            );
             throw new Error("by itself");
           },
         }),
@@ -67,6 +69,9 @@ describe("a running task that is cancelled", () => {
       { handleSignals: false, pollInterval: "1m" },
     );
     const id = await database.everbeat.enqueue(failing, {});
+    const ending = "pg_stat_activity where wait_event_type = 'Lock' and query like '%end_claims(%'";
+    await eventually(() => database.count(`${ending} and datname = current_database()`), { what: "its end" });
+    await request?.release();
     await expect(database.everbeat.result(id)).rejects.toMatchObject({ state: "cancelled", code: "TASK_CANCELLED" });
     const shown = await database.everbeat.tasks.show(id);
     expect(shown).toMatchObject({ attempt: 1, error: { cause: { message: "by itself" } } });

@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { blockTheEventLoop, endTheSessionEverySecond } from "../support/heart-scenes.ts";
+import { blockTheEventLoop, endTheSessionEverySecond, letNoBeatBeWritten } from "../support/heart-scenes.ts";
 import { SCALED, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
@@ -74,3 +74,6 @@ test("a worker whose event loop is blocked for longer than it would take to be d
 
 test("a worker whose heart's session is ended every second is not dead: each time it has its lock back before that counts", () =>
   endTheSessionEverySecond(20_000));
+
+test("a worker whose beats are not written for longer than it waits for a reply keeps its session, and its work", () =>
+  letNoBeatBeWritten(7_000));

@@ -1,6 +1,6 @@
 /** Scenes that are played for a short time in the ordinary tests, and for as long as it takes in the suite of kills. */
 import { expect } from "vitest";
-import { openCrashDatabase } from "./crash-database.ts";
+import { holding, openCrashDatabase } from "./crash-database.ts";
 import { eventually } from "./eventually.ts";
 import { startWorker, task, type WorkerProcess } from "./worker-process.ts";
 
@@ -51,6 +51,25 @@ export async function endTheSessionEverySecond(ms: number): Promise<void> {
   worker.release();
   expect(await database.everbeat.result(id, { timeout: 10_000 })).toBe("held");
   expect(await database.crashesOf(id)).toBe(0);
+}
+
+/** At default settings, the database answers other questions, but writes no beat for this long. */
+export async function letNoBeatBeWritten(ms: number): Promise<void> {
+  const database = await openCrashDatabase();
+  const worker = await startWorker({ url: database.url, tasks: [{ handler: "hold", onCrash: "requeue" }] });
+  const id = await database.everbeat.enqueue(task("hold"), {});
+  await worker.heard({ handler: "begun", taskId: id });
+  const lock = await holding(database.url, "lock table everbeat.heart in exclusive mode");
+  const until = performance.now() + ms;
+  await eventually(() => performance.now() > until, { within: 2 * ms });
+  await lock.release();
+  const { beat_at: before } = await database.replica(worker.replicaId);
+  await eventually(async () => (await database.replica(worker.replicaId)).beat_at > before, { what: "another beat" });
+  expect(fences(worker)).toEqual([]);
+  expect(await database.deaths()).toBe(0);
+  worker.release();
+  expect(await database.everbeat.result(id, { timeout: 10_000 })).toBe("held");
+  expect(await database.everbeat.tasks.show(id)).toMatchObject({ attempt: 1, replicaId: worker.replicaId });
 }
 
 /** Kills it in a moment in which this is so. */
