@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdir, readFile, stat, truncate, unlink, writeFile } from "node:fs/promises";
+import { readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, inject, test, vi } from "vitest";
@@ -151,59 +151,6 @@ test.concurrent("a postmaster.pid that was cut short does not keep the server fr
   expect(await (await project.client()).join()).toMatchObject({ kind: "joined" });
 });
 
-test.concurrent("a server that is only just ending does not take away the postmaster.pid of the next one", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
-  const file = join(joined.dataFolder, "postmaster.pid");
-  const left = await readFile(file, "utf8");
-  await client.close();
-  await untilStopped(joined);
-
-  // What is left of a server at its very end, when the machine gives it no time: its process and its file, no memory and
-  // no port any more. The last thing that it does is to remove the file of that name.
-  const { uid, gid } = await stat(joined.dataFolder);
-  const ending = spawn("sh", ["-c", `sleep 0.7; rm -f "$1"`, "sh", file], { uid, gid });
-  await once(ending, "spawn");
-  await writeFile(file, left.replace(/^\d+/, String(ending.pid)));
-  const next = await project.client();
-  await next.join();
-  if (ending.exitCode === null) await once(ending, "exit");
-  expect(await readFile(file, "utf8")).toMatch(/ready/);
-});
-
-test.concurrent("a server whose postmaster.pid goes while it starts is started again: nobody could find it", async (context) => {
-  const project = await temporaryProject(context);
-  const first = await project.client();
-  const joined = await first.join();
-  await first.close();
-  await untilStopped(joined);
-
-  const next = await project.client();
-  const taken = takeAsItAppears(join(joined.dataFolder, "postmaster.pid"));
-  const again = await next.join();
-  await taken;
-  expect(await query(again.url, "select 1 as one")).toEqual([{ one: 1 }]);
-  expect(await readdir(joined.dataFolder)).toContain("postmaster.pid");
-});
-
-test.concurrent("a server that is stopped while it starts, because whoever starts it was held up, is started again", async (context) => {
-  const project = await temporaryProject(context);
-  const first = await project.client();
-  const joined = await first.join();
-  await first.close();
-  await untilStopped(joined);
-
-  const next = await project.client();
-  next.startJoining();
-  await until("a postmaster.pid", () => readFile(join(joined.dataFolder, "postmaster.pid"), "utf8"));
-  // Held up here, it learns only afterwards that the server came and went.
-  next.signal("SIGSTOP");
-  await untilStopped(joined);
-  next.signal("SIGCONT");
-  expect(await next.joined()).toMatchObject({ url: joined.url });
-});
-
 test.concurrent("a stranger that listens on the port in a left postmaster.pid does not keep the server from starting", async (context) => {
   const project = await temporaryProject(context);
   const client = await project.client();
@@ -252,15 +199,3 @@ test.concurrent("a starter that is killed while it makes the database leaves not
   expect(await query(joined.url, "select 1 as one")).toEqual([{ one: 1 }]);
   expect((await readdir(project.folder)).sort()).toEqual(["data", "postgres.log"]);
 });
-
-/** Without a pause between two looks: the file is there for some milliseconds before its server is ready. */
-async function takeAsItAppears(file: string): Promise<void> {
-  for (const deadline = performance.now() + 20_000; performance.now() < deadline; ) {
-    const isTaken = await unlink(file).then(
-      () => true,
-      () => false,
-    );
-    if (isTaken) return;
-  }
-  throw new Error(`${file} did not appear`);
-}

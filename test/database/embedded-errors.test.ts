@@ -114,6 +114,12 @@ test("only obstacles that pass are waited for", () => {
   expect(passingObstacle('FATAL:  lock file "postmaster.pid" already exists')).toBeDefined();
   expect(passingObstacle('FATAL:  lock file "postmaster.pid" is empty')).toBeDefined();
   expect(passingObstacle('FATAL:  bogus data in lock file "postmaster.pid": "?"')).toBeDefined();
+  const removed = 'FATAL:  could not remove old lock file "postmaster.pid": No such file or directory';
+  expect(passingObstacle(removed)).toBeDefined();
+  expect(
+    passingObstacle('FATAL:  could not write lock file "postmaster.pid": No space left on device'),
+  ).toBeUndefined();
+  expect(passingObstacle('FATAL:  could not create lock file "postmaster.pid": Permission denied')).toBeUndefined();
   expect(passingObstacle("FATAL:  pre-existing shared memory block (key 1, ID 2) is still in use")).toBeDefined();
   expect(passingObstacle('LOG:  could not bind IPv4 address "127.0.0.1": Address already in use')).toBeDefined();
   expect(passingObstacle("FATAL:  configuration file contains errors")).toBeUndefined();

@@ -32,6 +32,7 @@ export interface ClientProcess {
   /** Tells it to join, and waits until it has. */
   join(): Promise<Joined>;
   failure(): Promise<{ code: string; message: string }>;
+  startLeaving(): void;
   close(): Promise<void>;
   signal(signal: NodeJS.Signals): void;
   kill(signal: NodeJS.Signals): Promise<void>;
@@ -107,8 +108,9 @@ async function startClient(folder: string, processes: ChildProcess[], options: C
       client.startJoining();
       return await report("failed");
     },
+    startLeaving: () => void child.send("close"),
     async close() {
-      child.send("close");
+      client.startLeaving();
       await ended;
     },
     async kill(signal) {
@@ -158,13 +160,15 @@ export async function killPostmaster(dataFolder: string, signal: NodeJS.Signals)
   process.kill(Number(first), signal);
 }
 
-/** The processes whose command line names this keeper's folder; the tests kill them, nothing else looks at this. */
-export async function keepersOf(folder: string): Promise<number[]> {
+export const keepersOf = (folder: string): Promise<number[]> => processesWith("keeper.js", folder);
+
+/** Those whose command line names this program and this folder; the tests signal them, nothing else looks at this. */
+export async function processesWith(program: string, folder: string): Promise<number[]> {
   const found: number[] = [];
   for (const name of await readdir("/proc")) {
     if (!/^\d+$/.test(name)) continue;
     const command = await readFile(`/proc/${name}/cmdline`, "utf8").catch(() => "");
-    if (command.includes("keeper.js") && command.split("\0").includes(folder)) found.push(Number(name));
+    if (command.includes(program) && command.split("\0").includes(folder)) found.push(Number(name));
   }
   return found;
 }

@@ -27,7 +27,9 @@ export async function startOwnServer({ on = tmpdir() } = {}): Promise<OwnServer>
   await chmod(root, 0o755);
   const folder = join(root, "server");
   await mkdir(folder);
-  const { dataFolder, binaries, account } = await prepareServer({ folder, onProgress: () => {} });
+  const prepared = await prepareServer({ folder, onProgress: () => {} });
+  if (prepared === undefined) throw new Error(`somebody else makes a database in ${folder}`);
+  const { dataFolder, binaries, account } = prepared;
   const port = await choosePort(dataFolder);
   const control = async (...args: string[]) => {
     const { exitCode, output } = await runProgram(binaries.pgCtl, [...args, "-D", dataFolder, "-w"], account);

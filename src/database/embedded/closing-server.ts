@@ -1,8 +1,8 @@
 // A server that got SIGTERM turns everyone away until the last one has left, which may be never: it is stopped for good.
 import { performance } from "node:perf_hooks";
 import { KEEPER_NAME } from "./coordination-sql.ts";
-import { type Attempt, tryToConnect } from "./server-connection.ts";
-import { realDataFolder, serverFiles } from "./server-files.ts";
+import { type Attempt, probe } from "./server-connection.ts";
+import { readPostmasterFile, realDataFolder, serverFiles } from "./server-files.ts";
 import { shutDown } from "./shut-down.ts";
 import { takeTurn } from "./starting-turn.ts";
 
@@ -23,15 +23,14 @@ export function closingWatch(folder: string): (attempt: Attempt) => Promise<void
 export async function stopClosingServer(folder: string): Promise<void> {
   await takeTurn(serverFiles(folder).turn, async () => {
     const dataFolder = await realDataFolder(folder);
-    if (dataFolder !== undefined && (await isServerClosing(dataFolder))) await shutDown(folder, dataFolder);
+    const server = dataFolder && (await readPostmasterFile(dataFolder))?.server;
+    if (dataFolder && server && (await isServerClosing(dataFolder))) await shutDown(folder, dataFolder, server);
   });
 }
 
 export async function isServerClosing(dataFolder: string): Promise<boolean> {
   // By the keeper's name, which does not count as someone who is here.
-  const attempt = await tryToConnect(dataFolder, KEEPER_NAME);
-  if (attempt.kind === "connected") await attempt.connection.client.end();
-  return isClosing(attempt);
+  return isClosing(await probe(dataFolder, KEEPER_NAME));
 }
 
 const isClosing = (attempt: Attempt): boolean => attempt.kind === "busy" && attempt.obstacle.includes("shutting down");

@@ -54,9 +54,16 @@ export async function isAnyoneConnected(client: Client): Promise<boolean> {
   );
 }
 
-export async function identifyServer(client: Client): Promise<{ dataFolder: string; version: string }> {
-  const { rows } = await client.query<{ dataFolder: string; version: string }>(
-    `select current_setting('data_directory') as "dataFolder", current_setting('server_version') as version`,
+export interface ServerIdentity {
+  readonly dataFolder: string;
+  readonly version: string;
+  readonly postmasterFile: string;
+}
+
+export async function identifyServer(client: Client): Promise<ServerIdentity> {
+  const { rows } = await client.query<ServerIdentity>(
+    `select current_setting('data_directory') as "dataFolder", current_setting('server_version') as version,
+            pg_read_file('postmaster.pid') as "postmasterFile"`,
   );
   const [row] = rows;
   if (row === undefined) throw new Error("PostgreSQL did not say which server it is");

@@ -1,5 +1,6 @@
 // Makes a new database aside and puts it in place in one step, so that a half-made one is never mistaken for a good one.
 import { randomBytes, randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
 import { chmod, chown, mkdir, open, readdir, realpath, rename, rm, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { explainFileError, explainInitialisation } from "./explain-failure.ts";
@@ -43,10 +44,21 @@ export async function createDataFolder(options: {
   });
 }
 
-/** Left by processes that were killed here. Whoever still works in one fails, looks again, and finds ours. */
+/**
+ * Left by processes that were killed here. Whoever still works in one fails, looks again, and finds ours; what cannot be
+ * removed, because someone writes into it just now or it is another user's, is in nobody's way.
+ */
 async function removeHalfMade(parent: string): Promise<void> {
   const left = (await readdir(parent)).filter((name) => name.startsWith(HALF_MADE));
-  await Promise.all(left.map((name) => rm(join(parent, name), { recursive: true, force: true })));
+  await Promise.all(left.map((name) => removeAtOnce(join(parent, name), join(parent, HALF_MADE + randomUUID()))));
+}
+
+/** Out of the way first, in one step: whoever works in it finds it whole or gone. */
+async function removeAtOnce(folder: string, aside: string): Promise<void> {
+  try {
+    await rename(folder, aside);
+    await rm(aside, { recursive: true, force: true });
+  } catch {}
 }
 
 /** undefined when the server's user cannot work under `parent`. */
@@ -91,7 +103,8 @@ async function workIn(
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     // Someone else's database is already there, or our half-made one was cleared away: look again.
-    if (code !== "ENOTEMPTY" && code !== "EEXIST" && code !== "ENOENT") throw explainFileError(error, workshop.folder);
+    const isOvertaken = code === "ENOTEMPTY" || code === "EEXIST" || !existsSync(workshop.folder);
+    if (!isOvertaken) throw explainFileError(error, workshop.folder);
   } finally {
     await rm(workshop.folder, { recursive: true, force: true });
   }

@@ -10,7 +10,7 @@
 import { lchown, mkdir, rm, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { explainFileError } from "./explain-failure.ts";
-import { lingerFrom } from "./keeper-process.ts";
+import { DEFAULT_LINGER_MS } from "./keeper-process.ts";
 import { becomePresent } from "./presence.ts";
 import { SERVER_ROLE, serverFiles } from "./server-files.ts";
 
@@ -32,7 +32,7 @@ export interface JoinOptions {
   /** Where the database lives, for example `<project>/.everbeat`. */
   readonly folder: string;
   readonly onProgress?: (message: string) => void;
-  /** How long the server stays after the last one has left; EVERBEAT_EMBEDDED_LINGER_MS, or 2 s. */
+  /** How long the server stays after the last one has left: 2 s unless said otherwise. */
   readonly lingerMs?: number;
 }
 
@@ -46,7 +46,7 @@ export async function joinEmbeddedServer(options: JoinOptions): Promise<Embedded
   }
   const presence = await becomePresent({
     folder,
-    lingerMs: lingerFrom(options.lingerMs),
+    lingerMs: options.lingerMs ?? DEFAULT_LINGER_MS,
     onProgress: options.onProgress ?? (() => {}),
   });
   const { version, dataFolder, startedHere } = presence.reached;

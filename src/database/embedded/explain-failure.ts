@@ -10,8 +10,9 @@ import {
   EmbeddedUserUnnamedError,
 } from "./embedded-errors.ts";
 
-/** There is a postmaster.pid: of another server, or left behind by one that was killed, or cut short. */
-const LOCK_FILE = /lock file "[^"]*"(?: already exists| is empty|: )/;
+/** There is a postmaster.pid: of another server, which may be removing it just now, or left behind, or cut short. */
+const LOCK_FILE =
+  /lock file "[^"]*" (?:already exists|is empty)|bogus data in lock file|could not remove old lock file "[^"]*": No such file/;
 
 /** Reasons to simply try again: another server has the folder or had it a moment ago, or took the port first. */
 const PASSING_OBSTACLES = [

@@ -1,6 +1,6 @@
 // Starts the keeper, the process that stops the server after the last one has left.
 
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { parse } from "node:path";
 import type { Client } from "pg";
@@ -9,15 +9,12 @@ import { isKept } from "./coordination-sql.ts";
 import { EmbeddedKeeperMissingError } from "./embedded-errors.ts";
 import { openLog } from "./server-log.ts";
 
-const DEFAULT_LINGER_MS = 2_000;
-
-/** How long the server stays after the last one has left: the next command of a person or a script finds it warm. */
-export function lingerFrom(option: number | undefined): number {
-  return option ?? Number(process.env["EVERBEAT_EMBEDDED_LINGER_MS"] ?? DEFAULT_LINGER_MS);
-}
+/** The next command of a person or a script finds the server warm. */
+export const DEFAULT_LINGER_MS = 2_000;
 
 export interface Keeping {
   readonly folder: string;
+  /** How long the server stays after the last one has left. */
   readonly lingerMs: number;
 }
 
@@ -32,8 +29,12 @@ export async function ensureKeeper(client: Client, keeping: Keeping): Promise<vo
   }
 }
 
+const onTheirWay = new Map<string, ChildProcess>();
+
 /** Done in one breath with what it is to look after: there is no moment in which a kill leaves one without the other. */
 export function spawnKeeper({ folder, lingerMs }: Keeping, logFd: number): void {
+  // One that takes its time, as on a crowded machine, is not helped by another.
+  if (onTheirWay.has(folder)) return;
   const script = builtFile("database/embedded/keeper.js");
   if (!existsSync(script)) throw new EmbeddedKeeperMissingError(script);
   const child = spawn(process.execPath, [script, folder, String(lingerMs)], {
@@ -43,7 +44,9 @@ export function spawnKeeper({ folder, lingerMs }: Keeping, logFd: number): void 
     detached: true,
     stdio: ["ignore", logFd, logFd],
   });
-  child.once("error", () => {}); // The next look finds no keeper and tries again.
+  onTheirWay.set(folder, child);
+  // The next look finds no keeper and tries again.
+  for (const end of ["error", "exit"]) child.once(end, () => onTheirWay.delete(folder));
   child.unref();
 }
 

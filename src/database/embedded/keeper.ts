@@ -14,10 +14,12 @@ import {
   tryToForbidPresence,
 } from "./coordination-sql.ts";
 import { EmbeddedServerStoppedError } from "./embedded-errors.ts";
-import type { Keeping } from "./keeper-process.ts";
+import { DEFAULT_LINGER_MS, type Keeping } from "./keeper-process.ts";
 import { reachServer } from "./reach-server.ts";
 import type { ServerConnection } from "./server-connection.ts";
+import { serverFiles } from "./server-files.ts";
 import { shutDown } from "./shut-down.ts";
+import { insistOnTurn } from "./starting-turn.ts";
 
 /** What ended a watch: nobody is left, the server is gone under us, or it waits for everyone to leave (SIGTERM). */
 type WatchEnd = "deserted" | "lost" | "closing";
@@ -36,13 +38,13 @@ async function keep(keeping: Keeping): Promise<void> {
 
 /** Can fail for a while: `npm ci` takes PostgreSQL's programs away and brings them back. */
 async function tryToStop(
-  { client, dataFolder }: ServerConnection,
+  { client, dataFolder, server }: ServerConnection,
   { folder, lingerMs }: Keeping,
   end: "deserted" | "closing",
 ): Promise<boolean> {
   try {
     if (end === "closing") await stopClosingServer(folder);
-    else await shutDown(folder, dataFolder);
+    else await insistOnTurn(serverFiles(folder).turn, () => shutDown(folder, dataFolder, server));
     return true;
   } catch (error) {
     console.error(`everbeat keeper: ${(error as Error).message}`);
@@ -94,5 +96,5 @@ async function isDeserted(client: ServerConnection["client"]): Promise<boolean> 
 
 const [folder, lingerMs] = process.argv.slice(2);
 if (folder === undefined) throw new Error("usage: keeper.js <folder> [linger in ms]");
-await keep({ folder, lingerMs: Number(lingerMs ?? 2_000) });
+await keep({ folder, lingerMs: Number(lingerMs ?? DEFAULT_LINGER_MS) });
 process.exit(0);

@@ -2,11 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createDataFolder } from "./create-data-folder.ts";
-import {
-  EmbeddedDataDamagedError,
-  EmbeddedDataVersionError,
-  EmbeddedFolderNotWritableError,
-} from "./embedded-errors.ts";
+import { EmbeddedDataDamagedError, EmbeddedDataVersionError } from "./embedded-errors.ts";
 import { findPlatformPackage } from "./platform-package.ts";
 import { type ServerAccount, serverAccountFor } from "./server-account.ts";
 import { prepareBinaries, type ServerBinaries } from "./server-binaries.ts";
@@ -18,17 +14,18 @@ export interface PreparedServer {
   readonly account: ServerAccount | undefined;
 }
 
+/** undefined when someone else took over the making of the database, because we stood still in the middle of it. */
 export async function prepareServer(options: {
   folder: string;
   onProgress: (message: string) => void;
-}): Promise<PreparedServer> {
+}): Promise<PreparedServer | undefined> {
   const { folder, onProgress } = options;
   const existing = await realDataFolder(folder);
   const account = await serverAccountFor(folder, existing);
   const binaries = await prepareBinaries({ found: findPlatformPackage(folder), account, folder, onProgress });
   if (existing === undefined) await createDataFolder({ folder, binaries, account, onProgress });
   const dataFolder = existing ?? (await realDataFolder(folder));
-  if (dataFolder === undefined) throw new EmbeddedFolderNotWritableError(folder);
+  if (dataFolder === undefined) return undefined;
   await checkVersion(dataFolder, binaries);
   return { dataFolder, binaries, account };
 }

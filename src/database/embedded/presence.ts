@@ -26,10 +26,10 @@ export async function becomePresent(options: PresenceOptions): Promise<Presence>
   look.unref();
 
   function attend(): void {
-    const { client } = reached;
+    const { client, ended } = reached;
     // Being joined is no reason for a process to stay alive.
     socketOf(client).unref();
-    client.once("end", () => void comeBack());
+    void ended.then(comeBack);
   }
 
   async function comeBack(): Promise<void> {

@@ -1,4 +1,5 @@
 // Comes to a connection with the server of a folder, whatever it takes: waiting, making the database, starting it.
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
@@ -12,7 +13,7 @@ import {
 import { explainFileError } from "./explain-failure.ts";
 import type { Keeping } from "./keeper-process.ts";
 import { prepareServer } from "./prepare-server.ts";
-import { type ServerConnection, tryToConnect } from "./server-connection.ts";
+import { probe, type ServerConnection, tryToConnect } from "./server-connection.ts";
 import { isStoppedOrGone, PASSWORD_FILE, realDataFolder, serverFiles } from "./server-files.ts";
 import { logTail } from "./server-log.ts";
 import { startServer } from "./start-server.ts";
@@ -62,7 +63,7 @@ export async function reachServer(options: ReachOptions): Promise<Reached> {
       await pause(BUSY_INTERVAL_MS);
       continue;
     }
-    await refuseIfStopped(options);
+    await permitStart(options);
     // A server that refuses us has no use for a keeper, which it would refuse as well.
     const isTurnedAway = look.isTurnedAway ?? false;
     const keeping = isTurnedAway ? undefined : options.keeping;
@@ -101,22 +102,24 @@ async function lookOnce(options: ReachOptions, hasKeeper: boolean): ReturnType<t
   }
 }
 
-async function refuseIfStopped({ folder, purpose }: ReachOptions): Promise<void> {
+async function permitStart({ folder, purpose }: ReachOptions): Promise<void> {
+  if (purpose === "join") return await rm(serverFiles(folder).stopped, { force: true });
   // A folder that was deleted under us is not made again: an empty database in its place would look like lost work.
-  if (purpose === "come-back" && (await isStoppedOrGone(folder))) throw new EmbeddedServerStoppedError(folder);
+  if (await isStoppedOrGone(folder)) throw new EmbeddedServerStoppedError(folder);
 }
 
 type InTurn = Awaited<ReturnType<typeof startServer>> | { readonly kind: "left-to-another" };
 
-async function startInTurn({ folder, keeping, onProgress }: ReachOptions): Promise<InTurn> {
+async function startInTurn(options: ReachOptions): Promise<InTurn> {
+  const { folder, keeping, onProgress } = options;
   let outcome: InTurn = { kind: "left-to-another" };
   try {
     await takeTurn(serverFiles(folder).turn, async () => {
+      // Whoever had the turn before us may have stopped it for good.
+      await permitStart(options);
       const prepared = await prepareServer({ folder, onProgress });
-      // Whoever had the turn before us may have started it between our look and our turn.
-      const now = await tryToConnect(prepared.dataFolder, "everbeat probe");
-      if (now.kind === "connected") await now.connection.client.end();
-      if (now.kind !== "absent") return;
+      // Or may have started it between our look and our turn, or be about to make the database.
+      if (prepared === undefined || (await probe(prepared.dataFolder, "everbeat probe")).kind !== "absent") return;
       onProgress("starting PostgreSQL");
       outcome = await startServer({ folder, keeping, ...prepared });
     });

@@ -55,6 +55,8 @@ export async function readPassword(dataFolder: string): Promise<string> {
 export interface PostmasterFile {
   /** Never tested for life, only compared, or passed on to PostgreSQL as it was found; empty when the file holds none. */
   readonly processId: string;
+  /** Which server it is: its process and its start. */
+  readonly server: string;
   readonly port: number | undefined;
   readonly isReady: boolean;
   readonly text: string;
@@ -74,7 +76,9 @@ export function parsePostmasterFile(text: string): PostmasterFile {
   const lines = text.split("\n").map((line) => line.trim());
   const port = Number(lines[3]);
   return {
-    processId: /^\d+$/.test(lines[0] ?? "") ? String(lines[0]) : "",
+    // A negative one is that of a PostgreSQL for a single user.
+    processId: /^-?\d+$/.test(lines[0] ?? "") ? String(lines[0]) : "",
+    server: `${lines[0]} of ${lines[2]}`,
     port: port > 0 ? port : undefined,
     isReady: lines[7] === "ready",
     text,

@@ -16,9 +16,10 @@ import { logSize, logTail, openLog } from "./server-log.ts";
 import { choosePort } from "./server-port.ts";
 
 const LOOK_INTERVAL_MS = 20;
-const STANDS_STILL_AFTER_MS = 1_500;
+/** Looks, and not time: if everything was paused, one that looks the same was not given time to change. */
+const STANDS_STILL_AFTER_LOOKS = 75;
 /** A server writes its postmaster.pid within milliseconds, and checks only once a minute whether it is still there. */
-const LOCK_FILE_PATIENCE_MS = 5_000;
+const LOCK_FILE_PATIENCE_MS = 10_000;
 
 export type StartOutcome =
   | { readonly kind: "ready" }
@@ -87,10 +88,10 @@ async function readyOrEnded(
   let hadFileAt = performance.now();
   while (end === undefined) {
     await pause(LOOK_INTERVAL_MS);
+    const now = performance.now();
     const file = await readPostmasterFile(dataFolder);
     const isOurs = file?.processId === String(child.pid) && file.text !== before;
     if (isOurs && file.isReady) return "ready";
-    const now = performance.now();
     if (!isOurs && now - hadFileAt > LOCK_FILE_PATIENCE_MS) {
       // Removed by the server before it, which was only just ending: nobody could find the one that runs now.
       child.kill("SIGINT");
@@ -113,7 +114,7 @@ async function readyOrEnded(
 async function postmasterLeftBehind(dataFolder: string): Promise<string | undefined> {
   const left = await readPostmasterFile(dataFolder);
   if (left === undefined) return undefined;
-  for (const seenAt = performance.now(); performance.now() - seenAt < STANDS_STILL_AFTER_MS; ) {
+  for (let look = 0; look < STANDS_STILL_AFTER_LOOKS; look++) {
     await pause(LOOK_INTERVAL_MS);
     if ((await readPostmasterFile(dataFolder))?.text !== left.text) return undefined;
   }

@@ -30,6 +30,11 @@ export async function takeTurn(turnFile: string, work: () => Promise<void>): Pro
   }
 }
 
+/** Waits for as long as others have their turn. */
+export async function insistOnTurn(turnFile: string, work: () => Promise<void>): Promise<void> {
+  while ((await takeTurn(turnFile, work)) === "someone-else-did");
+}
+
 async function claim(turnFile: string): Promise<FileHandle | undefined> {
   try {
     return await open(turnFile, "wx", 0o600);

@@ -1,16 +1,24 @@
 // Stops the server of a folder, whoever uses it.
+import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { tryToConnect } from "./server-connection.ts";
-import { realDataFolder, serverFiles } from "./server-files.ts";
+import { probe } from "./server-connection.ts";
+import { readPostmasterFile, realDataFolder, serverFiles } from "./server-files.ts";
 import { shutDown } from "./shut-down.ts";
+import { insistOnTurn } from "./starting-turn.ts";
 
-/** A hard stop for tests and operators: processes that are still joined lose it and do not bring it back. */
+/**
+ * A hard stop for tests and operators: processes that are still joined lose it and do not bring it back. One that is just
+ * being started is stopped when it has.
+ */
 export async function stopEmbeddedServer(folder: string): Promise<void> {
-  const dataFolder = await realDataFolder(folder);
-  if (dataFolder === undefined) return;
-  await writeFile(serverFiles(folder).stopped, "");
-  const attempt = await tryToConnect(dataFolder, "everbeat stop");
-  if (attempt.kind === "absent") return;
-  if (attempt.kind === "connected") await attempt.connection.client.end();
-  await shutDown(folder, dataFolder);
+  if (!existsSync(folder)) return;
+  const { turn, stopped } = serverFiles(folder);
+  await insistOnTurn(turn, async () => {
+    const dataFolder = await realDataFolder(folder);
+    if (dataFolder === undefined) return;
+    await writeFile(stopped, "");
+    const server = (await readPostmasterFile(dataFolder))?.server;
+    if (server === undefined || (await probe(dataFolder, "everbeat stop")).kind === "absent") return;
+    await shutDown(folder, dataFolder, server);
+  });
 }
