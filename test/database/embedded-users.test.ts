@@ -1,11 +1,20 @@
 import { execFile } from "node:child_process";
 import { statSync } from "node:fs";
-import { chmod, chown, lstat, mkdir, readdir, readlink, rm, stat } from "node:fs/promises";
+import { chmod, chown, lstat, mkdir, readdir, readFile, readlink, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
+import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
 import { accountAmong } from "../../src/database/embedded/server-account.ts";
-import { query, repository, temporaryProject, untilStopped } from "../support/embedded-project.ts";
+import {
+  oneKeeperAtWork,
+  processesWith,
+  query,
+  repository,
+  temporaryProject,
+  until,
+  untilStopped,
+} from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -154,3 +163,32 @@ function isOpenToAll(folder: string): boolean {
   const parts = folder.split("/").filter((part) => part !== "");
   return parts.every((_, index) => (statSync(`/${parts.slice(0, index + 1).join("/")}`).mode & 0o005) === 0o005);
 }
+
+asRoot(
+  "a process of another container does not start a second server on a folder whose server it cannot reach",
+  async (context) => {
+    const project = await temporaryProject(context);
+    const joined = await (await project.client()).join();
+    await oneKeeperAtWork(project.folder, joined.url);
+    const before = await readFile(join(joined.dataFolder, "postmaster.pid"), "utf8");
+    const stranger = await project.client({ apart: ["pid", "ipc", "net"] });
+    expect(await stranger.failure()).toMatchObject({ code: "EMBEDDED_SERVER_ELSEWHERE" });
+    expect(await readFile(join(joined.dataFolder, "postmaster.pid"), "utf8")).toBe(before);
+  },
+);
+
+asRoot("a process of another container takes over where the one before was killed with its server", async (context) => {
+  const project = await temporaryProject(context);
+  const client = await project.client({ apart: ["pid", "ipc"] });
+  const { dataFolder } = await client.join();
+  const left = await readFile(join(dataFolder, "postmaster.pid"), "utf8");
+  // With its first process, all of a container is gone.
+  await client.kill("SIGKILL");
+  await until("its end", async () => (await processesWith("postgres", dataFolder)).length === 0);
+  expect(await readFile(join(dataFolder, "postmaster.pid"), "utf8")).toBe(left);
+  const next = await project.client({ apart: ["pid", "ipc"] });
+  expect(await next.join()).toMatchObject({ dataFolder });
+  // From here, nobody may signal it: its process has another number.
+  await expect(stopEmbeddedServer(project.folder)).rejects.toMatchObject({ code: "EMBEDDED_SERVER_ELSEWHERE" });
+  await next.kill("SIGKILL");
+});

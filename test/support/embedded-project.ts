@@ -43,6 +43,8 @@ export interface ClientOptions {
   readonly gid?: number;
   readonly checkout?: string;
   readonly lingerMs?: number;
+  /** What it has to itself, as a process of another container has. */
+  readonly apart?: readonly ("pid" | "ipc" | "net")[];
   /** Of the client alone: other tests of the same process make files at the same time. */
   readonly umask?: number;
 }
@@ -74,12 +76,15 @@ export async function temporaryProject(
 }
 
 async function startClient(folder: string, processes: ChildProcess[], options: ClientOptions = {}) {
-  const { checkout = repository, uid, gid = uid, lingerMs = LINGER_MS, umask } = options;
+  const { checkout = repository, uid, gid = uid, lingerMs = LINGER_MS, umask, apart } = options;
   const moduleUrl = pathToFileURL(join(checkout, "dist/database/embedded/embedded-server.js")).href;
   const args = [moduleUrl, JSON.stringify({ folder, lingerMs }), String(umask ?? "")];
   const user = uid === undefined ? {} : { uid, gid };
   const env = { ...process.env, NODE_OPTIONS: "" };
-  const child = fork(join(checkout, "test/support/embedded-client.js"), args, { ...user, env, detached: true });
+  const unshared = apart?.map((what) => `--${what}`);
+  const place = unshared && { execPath: "unshare", execArgv: [...unshared, "--fork", process.execPath] };
+  const script = join(checkout, "test/support/embedded-client.js");
+  const child = fork(script, args, { ...user, ...place, env, detached: true });
   processes.push(child);
   const reports: Report[] = [];
   child.on("message", (report: Report) => reports.push(report));

@@ -215,6 +215,19 @@ export class EmbeddedKeeperMissingError extends EverbeatError {
   }
 }
 
+export class EmbeddedServerElsewhereError extends EverbeatError {
+  readonly code = "EMBEDDED_SERVER_ELSEWHERE";
+  readonly dataFolder: string;
+
+  constructor(dataFolder: string) {
+    super(
+      `The database in ${dataFolder} is served from another container or another machine. ` +
+        "Give both the same DATABASE_URL, or each a folder of its own (EVERBEAT_FOLDER).",
+    );
+    this.dataFolder = dataFolder;
+  }
+}
+
 export class EmbeddedServerStoppedError extends EverbeatError {
   readonly code = "EMBEDDED_SERVER_STOPPED";
 

@@ -15,6 +15,7 @@ import {
 } from "./coordination-sql.ts";
 import { EmbeddedServerStoppedError } from "./embedded-errors.ts";
 import { DEFAULT_LINGER_MS, type Keeping } from "./keeper-process.ts";
+import { isFromHere, touchPlace } from "./place.ts";
 import { reachServer } from "./reach-server.ts";
 import type { ServerConnection } from "./server-connection.ts";
 import { serverFiles } from "./server-files.ts";
@@ -28,7 +29,8 @@ const CLOSING_LOOK_INTERVAL_MS = 2_000;
 
 async function keep(keeping: Keeping): Promise<void> {
   for (let connection = await attendServer(keeping.folder); ; connection = await comeBack(keeping)) {
-    if (connection === undefined || !(await tryToBecomeKeeper(connection.client))) return;
+    if (connection === undefined || !(await isFromHere(connection.dataFolder))) return;
+    if (!(await tryToBecomeKeeper(connection.client))) return;
     const end = await watch(connection, keeping);
     if (end === "lost") continue;
     const hasStopped = await tryToStop(connection, keeping, end);
@@ -72,6 +74,7 @@ async function watch({ client, dataFolder }: ServerConnection, { lingerMs }: Kee
   let closingLookAt = performance.now();
   try {
     for (;;) {
+      await touchPlace(dataFolder);
       await pause(lookIntervalMs);
       const now = performance.now();
       if (await isAnyoneConnected(client)) lastSeenAt = now;

@@ -1,7 +1,8 @@
 // Ends a server: in good order where it can be done, and by force where it cannot.
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
-import { EmbeddedServerRefusedError } from "./embedded-errors.ts";
+import { EmbeddedServerElsewhereError, EmbeddedServerRefusedError } from "./embedded-errors.ts";
+import { isFromHere } from "./place.ts";
 import { findPlatformPackage } from "./platform-package.ts";
 import { runProgram } from "./run-program.ts";
 import { serverAccountFor } from "./server-account.ts";
@@ -17,6 +18,8 @@ const LOOK_INTERVAL_MS = 20;
  * postmaster.pid. It would also wait for the next server to go, should that come soon enough, so we wait ourselves.
  */
 export async function shutDown(folder: string, dataFolder: string, server: string): Promise<void> {
+  // There, its number is that of another process.
+  if (!(await isFromHere(dataFolder))) throw new EmbeddedServerElsewhereError(dataFolder);
   const account = await serverAccountFor(folder, dataFolder);
   const found = findPlatformPackage(folder);
   const { pgCtl } = await prepareBinaries({ found, account, folder, onProgress: () => {} });

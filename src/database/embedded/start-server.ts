@@ -8,6 +8,7 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { explainRefusedStart, isAboutLockFile, passingObstacle } from "./explain-failure.ts";
 import { type Keeping, spawnKeeper } from "./keeper-process.ts";
+import { markPlace, refuseIfServedElsewhere } from "./place.ts";
 import { spawnAs } from "./run-program.ts";
 import type { ServerAccount } from "./server-account.ts";
 import type { ServerBinaries } from "./server-binaries.ts";
@@ -36,9 +37,12 @@ interface StartOptions {
 }
 
 export async function startServer(options: StartOptions): Promise<StartOutcome> {
+  const { dataFolder } = options;
+  if ((await readPostmasterFile(dataFolder)) !== undefined) await refuseIfServedElsewhere(dataFolder);
+  await markPlace(dataFolder);
   const outcome = await tryToStart(options, undefined);
   if (outcome.kind === "ready" || !isAboutLockFile(outcome.obstacle)) return outcome;
-  const leftBehind = await postmasterLeftBehind(options.dataFolder);
+  const leftBehind = await postmasterLeftBehind(dataFolder);
   return leftBehind === undefined ? outcome : await tryToStart(options, leftBehind);
 }
 
