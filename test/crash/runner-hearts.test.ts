@@ -8,7 +8,7 @@ import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
 import { isAlive } from "../support/processes.ts";
 import { startRunnerWorker, task } from "../support/runner-worker.ts";
-import { SCALED } from "../support/worker-process.ts";
+import { PATIENT, SCALED } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 const open = { recovery: SCALED };
@@ -112,7 +112,8 @@ async function appendScene(through: (url: string) => Promise<string>) {
   const first = await startRunnerWorker({ url: await through(database.url), open, tasks, work });
   const id = await database.everbeat.enqueue(task("append"), { file });
   const pid = (await first.heard({ said: "begun", taskId: id })).pid as number;
-  const second = await startRunnerWorker({ url: database.url, open, tasks, work });
+  // It has to go on for some time, whatever else the machine does.
+  const second = await startRunnerWorker({ url: database.url, open: { recovery: PATIENT }, tasks, work });
   const lines = () => readFileSync(file, "utf8").trimEnd().split("\n");
   return {
     ...{ database, first, id, pid },
