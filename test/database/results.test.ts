@@ -23,36 +23,53 @@ describe("results", () => {
     expect(result).toEqual({ twice: 42 });
   });
 
-  test("are told by notification: a waiter does not depend on its own looking", async () => {
-    const { opened, open } = gate();
-    const task = defineTask({ name: unique("slow"), run: () => opened.then(() => "done") });
-    await using _worker = await disposable(working([task]));
-    const id = await everbeat.enqueue(task, undefined);
-    const waiting = everbeat.result(id);
-    // Its own looks are frequent at first; wait until they come once a second.
-    await eventually(async () => {
-      const text = "select from everbeat.waiter where task_id = $1 and since < now() - interval '1.4 s'";
-      return (await database.query(text, [id])).length === 1;
-    });
-    open();
-    const openedAt = performance.now();
-    expect(await waiting).toBe("done");
-    expect(performance.now() - openedAt).toBeLessThan(600);
-    await eventually(
-      async () => (await database.query("select from everbeat.waiter where task_id = $1", [id])).length === 0,
-    );
+  test("are told by notification: a waiter does not depend on its own looking", { timeout: 120_000 }, async () => {
+    const opening = async () => {
+      const { opened, open } = gate();
+      const task = defineTask({ name: unique("slow"), run: () => opened.then(() => "done") });
+      await using _worker = await disposable(working([task]));
+      const id = await everbeat.enqueue(task, undefined);
+      const waiting = everbeat.result(id);
+      // Its own looks are frequent at first; wait until they come once a second. The next is then about 800 ms away.
+      await eventually(async () => {
+        const text = "select from everbeat.waiter where task_id = $1 and since < now() - interval '1.4 s'";
+        return (await database.query(text, [id])).length === 1;
+      });
+      open();
+      const openedAt = performance.now();
+      expect(await waiting).toBe("done");
+      const tookMs = performance.now() - openedAt;
+      await eventually(
+        async () => (await database.query("select from everbeat.waiter where task_id = $1", [id])).length === 0,
+      );
+      return tookMs;
+    };
+    // Also on a machine that has other work, one of five is as quick as that.
+    const took: number[] = [];
+    while (took.length < 5 && Math.min(...took) >= 700) took.push(await opening());
+    expect(Math.min(...took)).toBeLessThan(700);
   });
 
-  test("are never waited for a second because a task ended in the moment in which one began to wait", async () => {
+  test("are never waited for a second because a task ended in the moment in which one began to wait", {
+    timeout: 120_000,
+  }, async () => {
     const task = defineTask({ name: unique("quick"), run: () => null });
     await using _worker = await disposable(working([task]));
-    const times: number[] = [];
-    for (let n = 0; n < 150; n++) {
-      const startedAt = performance.now();
-      await everbeat.result(await everbeat.enqueue(task));
-      times.push(performance.now() - startedAt);
+    const resolvedAt = new Map<string, number>();
+    const until = performance.now() + 40_000;
+    while (resolvedAt.size < 200 && performance.now() < until) {
+      const id = await everbeat.enqueue(task);
+      await everbeat.result(id);
+      resolvedAt.set(id, Date.now());
     }
-    expect(Math.max(...times)).toBeLessThan(900);
+    const ended = await database.query<{ id: string; at: Date }>(
+      "select task_id::text as id, ended_at as at from everbeat.ended where task_id = any ($1::uuid[])",
+      [[...resolvedAt.keys()]],
+    );
+    const waits = ended.map(({ id, at }) => (resolvedAt.get(id) ?? Number.NaN) - at.getTime());
+    expect(waits).toHaveLength(resolvedAt.size);
+    // Without its first looks it would be one in ten. Now and then a machine that has other work takes a second for anything.
+    expect(waits.filter((ms) => !(ms < 900)).length).toBeLessThanOrEqual(1 + waits.length / 40);
   });
 
   test("can be waited for by thousands at once, and the work goes on", async () => {
