@@ -3,89 +3,118 @@ import { once } from "node:events";
 import { expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { type CrashDatabase, holding, openCrashDatabase, openThrough } from "../support/crash-database.ts";
-import { startCuttingProxy } from "../support/cutting-proxy.ts";
+import { type HeldStatement, startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
-import { SCALED, startWorker, task } from "../support/worker-process.ts";
+import { PATIENT, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 const CONCURRENCY = 10;
-const TASKS = 8_000;
+const BATCH = 1_000;
 const wait = task("wait");
 const REPLY_TIMEOUT_MS = 12_000;
 
 const startShort = ({ url }: CrashDatabase, through = url) =>
   startWorker({
     url: through,
-    open: { recovery: SCALED },
+    open: { recovery: PATIENT },
     work: { concurrency: CONCURRENCY, pollInterval: 200 },
     tasks: [{ handler: "wait", onCrash: "requeue" }],
     forward: ["replica.rejoined", "claim.lost", "claim.adopted"],
   });
 
-/** In the middle of many short tasks, with more in hand than there are slots. */
-async function startReserving() {
+const enqueue = ({ everbeat }: CrashDatabase, tasks: number, ms: number) =>
+  everbeat.enqueueMany(wait, new Array(tasks).fill({ ms }));
+
+const SERVED = "pg_stat_activity where datname = current_database() and state = 'active' and pid <> pg_backend_pid()";
+
+/** Stopped in the middle of many short tasks, with more in hand than there are slots, and nothing under way at the database. */
+async function stoppedWithReserve(): Promise<{ database: CrashDatabase; first: WorkerProcess }> {
   const database = await openCrashDatabase();
-  for (let left = TASKS; left > 0; left -= 1_000) {
-    await database.everbeat.enqueueMany(wait, new Array(1_000).fill({ ms: 1 }));
-  }
+  await enqueue(database, BATCH, 1);
   const first = await startShort(database);
-  await eventually(() => database.count("everbeat.running"), {
-    until: (owned) => owned > 2 * CONCURRENCY,
-    every: 1,
-    what: "a reserve",
-  });
+  const isReserving = async () => (await database.count("everbeat.running")) > 2 * CONCURRENCY;
+  const stopThen = async () => {
+    if ((await database.count("everbeat.ready")) < 2 * BATCH) await enqueue(database, BATCH, 1);
+    if (!(await isReserving())) return false;
+    first.signal("SIGSTOP");
+    await eventually(() => database.count(SERVED), { until: (n) => n === 0, what: "the last of its statements" });
+    if (await isReserving()) return true;
+    first.signal("SIGCONT");
+    return false;
+  };
+  await eventually(stopThen, { every: 1, within: 40_000, what: "a reserve" });
   return { database, first };
 }
 
-const allEnded = ({ count }: CrashDatabase, tasks = TASKS) =>
-  eventually(() => count("everbeat.ended where state = 'completed'"), {
+/**
+ * Some of the long ones wait in reserve, taken for short ones, while others have every slot: where the machine is quick enough
+ * for a reserve to be formed just then, and so they are put in again until this has come about.
+ */
+async function enqueueUntil(database: CrashDatabase, longMs: number, hasComeAbout: () => boolean): Promise<void> {
+  const unfinished = "everbeat.task t where not exists (select from everbeat.ended e where e.task_id = t.id)";
+  const putIn = async () => {
+    await enqueue(database, BATCH, 1);
+    await enqueue(database, 3 * CONCURRENCY, longMs);
+    const isOver = async () => hasComeAbout() || (await database.count(unfinished)) === 0;
+    await eventually(isOver, { within: 60_000, what: "the end of all, or a reserve" });
+    return hasComeAbout();
+  };
+  await eventually(putIn, { within: 60_000, what: "a reserve of long ones" });
+}
+
+/** How many there were. */
+async function allEnded({ count }: CrashDatabase): Promise<number> {
+  const tasks = await count("everbeat.task");
+  return eventually(() => count("everbeat.ended where state = 'completed'"), {
     until: (ended) => ended === tasks,
     within: 60_000,
     what: "the end of all",
   });
+}
+
+const begunBy = ({ messages }: WorkerProcess) => messages.filter(({ handler }) => handler === "begun").length;
+
+async function expectEachBegunOnce(worker: WorkerProcess, tasks: number): Promise<void> {
+  await eventually(() => begunBy(worker), { until: (begun) => begun >= tasks, what: "the last that it said" });
+  expect(begunBy(worker)).toBe(tasks);
+}
 
 test("killed with tasks in reserve: all run again, and none is convicted of the death", {
-  timeout: 120_000,
+  timeout: 180_000,
 }, async () => {
-  const { database, first } = await startReserving();
+  const { database, first } = await stoppedWithReserve();
   await first.kill();
-  expect(await database.count("everbeat.running")).toBeGreaterThan(CONCURRENCY);
   await startShort(database);
   await allEnded(database);
   expect(await database.count("everbeat.ended where crashes > 0")).toBe(0);
   await database.expectSound();
 });
 
-test("paused with tasks in reserve: once others have them, none is begun here", { timeout: 120_000 }, async () => {
-  const { database, first } = await startReserving();
-  first.signal("SIGSTOP");
-  const owned = await database.count("everbeat.running");
-  expect(owned).toBeGreaterThan(CONCURRENCY);
+test("paused with tasks in reserve: once others have them, none is begun here", { timeout: 180_000 }, async () => {
+  const { database, first } = await stoppedWithReserve();
   await startShort(database);
   await allEnded(database);
-  const begun = () => first.messages.filter((message) => message.handler === "begun").length;
-  const before = begun();
+  const before = begunBy(first);
   first.signal("SIGCONT");
-  await first.heard({ event: "replica.rejoined" });
+  // Where it is slow to stop what ran, its heart ends it.
+  await Promise.race([first.exited, first.heard({ event: "replica.rejoined" })]);
   // One may have been on the point of beginning.
-  expect(begun() - before).toBeLessThanOrEqual(1);
+  expect(begunBy(first) - before).toBeLessThanOrEqual(1);
   await database.expectSound();
 });
 
 test.each(["cutBefore", "cutReplyTo"] as const)(
   "a reserve is given back and the connection is cut (%s): nothing stays behind, and nothing runs twice",
-  { timeout: 120_000 },
+  { timeout: 180_000 },
   async (cutHow) => {
     const database = await openCrashDatabase();
     const proxy = await startCuttingProxy(database.url);
-    const short = await database.everbeat.enqueueMany(wait, new Array(1_000).fill({ ms: 1 }));
-    // Some of these are in reserve, taken for short ones, while others have every slot.
-    const long = await database.everbeat.enqueueMany(wait, new Array(3 * CONCURRENCY).fill({ ms: 1_000 }));
-    const cut = proxy[cutHow]("release_claims(");
+    let isCut = false;
+    void proxy[cutHow]("release_claims(").then(() => {
+      isCut = true;
+    });
     const worker = await startShort(database, proxy.url);
-    await cut;
-    await allEnded(database, short.length + long.length);
-    const begun = worker.messages.filter(({ handler }) => handler === "begun").map(({ taskId }) => taskId);
-    expect(begun).toHaveLength(short.length + long.length);
+    await enqueueUntil(database, 1_000, () => isCut);
+    await expectEachBegunOnce(worker, await allEnded(database));
     expect(worker.messages.filter(({ event }) => event !== undefined)).toEqual([]);
     expect(await database.count("everbeat.ended where attempt > 1")).toBe(0);
     await database.expectSound();
@@ -93,28 +122,29 @@ test.each(["cutBefore", "cutReplyTo"] as const)(
 );
 
 test("a reserve that is still being given back when the connection has gone is not begun meanwhile", {
-  timeout: 120_000,
+  timeout: 180_000,
 }, async () => {
   const database = await openCrashDatabase();
   const proxy = await startCuttingProxy(database.url);
-  await database.everbeat.enqueueMany(wait, new Array(1_000).fill({ ms: 1 }));
-  const long = 3 * CONCURRENCY;
-  await database.everbeat.enqueueMany(wait, new Array(long).fill({ ms: 1_500 }));
-  const cut = proxy.cutWhileServed("release_claims(");
+  let held: HeldStatement | undefined;
+  void proxy.holdBefore("release_claims(").then((statement) => {
+    held = statement;
+  });
   const worker = await startShort(database, proxy.url);
-  await eventually(() => worker.messages.length > 1_000, { what: "the long ones to begin" });
-  // Whoever gives back waits for these rows, and so the first to do so is still at it when it is tried again.
-  const lock = await holding(database.url, "select from everbeat.running for update");
-  await cut;
-  const givingBack = "pg_stat_activity where wait_event_type = 'Lock' and query like '%release_claims(%'";
-  await eventually(() => database.count(givingBack), { until: (n) => n === 2, what: "a second one that gives back" });
+  await enqueueUntil(database, 1_500, () => held !== undefined);
+  // Whoever gives back waits for this, and so the first to do so is still at it when it is tried again.
+  const lock = await holding(database.url, "lock table everbeat.running in share mode");
+  held?.cutWhileServed();
+  const waiting = "datname = current_database() and wait_event_type = 'Lock' and query like '%release_claims(%'";
+  await eventually(() => database.count(`pg_stat_activity where ${waiting}`), {
+    until: (n) => n >= 2,
+    what: "a second one that gives back",
+  });
   const looks = () => proxy.asked("cancel_requested_at is not null");
   const before = looks();
   await eventually(() => looks() > before + 2, { what: "looks for what is ours and is not known" });
   await lock.release();
-  await allEnded(database, 1_000 + long);
-  const begun = worker.messages.filter(({ handler }) => handler === "begun");
-  expect(begun).toHaveLength(1_000 + long);
+  await expectEachBegunOnce(worker, await allEnded(database));
   expect(worker.messages.filter(({ event }) => event !== undefined)).toEqual([]);
   await database.expectSound();
 });

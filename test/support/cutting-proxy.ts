@@ -18,7 +18,7 @@ export interface CuttingProxy {
   /** The connection of the next statement whose text holds this breaks before the statement reaches the server. */
   cutBefore(text: string): Promise<void>;
   /** The next statement whose text holds this does not reach the server: it and all that follows on its connection is swallowed. */
-  holdBefore(text: string): Promise<Held>;
+  holdBefore(text: string): Promise<HeldStatement>;
   /** The next statement whose text holds this is carried out, and its reply and all that follows on its connection is swallowed. */
   holdReplyTo(text: string): Promise<Held>;
   /** Whether everything that hearts send and get is swallowed. */
@@ -44,10 +44,15 @@ export interface Held {
   deliver(): void;
 }
 
+export interface HeldStatement extends Held {
+  /** It reaches the server after all, and its connection breaks at once; the server does not notice before it is done. */
+  cutWhileServed(): void;
+}
+
 interface Cut {
   readonly text: string;
   readonly when: "asked" | "served" | "replied" | "held before" | "held reply";
-  readonly done: (held: Held) => void;
+  readonly done: (held: HeldStatement) => void;
 }
 
 export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
@@ -79,7 +84,7 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
   address.hostname = "127.0.0.1";
   address.port = String((server.address() as { port: number }).port);
   const cutAt = (text: string, when: Cut["when"]) =>
-    new Promise<Held>((resolve) => cuts.push({ text, when, done: resolve }));
+    new Promise<HeldStatement>((resolve) => cuts.push({ text, when, done: resolve }));
   return {
     url: address.href,
     cutReplyTo: (text) => cutAt(text, "replied").then(() => {}),
@@ -144,7 +149,7 @@ interface Between {
   readonly asked: Map<string, number>;
 }
 
-const NOTHING: Held = { deliver() {} };
+const NOTHING: HeldStatement = { deliver() {}, cutWhileServed() {} };
 
 function carry({ client, upstream, cuts, swallowed, asked: counts }: Between): void {
   const prepared = new Map<string, string>();
@@ -159,10 +164,15 @@ function carry({ client, upstream, cuts, swallowed, asked: counts }: Between): v
   const isSwallowed = (direction: Exclude<CutDirection, "both">) =>
     swallowed[direction] || (isHeart && swallowed.hearts);
   const isHolding = () => cutting?.when === "held before" || cutting?.when === "held reply";
-  const letGo = (to: Socket): Held => ({
+  const letGo = (to: Socket): HeldStatement => ({
     deliver() {
       cutting = undefined;
       for (const chunk of held.splice(0)) to.write(chunk);
+    },
+    cutWhileServed() {
+      if (cutting) cutting = { ...cutting, when: "served" };
+      for (const chunk of held.splice(0)) upstream.write(chunk);
+      client.destroy();
     },
   });
 
