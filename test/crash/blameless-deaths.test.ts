@@ -3,11 +3,11 @@ import { describe, expect, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
-import { SCALED, startWorker, task } from "../support/worker-process.ts";
+import { PATIENT, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const open = { recovery: { ...SCALED, sessionGrace: 500 } };
+const open = { recovery: PATIENT };
 const TASKS = [
   { handler: "deaf", name: "deaf", onCrash: "requeue" },
   { handler: "hold", name: "hold", onCrash: "requeue" },
@@ -22,8 +22,10 @@ async function expectUncharged(database: CrashDatabase, ids: readonly string[]):
   expect(await database.query("select from everbeat.suspicion where task_id = any ($1)", [ids])).toEqual([]);
 }
 
-const postMortemOf = async (database: CrashDatabase, replicaId: string) =>
-  (await database.everbeat.recovery.postMortems({ of: replicaId }))[0];
+const postMortemOf = (database: CrashDatabase, replicaId: string) =>
+  eventually(async () => (await database.everbeat.recovery.postMortems({ of: replicaId }))[0], {
+    ...{ within: 45_000, what: "a post-mortem" },
+  });
 
 describe("nobody is charged for", () => {
   test("a shutdown that is cut short by kill -9, as after a notice of preemption", async () => {

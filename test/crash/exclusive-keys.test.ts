@@ -9,7 +9,8 @@ import { startWorker, task } from "../support/worker-process.ts";
 const span = defineTask({ name: "span", run: async (_input: { ms: number }) => {} });
 
 async function startSpanning({ url }: CrashDatabase, work: object = {}) {
-  return startWorker({ url, work: { pollInterval: 2_000, concurrency: 6, ...work }, tasks: [{ handler: "span" }] });
+  const tasks = [{ handler: "span" }, { handler: "hold" }] as const;
+  return startWorker({ url, work: { pollInterval: 2_000, concurrency: 6, ...work }, tasks });
 }
 
 /** Per key, how many ran at once at the most. One that was killed counts until its task was taken away from it. */
@@ -83,28 +84,30 @@ describe("an exclusive key", () => {
 
   test.each(["has no workers", "is paused"])(
     "is not kept by tasks in a queue that %s",
-    { timeout: 60_000 },
+    { timeout: 180_000 },
     async (trouble) => {
       const database = await openCrashDatabase();
       const { everbeat, count } = database;
       const first = await startSpanning(database);
       // One that runs, so that all the others are parked behind it, those of the dead queue first.
-      await everbeat.enqueue(span, { ms: 3_000 }, { queue: "alive", exclusiveKey: "shared" });
-      await eventually(() => count("span"));
+      const taskId = await everbeat.enqueue(task("hold"), {}, { queue: "alive", exclusiveKey: "shared" });
+      await first.heard({ handler: "begun", taskId });
       const many = Array.from({ length: 40 }, () => ({ ms: 0 }));
       const keyed = (queue: string) => ({ options: { queue, exclusiveKey: "shared" } });
       await everbeat.enqueueMany(span, many, keyed("dead"));
       await everbeat.enqueueMany(span, many, keyed("alive"));
-      await eventually(() => count("everbeat.parked"), { until: (n) => n === 80 });
+      await eventually(() => count("everbeat.parked"), { until: (n) => n === 80, within: 40_000 });
       if (trouble === "is paused") await everbeat.queues.pause("dead");
       else {
         await startSpanning(database, { queues: ["alive"] });
         first.signal("SIGTERM");
       }
+      expect(await count("span")).toBe(0);
+      first.release();
       const alive = "everbeat.ended e join everbeat.task t on t.id = e.task_id and t.queue = 'alive'";
       await eventually(() => count(alive), {
         until: (n) => n === 41,
-        within: 10_000,
+        within: 40_000,
         what: "the end of the living queue's tasks",
       });
       expect(await count("everbeat.ended")).toBe(41);
@@ -114,7 +117,7 @@ describe("an exclusive key", () => {
       else await startSpanning(database, { queues: ["dead"] });
       await eventually(() => count("everbeat.ended"), {
         until: (n) => n === 81,
-        within: 20_000,
+        within: 40_000,
         what: "the end of all",
       });
       expect(await mostAtOnce(database)).toEqual({ shared: 1 });
@@ -126,9 +129,9 @@ describe("an exclusive key", () => {
     const database = await openCrashDatabase();
     const { everbeat, count, query } = database;
     const unknown = task("unknown");
-    await startSpanning(database);
-    const running = await everbeat.enqueue(span, { ms: 500 }, { exclusiveKey: "shared" });
-    await eventually(() => count("span"));
+    const worker = await startSpanning(database);
+    const running = await everbeat.enqueue(task("hold"), {}, { exclusiveKey: "shared" });
+    await worker.heard({ handler: "begun", taskId: running });
     const parked = await everbeat.enqueueMany(unknown, [{}, {}, {}], { options: { exclusiveKey: "shared" } });
     // A worker that knew them met them while the key was taken.
     await query(
@@ -137,7 +140,9 @@ describe("an exclusive key", () => {
       [parked],
     );
     const known = await everbeat.enqueue(span, { ms: 0 }, { exclusiveKey: "shared" });
-    await everbeat.result(running, { timeout: 5_000 });
+    await eventually(() => count("everbeat.parked"), { until: (n) => n === 4, within: 20_000 });
+    worker.release();
+    await everbeat.result(running, { timeout: 20_000 });
     await everbeat.result(known, { timeout: 20_000 });
     await database.expectSound();
   });

@@ -4,7 +4,7 @@ import { describe, expect, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { type OwnServer, startOwnServer } from "../support/own-server.ts";
-import { SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
+import { PATIENT, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -13,8 +13,9 @@ const TASKS = [
   { handler: "hold", name: "repeatable", onCrash: "requeue" },
   { handler: "quick" },
 ] as const;
-/** Beats are missed for 2.4 s before it fences itself. */
-const FENCED_AFTER_MS = 2_400;
+/** Beats are missed for so long before it fences itself, and for so long before others would take it for dead. */
+const FENCED_AFTER_MS = 6_400;
+const DEAD_AFTER_MS = 8_000;
 
 interface Scene {
   readonly server: OwnServer;
@@ -28,7 +29,7 @@ interface Scene {
 async function inTheMiddle(): Promise<Scene> {
   const server = await startOwnServer();
   const database = await openCrashDatabase({}, server.url);
-  const start = () => startWorker({ url: database.url, tasks: TASKS, open: { recovery: SCALED } });
+  const start = () => startWorker({ url: database.url, tasks: TASKS, open: { recovery: PATIENT } });
   const workers = [await start(), await start()];
   const goingOn = await database.everbeat.enqueue(task("going-on"), {});
   const repeatable = await database.everbeat.enqueue(task("repeatable"), {});
@@ -70,7 +71,7 @@ describe("PostgreSQL", () => {
     await Promise.any(
       workers.map((worker) => worker.heard({ handler: "aborted", taskId: repeatable, code: "CUT_OFF" })),
     );
-    const backAt = performance.now() + 4_000 - FENCED_AFTER_MS;
+    const backAt = performance.now() + DEAD_AFTER_MS + 1_000 - FENCED_AFTER_MS;
     await eventually(() => performance.now() > backAt);
     await server.start();
     for (const worker of workers) await worker.heard({ event: "replica.rejoined" });

@@ -24,10 +24,10 @@ describe("a worker that is killed while it starts what it has claimed ahead", ()
     const proxy = await startCuttingProxy(database.url);
     const reaper = await startWorker({ url: database.url, tasks: QUICK, open });
     const holding = proxy[hold]("start_claims(");
-    const first = await startWorker({ url: proxy.url, tasks: TASKS, open, work: { concurrency: 1, prefetch: 1 } });
-    const waiting = await everbeat.enqueue(task("wait"), { ms: 1_000 });
-    await first.heard({ handler: "begun", taskId: waiting });
+    // Its first claim takes both: the one runs, and the other is started after it.
+    const waiting = await everbeat.enqueue(task("wait"), { ms: 100 });
     const id = await everbeat.enqueue(task(name), {});
+    const first = await startWorker({ url: proxy.url, tasks: TASKS, open, work: { concurrency: 1, prefetch: 1 } });
     await holding;
     // Its end is written by another statement, which may come later: the task that starts is to be the only one in hand.
     await everbeat.result(waiting, { timeout: 20_000 });
@@ -81,12 +81,13 @@ describe("a reply that comes after its worker has fenced itself", () => {
     const { everbeat } = database;
     const proxy = await startCuttingProxy(database.url);
     const work = statement === "claim_tasks(" ? { concurrency: 2 } : { concurrency: 1, prefetch: 1 };
+    const holding = proxy.holdReplyTo(statement);
+    // The first claim takes both: the one runs, and the other is started after it.
+    if (statement === "start_claims(") await everbeat.enqueue(task("wait"), { ms: 100 });
+    const id = await everbeat.enqueue(task("hold"), {});
     const worker = await startWorker({ url: proxy.url, tasks: TASKS, open, work });
-    const waiting = statement === "start_claims(" && (await everbeat.enqueue(task("wait"), { ms: 1_000 }));
-    if (waiting) await worker.heard({ handler: "begun", taskId: waiting });
-    const id = await everbeat.enqueue(task("hold"), {}, { delay: 500 });
     // Claims come and go; the one that matters has taken the task.
-    let held = await proxy.holdReplyTo(statement);
+    let held = await holding;
     while ((await everbeat.tasks.show(id)).state !== "running") {
       const next = proxy.holdReplyTo(statement);
       held.deliver();

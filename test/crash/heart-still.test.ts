@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from "vitest";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { blockTheEventLoop, endTheSessionEverySecond, letNoBeatBeWritten } from "../support/heart-scenes.ts";
-import { SCALED, startWorker, task } from "../support/worker-process.ts";
+import { PATIENT, startWorker, task } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -15,7 +15,7 @@ describe("a worker that is stopped for longer than it takes to be dead, and goes
       { handler: "hold", name: "obedient", onCrash: "requeue" },
       { handler: "hold", name: "going-on", onCrash: "fail", whenCutOff: "continue" },
     ] as const;
-    const options = { url: database.url, open: { recovery: SCALED }, tasks };
+    const options = { url: database.url, open: { recovery: PATIENT }, tasks };
     const first = await startWorker(options);
     const requeued = await everbeat.enqueue(task("obedient"), {});
     const failed = await everbeat.enqueue(task("going-on"), {});
@@ -55,12 +55,12 @@ describe("a worker that is stopped for longer than it takes to be dead, and goes
 test("the only worker, stopped for longer than it takes to be dead, goes on with what nobody else would repeat", async () => {
   const database = await openCrashDatabase();
   const tasks = [{ handler: "deaf", onCrash: "fail", whenCutOff: "continue" }] as const;
-  const worker = await startWorker({ url: database.url, open: { recovery: SCALED }, tasks });
+  const worker = await startWorker({ url: database.url, open: { recovery: PATIENT }, tasks });
   const id = await database.everbeat.enqueue(task("deaf"), {});
   await worker.heard({ handler: "begun", taskId: id });
   worker.signal("SIGSTOP");
-  const wakesAt = performance.now() + 5_000;
-  await eventually(() => performance.now() > wakesAt);
+  const wakesAt = performance.now() + 10_000;
+  await eventually(() => performance.now() > wakesAt, { within: 60_000 });
   worker.signal("SIGCONT");
   const { replicaId } = await worker.heard({ event: "replica.rejoined", before: worker.replicaId });
   expect(await database.everbeat.tasks.show(id)).toMatchObject({ state: "running", attempt: 1, replicaId });
@@ -73,7 +73,7 @@ test("a worker whose event loop is blocked for longer than it would take to be d
   blockTheEventLoop(20_000));
 
 test("a worker whose heart's session is ended every second is not dead: each time it has its lock back before that counts", () =>
-  endTheSessionEverySecond(20_000));
+  endTheSessionEverySecond(20_000, { sessionGrace: "5s" }));
 
 test("a worker whose beats are not written for longer than it waits for a reply keeps its session, and its work", () =>
   letNoBeatBeWritten(7_000));

@@ -64,18 +64,27 @@ describe("a reply that is lost", () => {
   test.each(["cutReplyTo", "cutBefore"] as const)("to giving tasks back (%s): none stays behind", async (cutHow) => {
     const database = await openCrashDatabase();
     const proxy = await startCuttingProxy(database.url);
-    const ids = await database.everbeat.enqueueMany(note, [{ ms: 4_000 }, {}, {}, {}]);
-    // The first runs for longer than the others, claimed ahead, are kept.
+    const held = await database.everbeat.enqueue(task("hold"), {});
+    const ids = await database.everbeat.enqueueMany(note, [{}, {}, {}]);
     const cut = proxy[cutHow]("release_claims(");
-    await startWorker(workerOptions(proxy.url, { concurrency: 1, prefetch: 3 }));
-    await eventually(() => database.count("everbeat.running"), { until: (running) => running === 4 });
-    const other = await startWorker(workerOptions(database.url, { concurrency: 3 }));
+    // The first runs for longer than the others, claimed ahead, are kept.
+    const worker = await startWorker({
+      ...workerOptions(proxy.url, { concurrency: 1, prefetch: 3 }),
+      tasks: [{ handler: "note" }, { handler: "hold" }],
+    });
     await cut;
-    for (const id of ids) await database.everbeat.result(id, { timeout: 15_000 });
-    expect(await database.count("effect")).toBe(4);
-    // Given back for others, and not claimed ahead again at once by the one that has no slot for them.
-    const byOther = await database.count(`everbeat.ended where replica_id = '${other.replicaId}'`);
-    if (cutHow === "cutReplyTo") expect(byOther).toBe(3);
+    await eventually(() => database.count("everbeat.ready"), { until: (n) => n === 3, within: 30_000 });
+    // And not claimed ahead again at once by the one that has no slot for them.
+    const looks = () => proxy.asked("cancel_requested_at is not null");
+    const before = looks();
+    await eventually(() => looks() > before + 4, { within: 30_000 });
+    expect(await database.count("everbeat.ready")).toBe(3);
+    const other = await startWorker(workerOptions(database.url, { concurrency: 3 }));
+    const byOther = `everbeat.ended where replica_id = '${other.replicaId}'`;
+    await eventually(() => database.count(byOther), { until: (n) => n === 3, within: 30_000 });
+    worker.release();
+    for (const id of [held, ...ids]) await database.everbeat.result(id, { timeout: 15_000 });
+    expect(await database.count("effect")).toBe(3);
     await database.expectSound();
   });
 
@@ -130,10 +139,11 @@ describe("a statement that the server is still carrying out when its connection 
     await worker.heard({ event: "database.lost" });
     // It has looked for its own, in vain, and claims again.
     await eventually(
-      () => database.count("pg_stat_activity where wait_event_type = 'Lock' and query like '%claim_tasks(%'"),
-      {
-        until: (waiting) => waiting === 2,
-      },
+      () =>
+        database.count(
+          "pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%claim_tasks(%'",
+        ),
+      { until: (waiting) => waiting === 2, within: 30_000 },
     );
     await lock.release();
     await database.everbeat.result(id, { timeout: 30_000 });
@@ -144,12 +154,12 @@ describe("a statement that the server is still carrying out when its connection 
   test("a start: its tasks run, once", async () => {
     const database = await openCrashDatabase();
     const proxy = await startCuttingProxy(database.url);
-    const ids = await database.everbeat.enqueueMany(note, [{ ms: 500 }, { ms: 20 }, { ms: 20 }]);
-    const cut = proxy.cutWhileServed("start_claims(");
+    const ids = await database.everbeat.enqueueMany(note, [{ ms: 100 }, { ms: 20 }, { ms: 20 }]);
+    const starting = proxy.holdBefore("start_claims(");
     const worker = await startWorker(workerOptions(proxy.url, { concurrency: 1, prefetch: 2 }));
-    await eventually(() => database.count("everbeat.running where state = 'claimed'"), { until: (n) => n === 2 });
+    const start = await starting;
     const lock = await holding(database.url, "select from everbeat.running where state = 'claimed' for update");
-    await cut;
+    start.cutWhileServed();
     await worker.heard({ event: "claim.adopted" });
     await lock.release();
     for (const id of ids) await database.everbeat.result(id, { timeout: 10_000 });

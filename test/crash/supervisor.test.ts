@@ -5,7 +5,7 @@ import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
 import { startOwnServer } from "../support/own-server.ts";
 import { type Line, type RunningSupervisor, startSupervisor, task, untilReady } from "../support/supervisor.ts";
-import { SCALED, startWorker } from "../support/worker-process.ts";
+import { PATIENT, startWorker } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 240_000 });
 
@@ -114,9 +114,9 @@ test("a report to which no reply comes is made again on another connection, and 
 test("a child that had to stop its own work while the database was away stays, and its task is not charged", async () => {
   const server = await startOwnServer();
   const database = await openCrashDatabase({}, server.url);
-  const recovery = Object.entries(SCALED).map(([name, ms]) => `${name}=${ms}`);
-  const scaled = ["--recovery", recovery.join(",")];
-  const supervisor = await startSupervisor({ url: database.url, processes: 1, arguments: scaled });
+  const recovery = Object.entries(PATIENT).map(([name, ms]) => `${name}=${ms}`);
+  const patient = ["--recovery", recovery.join(",")];
+  const supervisor = await startSupervisor({ url: database.url, processes: 1, arguments: patient });
   const [before] = await untilReady(supervisor, 1);
   const id = await database.everbeat.enqueue(task("hold"), {});
   await supervisor.said({ event: "child.ready" });
