@@ -125,7 +125,7 @@ describe("an exclusive key", () => {
     },
   );
 
-  test("is not kept by tasks that no worker knows", { timeout: 60_000 }, async () => {
+  test("is not kept by tasks that no worker knows", { timeout: 120_000 }, async () => {
     const database = await openCrashDatabase();
     const { everbeat, count, query } = database;
     const unknown = task("unknown");
@@ -143,7 +143,7 @@ describe("an exclusive key", () => {
     await eventually(() => count("everbeat.parked"), { until: (n) => n === 4, within: 20_000 });
     worker.release();
     await everbeat.result(running, { timeout: 20_000 });
-    await everbeat.result(known, { timeout: 20_000 });
+    await everbeat.result(known, { timeout: 40_000 });
     await database.expectSound();
   });
 });

@@ -67,6 +67,9 @@ describe("a reply that is lost", () => {
     const held = await database.everbeat.enqueue(task("hold"), {});
     const ids = await database.everbeat.enqueueMany(note, [{}, {}, {}]);
     const cut = proxy[cutHow]("release_claims(");
+    // Whoever is asleep is told of what is given back, and so is everybody else: also the one that gave it back.
+    await startWorker({ ...workerOptions(database.url), tasks: [{ handler: "quick" }] });
+    await eventually(() => database.count("everbeat.bell where armed"), { until: (n) => n === 1, within: 30_000 });
     // The first runs for longer than the others, claimed ahead, are kept.
     const worker = await startWorker({
       ...workerOptions(proxy.url, { concurrency: 1, prefetch: 3 }),
