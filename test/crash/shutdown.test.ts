@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
+import { expectGivenBack } from "../support/leaving-at-once.ts";
 import { KEEPS_AHEAD, startWorker, task } from "../support/worker-process.ts";
 
 const deaf = task("deaf");
@@ -77,10 +78,13 @@ describe("a worker that is told to stop", () => {
     const { database, worker, running } = full;
     worker.signal("SIGTERM");
     await eventually(() => database.count("everbeat.ready"), { until: (n) => n === 3 });
+    const toldAt = performance.now();
     worker.signal("SIGTERM");
-    await eventually(() => Promise.race([worker.exited, undefined]), { within: 4_000, what: "the end of the process" });
-    await expectGone(full, "SIGTERM");
-    expect(await database.everbeat.tasks.show(running)).toMatchObject({ state: "pending", failures: 0 });
+    const ended = eventually(() => Promise.race([worker.exited, undefined]), { within: 30_000, what: "its end" });
+    expect(await ended).toEqual({ code: null, signal: "SIGTERM" });
+    const tookMs = performance.now() - toldAt;
+    await expectGivenBack(database.everbeat, { ids: [running], pids: [worker.pid], tookMs });
+    await database.expectSound();
   });
 
   test("gives back what it does not know that it has", async () => {
