@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { holding, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWorker, task } from "../support/worker-process.ts";
+import { KEEPS_AHEAD, startWorker, task } from "../support/worker-process.ts";
 
 const hold = task("hold");
 const deaf = task("deaf");
@@ -84,7 +84,7 @@ describe("a running task that is cancelled", () => {
     const database = await openCrashDatabase();
     const worker = await startWorker({
       url: database.url,
-      work: { concurrency: 1, prefetch: 1 },
+      work: { concurrency: 1, prefetch: 1, ...KEEPS_AHEAD },
       tasks: [{ handler: "deaf" }],
       forward: ["task.ended"],
     });

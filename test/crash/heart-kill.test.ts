@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { killWhile } from "../support/heart-scenes.ts";
-import { SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
+import { KEEPS_AHEAD, SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -115,10 +115,10 @@ describe("a worker that is killed in the middle of its tasks", () => {
 
   test("gives back what it had claimed and not begun, to its place and with no attempt spent", async () => {
     const database = await openCrashDatabase();
-    const first = await startWorker({ url: database.url, tasks: TASKS, work: { concurrency: 1, prefetch: 3 } });
+    const work = { concurrency: 1, prefetch: 3, ...KEEPS_AHEAD };
+    const first = await startWorker({ url: database.url, tasks: TASKS, work });
     const ids = await database.everbeat.enqueueMany(task("failing"), [{}, {}, {}]);
     const states = () => Promise.all(ids.map(async (id) => (await database.everbeat.tasks.show(id)).state));
-    // What was claimed ahead is given back after a while and claimed again.
     await killWhile(first, async () => (await states()).sort().join() === "claimed,claimed,running");
     const second = await startWorker({ url: database.url, tasks: [{ handler: "quick" }] });
     await database.untilStatus(first.replicaId, "dead");

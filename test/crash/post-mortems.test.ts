@@ -3,11 +3,11 @@ import pg from "pg";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
+import { PATIENT, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
 
-const open = { recovery: { ...SCALED, sessionGrace: 500 } };
+const open = { recovery: { ...PATIENT, sessionGrace: 500 } };
 const TASKS = [{ handler: "hold", onCrash: "fail" }] as const;
 
 /** One works, on a machine of its own; another watches. */
@@ -70,7 +70,7 @@ describe("a post-mortem", () => {
     const fillItsMemory = () =>
       database.query(
         `update everbeat.heart set signs[1] = signs[3] + 1
-         where replica_id = $1 and beat_at < clock_timestamp() - interval '500 milliseconds' returning 1`,
+         where replica_id = $1 and beat_at < clock_timestamp() - interval '1500 milliseconds' returning 1`,
         [worker.replicaId],
       );
     await eventually(fillItsMemory, { until: (rows) => rows.length === 1 });

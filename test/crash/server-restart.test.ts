@@ -24,10 +24,13 @@ async function startOnOwnServer(
   return { server, database, worker };
 }
 
+/** A call goes on trying for ten seconds: it need not see the end of an outage that is longer, which a busy machine may take. */
+const SHORT_OUTAGE_MS = 8_000;
+
 describe("a server that stops and starts again", () => {
   test.each(["fast", "immediate"] as const)(
     "under load (%s): nothing is lost, all tasks complete once",
-    { timeout: 90_000 },
+    { timeout: 240_000 },
     async (mode) => {
       const { server, database, worker } = await startOnOwnServer({ concurrency: 20 });
       const { everbeat, count } = database;
@@ -52,18 +55,28 @@ describe("a server that stops and starts again", () => {
           );
         }
       });
-      for (let restart = 0; restart < 3; restart++) {
+      const goOn = async () => {
         const before = accepted.length;
-        await eventually(() => accepted.length > before + 300, { within: 20_000 });
+        await eventually(() => accepted.length > before + 300, { within: 40_000 });
+      };
+      await goOn();
+      const refusedInShort: unknown[] = [];
+      let short = 0;
+      for (let restart = 0; short < 3 && restart < 6; restart++) {
+        const refusedBefore = refused.length;
+        const stoppedAt = performance.now();
         await server.stop(mode);
         await server.start();
+        const isShort = performance.now() - stoppedAt < SHORT_OUTAGE_MS;
+        await goOn();
+        if (!isShort) continue;
+        refusedInShort.push(...refused.slice(refusedBefore));
+        short++;
       }
-      const before = accepted.length;
-      await eventually(() => accepted.length > before + 100, { within: 20_000 });
       isOver = true;
       await Promise.all(callers);
       await eventually(async () => (await count("everbeat.ended")) === (await count("everbeat.task")), {
-        within: 30_000,
+        within: 60_000,
       });
 
       // A call that gave up may have been carried out; never the other way round.
@@ -73,7 +86,8 @@ describe("a server that stops and starts again", () => {
       const ended = new Set(exist.map((row) => row.id));
       expect(accepted.filter((id) => !ended.has(id))).toEqual([]);
       expect(await count("everbeat.task")).toBe(ended.size);
-      expect(refused).toEqual([]);
+      expect(short).toBeGreaterThan(0);
+      expect(refusedInShort).toEqual([]);
       expect(await count("everbeat.late")).toBe(0);
       expect(await count("everbeat.attempt")).toBe(0);
       expect(worker.messages.filter((message) => message.event === "database.lost").length).toBeGreaterThan(0);

@@ -2,7 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWorker, task } from "../support/worker-process.ts";
+import { expectGivenBack } from "../support/leaving-at-once.ts";
+import { KEEPS_AHEAD, startWorker, task } from "../support/worker-process.ts";
 
 const deaf = task("deaf");
 const hold = task("hold");
@@ -14,13 +15,16 @@ async function workerWithFull(task: typeof deaf, graces: Graces) {
   const database = await openCrashDatabase();
   const worker = await startWorker({
     url: database.url,
-    work: { concurrency: 1, prefetch: 3, pollInterval: 200, ...graces } as never,
+    work: { concurrency: 1, prefetch: 3, ...KEEPS_AHEAD, ...graces } as never,
     tasks: [{ handler: "deaf" }, { handler: "hold" }],
     forward: ["handler.abandoned", "task.ended", "worker.stopped"],
   });
   const ids = await database.everbeat.enqueueMany(task, [{}, {}, {}, {}]);
   const running = (await worker.heard({ handler: "begun" })).taskId as string;
-  await eventually(() => database.count("everbeat.running where state = 'claimed'"), { until: (n) => n === 3 });
+  await eventually(() => database.count("everbeat.running where state = 'claimed'"), {
+    until: (n) => n === 3,
+    within: 30_000,
+  });
   const ahead = ids.filter((id) => id !== running);
   return { database, worker, running, ahead };
 }
@@ -37,12 +41,12 @@ describe("a worker that is told to stop", () => {
     const full = await workerWithFull(deaf, { shutdownGrace: "1m", abortGrace: "1m" });
     const { database, worker, running, ahead } = full;
     worker.signal("SIGTERM");
-    await eventually(() => database.count("everbeat.ready"), { until: (n) => n === 3, within: 5_000 });
+    await eventually(() => database.count("everbeat.ready"), { until: (n) => n === 3, within: 30_000 });
     for (const id of ahead) {
       expect(await database.everbeat.tasks.show(id)).toMatchObject({ state: "pending", attempt: 0, attempts: [] });
     }
     expect((await database.everbeat.tasks.show(running)).state).toBe("running");
-    expect(await database.everbeat.replicas()).toMatchObject([{ status: "draining" }]);
+    await database.untilStatus(worker.replicaId, "draining");
     worker.release();
     expect(await database.everbeat.result(running)).toBe("held");
     await expectGone(full, "SIGTERM");
@@ -74,10 +78,13 @@ describe("a worker that is told to stop", () => {
     const { database, worker, running } = full;
     worker.signal("SIGTERM");
     await eventually(() => database.count("everbeat.ready"), { until: (n) => n === 3 });
+    const toldAt = performance.now();
     worker.signal("SIGTERM");
-    await eventually(() => Promise.race([worker.exited, undefined]), { within: 4_000, what: "the end of the process" });
-    await expectGone(full, "SIGTERM");
-    expect(await database.everbeat.tasks.show(running)).toMatchObject({ state: "pending", failures: 0 });
+    const ended = eventually(() => Promise.race([worker.exited, undefined]), { within: 30_000, what: "its end" });
+    expect(await ended).toEqual({ code: null, signal: "SIGTERM" });
+    const tookMs = performance.now() - toldAt;
+    await expectGivenBack(database.everbeat, { ids: [running], pids: [worker.pid], tookMs });
+    await database.expectSound();
   });
 
   test("gives back what it does not know that it has", async () => {
@@ -103,7 +110,7 @@ describe("a worker that is told to stop", () => {
     await database.everbeat.tasks.cancel(id);
     await expect(database.everbeat.result(id)).rejects.toMatchObject({ state: "cancelled" });
     worker.close();
-    const ending = eventually(() => Promise.race([worker.exited, undefined]), { within: 5_000 });
+    const ending = eventually(() => Promise.race([worker.exited, undefined]), { within: 30_000 });
     expect(await ending).toEqual({ code: 0, signal: null });
   });
 });

@@ -13,7 +13,8 @@ const open = { recovery: PATIENT };
 
 async function begin(definition: Partial<TaskOptions>, steps: unknown[]) {
   const database = await openCrashDatabase();
-  const tasks = [{ handler: "script", stalledAfter: 700, ...definition }] as const;
+  // Long enough for what it reports first to be on record by then.
+  const tasks = [{ handler: "script", stalledAfter: 3_000, ...definition }] as const;
   const worker = await startWorker({ url: database.url, open, tasks });
   const id = await database.everbeat.enqueue(task("script"), { steps });
   await worker.heard({ handler: "begun", taskId: id });
@@ -39,14 +40,14 @@ describe("a task that makes no progress for too long", () => {
       because: "stalled",
       isStuck: false,
       summary: expect.stringMatching(
-        /^Its worker is alive, but it has made no progress for [\d.]+m?s \(stalledAfter is 700ms\)/,
+        /^Its worker is alive, but it has made no progress for [\d.]+m?s \(stalledAfter is 3s\)/,
       ),
       next: 'Nothing but an alert (onStall: "alert"): it ends when its handler does.',
     });
     // Two more looks at least: still one alert, and one event.
     const swept = async () => (await everbeat.recovery.listening())?.sweptAt.getTime() ?? 0;
     const from = await swept();
-    await eventually(async () => (await swept()) > from + 2_500);
+    await eventually(async () => (await swept()) > from + 2_500, { within: 30_000 });
     expect(await openAlerts(everbeat)).toHaveLength(1);
     expect(worker.messages.filter(({ event }) => event === "task.stalled")).toHaveLength(1);
 
@@ -93,7 +94,7 @@ describe("a task that makes no progress for too long", () => {
     const tasks = [{ handler: "script", stalledAfter: 700, onStall: "fail" }] as const;
     const busy = await startWorker({ url: database.url, open, tasks });
     const watching = await startWorker({ url: database.url, open, tasks: [{ handler: "quick" }] });
-    const id = await database.everbeat.enqueue(task("script"), { steps: [["block", 8_000]] });
+    const id = await database.everbeat.enqueue(task("script"), { steps: [["wait", 15_000]] });
     await watching.heard({ event: "task.stalled", taskId: id }, 30_000);
     expect(await database.everbeat.tasks.show(id)).toMatchObject({ state: "failed", error: { code: "STALLED" } });
     // Its heart beat all the while.
@@ -102,12 +103,12 @@ describe("a task that makes no progress for too long", () => {
   });
 
   test("is left alone while it gets on", async () => {
-    const steps = Array.from({ length: 12 }, (_, step) => [
-      ["progress", step / 12],
+    const steps = Array.from({ length: 40 }, (_, step) => [
+      ["progress", step / 40],
       ["pause", 250],
     ]).flat();
-    const { everbeat, worker, id } = await begin({ stalledAfter: 2_500, onStall: "fail" }, steps);
-    expect(await everbeat.result(id, { timeout: 30_000 })).toBe("done");
+    const { everbeat, worker, id } = await begin({ stalledAfter: 6_000, onStall: "fail" }, steps);
+    expect(await everbeat.result(id, { timeout: 60_000 })).toBe("done");
     expect(worker.messages.filter(({ event }) => event === "task.stalled")).toEqual([]);
   });
 });

@@ -5,7 +5,7 @@ import { type CrashDatabase, openCrashDatabase } from "../support/crash-database
 import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
 import { seededRandom } from "../support/seeded-random.ts";
-import { SCALED, startWorker, task } from "../support/worker-process.ts";
+import { PATIENT, startWorker, task } from "../support/worker-process.ts";
 
 const quick = task("quick");
 const deaf = task("deaf");
@@ -69,7 +69,7 @@ describe("an idle worker", () => {
     const proxy = await startCuttingProxy(database.url);
     const { replicaId } = await startWorker({
       ...{ url: proxy.url, work: LISTENING, tasks: [{ handler: "quick" }] },
-      open: { recovery: SCALED },
+      open: { recovery: PATIENT },
     });
     // After a claim it has a place from which it searches on, and used to look again and again for what lies before it.
     await database.everbeat.result(await database.everbeat.enqueue(quick, {}));

@@ -105,7 +105,7 @@ describe("on a database", () => {
         new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
     });
     const id = await everbeat.enqueue(endless, undefined);
-    const error = await drain(everbeat, [endless], { timeout: 300 }).catch((reason: unknown) => reason);
+    const error = await drain(everbeat, [endless], { timeout: 3_000 }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(DrainTimeoutError);
     expect((error as Error).message).toContain(`endless ${id}, running in queue default`);
     expect(await everbeat.tasks.show(id)).toMatchObject({ state: "pending", attempts: [{ outcome: "aborted" }] });

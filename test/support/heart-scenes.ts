@@ -77,7 +77,10 @@ export async function letNoBeatBeWritten(ms: number): Promise<void> {
 }
 
 /** Kills it in a moment in which this is so. */
-export async function killWhile(worker: WorkerProcess, isSo: () => Promise<boolean>): Promise<void> {
+export async function killWhile(
+  worker: Pick<WorkerProcess, "signal" | "kill">,
+  isSo: () => Promise<boolean>,
+): Promise<void> {
   const stopThen = async () => {
     if (!(await isSo())) return false;
     worker.signal("SIGSTOP");
@@ -85,7 +88,7 @@ export async function killWhile(worker: WorkerProcess, isSo: () => Promise<boole
     worker.signal("SIGCONT");
     return false;
   };
-  await eventually(stopThen, { every: 5 });
+  await eventually(stopThen, { every: 5, within: 30_000 });
   await worker.kill();
 }
 

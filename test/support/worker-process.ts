@@ -42,6 +42,12 @@ export const PATIENT: RecoveryOptions = {
   sessionGrace: 3_000,
 };
 
+/**
+ * For a worker that has claimed ahead of its slots. What has waited for two seconds goes back at its next look at its own claims,
+ * and is not claimed ahead again; with looks this rare, it can be seen for more than half a minute.
+ */
+export const KEEPS_AHEAD = { pollInterval: "1m" } as const;
+
 export interface WorkerProcessOptions {
   readonly url: string;
   readonly open?: OpenOptions;
