@@ -145,6 +145,7 @@ export class HeartLoop {
       this.#hasBegun = true;
       this.#connection = connection;
       this.#isServerDown = false;
+      this.#settleSession(connection);
       const gone = new AbortController();
       void connection.ended.then(() => gone.abort());
       while (!this.#stopping.signal.aborted) {
@@ -164,16 +165,25 @@ export class HeartLoop {
   /** From the one before, if that still has it: the lock is shared, so that at no time nobody holds it. */
   async #takeSession(connection: HeartConnection): Promise<void> {
     await this.#within(connection.takeSession());
-    const before = this.#session;
-    this.#session = connection;
-    this.#sessionGoneAt = undefined;
+    this.#replaceSession(connection);
     this.#needsStandIn = false;
-    before?.close();
     void connection.ended.then(() => {
       if (this.#session !== connection) return;
       this.#session = undefined;
-      this.#sessionGoneAt = this.#parts.steadyNow();
+      this.#sessionGoneAt ??= this.#parts.steadyNow();
     });
+  }
+
+  /** Only now that it has begun: until then, others go by when they saw the last session gone. */
+  #settleSession(connection: HeartConnection): void {
+    if (!connection.hasSession) this.#replaceSession(undefined);
+    if (this.#session === connection || !connection.hasSession) this.#sessionGoneAt = undefined;
+  }
+
+  #replaceSession(next: HeartConnection | undefined): void {
+    const before = this.#session;
+    this.#session = next;
+    before?.close();
   }
 
   async #beatOn(connection: HeartConnection): Promise<boolean> {

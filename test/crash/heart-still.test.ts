@@ -1,6 +1,7 @@
 /** Workers that stand still, are busy, or lose their heart's connection over and over: only the first of them is dead. */
 import { describe, expect, test, vi } from "vitest";
 import { openCrashDatabase } from "../support/crash-database.ts";
+import { startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
 import { blockTheEventLoop, endTheSessionEverySecond, letNoBeatBeWritten } from "../support/heart-scenes.ts";
 import { PATIENT, startWorker, task } from "../support/worker-process.ts";
@@ -74,6 +75,23 @@ test("a worker whose event loop is blocked for longer than it would take to be d
 
 test("a worker whose heart's session is ended every second is not dead: each time it has its lock back before that counts", () =>
   endTheSessionEverySecond(20_000, { sessionGrace: "5s" }));
+
+test("a worker that has its lock back, but is cut off each time before that is on record, stops in time all the same", async () => {
+  const database = await openCrashDatabase();
+  const proxy = await startCuttingProxy(database.url);
+  const tasks = [{ handler: "hold", onCrash: "requeue" }] as const;
+  const worker = await startWorker({ url: proxy.url, open: { recovery: PATIENT }, tasks });
+  const id = await database.everbeat.enqueue(task("hold"), {});
+  await worker.heard({ handler: "begun", taskId: id });
+  for (let attempt = 0; attempt < 200; attempt++) void proxy.cutBefore("begin_heart(");
+  await database.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and application_name = 'everbeat heart'`,
+  );
+  // Had each new session counted, it would have been the silence that stopped it, three times as late.
+  expect(await worker.heard({ event: "replica.fenced" })).toMatchObject({ because: "session-gone" });
+  expect(await database.deaths()).toBe(0);
+});
 
 test("a worker whose beats are not written for longer than it waits for a reply keeps its session, and its work", () =>
   letNoBeatBeWritten(7_000));

@@ -165,6 +165,20 @@ function isOpenToAll(folder: string): boolean {
 }
 
 asRoot(
+  "a server whose folder was deleted, but not its data, which is elsewhere, is stopped after the last has left",
+  async (context) => {
+    const project = await temporaryProject(context, { mode: 0o700 });
+    const client = await project.client();
+    const joined = await client.join();
+    expect(joined.dataFolder.startsWith(SYSTEM_FOLDER)).toBe(true);
+    await oneKeeperAtWork(project.folder, joined.url);
+    await rm(project.folder, { recursive: true });
+    await client.close();
+    await untilStopped(joined);
+  },
+);
+
+asRoot(
   "a process of another container does not start a second server on a folder whose server it cannot reach",
   async (context) => {
     const project = await temporaryProject(context);

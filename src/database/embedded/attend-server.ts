@@ -3,6 +3,7 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { closingWatch } from "./closing-server.ts";
 import { KEEPER_NAME } from "./coordination-sql.ts";
+import { touchPlace } from "./place.ts";
 import { type ServerConnection, tryToConnect } from "./server-connection.ts";
 import { isStoppedOrGone, realDataFolder } from "./server-files.ts";
 
@@ -23,6 +24,7 @@ export async function attendServer(folder: string): Promise<ServerConnection | u
     if (dataFolder === undefined) return undefined;
     const attempt = await tryToConnect(dataFolder, KEEPER_NAME);
     if (attempt.kind === "connected") return attempt.connection;
+    if (attempt.kind === "busy") await touchPlace(dataFolder);
     await hurryIfClosing(attempt);
     absentSince = attempt.kind === "absent" ? (absentSince ?? performance.now()) : undefined;
     if (absentSince !== undefined && performance.now() - absentSince > PATIENCE_MS) return undefined;

@@ -1,12 +1,14 @@
 // Starts the keeper, the process that stops the server after the last one has left.
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { parse } from "node:path";
-import type { Client } from "pg";
+import { performance } from "node:perf_hooks";
 import { builtFile } from "../../package-files.ts";
 import { isKept } from "./coordination-sql.ts";
 import { EmbeddedKeeperMissingError } from "./embedded-errors.ts";
+import { isFromHere } from "./place.ts";
+import type { ServerConnection } from "./server-connection.ts";
 import { openLog } from "./server-log.ts";
 
 /** The next command of a person or a script finds the server warm. */
@@ -19,8 +21,10 @@ export interface Keeping {
 }
 
 /** A keeper too many finds the lock taken and leaves, so it is safe for several to do this at once. */
-export async function ensureKeeper(client: Client, keeping: Keeping): Promise<void> {
-  if (await isKept(client)) return;
+export async function ensureKeeper({ client, dataFolder }: ServerConnection, keeping: Keeping): Promise<void> {
+  if (await isKept(client)) return void onTheirWay.delete(keeping.folder);
+  // Where the server is, others have to see to that: a keeper from here could not stop it.
+  if (!(await isFromHere(dataFolder))) return;
   const log = await openLog(keeping.folder);
   try {
     spawnKeeper(keeping, log.fd);
@@ -29,12 +33,15 @@ export async function ensureKeeper(client: Client, keeping: Keeping): Promise<vo
   }
 }
 
-const onTheirWay = new Map<string, ChildProcess>();
+/** When they were spawned, by their folders. */
+const onTheirWay = new Map<string, number>();
+const ON_ITS_WAY_MS = 10_000;
 
 /** Done in one breath with what it is to look after: there is no moment in which a kill leaves one without the other. */
 export function spawnKeeper({ folder, lingerMs }: Keeping, logFd: number): void {
   // One that takes its time, as on a crowded machine, is not helped by another.
-  if (onTheirWay.has(folder)) return;
+  const spawnedAt = onTheirWay.get(folder);
+  if (spawnedAt !== undefined && performance.now() - spawnedAt < ON_ITS_WAY_MS) return;
   const script = builtFile("database/embedded/keeper.js");
   if (!existsSync(script)) throw new EmbeddedKeeperMissingError(script);
   const child = spawn(process.execPath, [script, folder, String(lingerMs)], {
@@ -44,9 +51,12 @@ export function spawnKeeper({ folder, lingerMs }: Keeping, logFd: number): void 
     detached: true,
     stdio: ["ignore", logFd, logFd],
   });
-  onTheirWay.set(folder, child);
+  const now = performance.now();
+  onTheirWay.set(folder, now);
   // The next look finds no keeper and tries again.
-  for (const end of ["error", "exit"]) child.once(end, () => onTheirWay.delete(folder));
+  for (const end of ["error", "exit"]) {
+    child.once(end, () => onTheirWay.get(folder) === now && onTheirWay.delete(folder));
+  }
   child.unref();
 }
 

@@ -26,15 +26,29 @@ import { insistOnTurn } from "./starting-turn.ts";
 type WatchEnd = "deserted" | "lost" | "closing";
 
 const CLOSING_LOOK_INTERVAL_MS = 2_000;
+const TOUCH_INTERVAL_MS = 500;
 
 async function keep(keeping: Keeping): Promise<void> {
   for (let connection = await attendServer(keeping.folder); ; connection = await comeBack(keeping)) {
     if (connection === undefined || !(await isFromHere(connection.dataFolder))) return;
     if (!(await tryToBecomeKeeper(connection.client))) return;
+    if ((await keepOne(connection, keeping)) === "deserted and stopped") return;
+  }
+}
+
+async function keepOne(
+  connection: ServerConnection,
+  keeping: Keeping,
+): Promise<"deserted and stopped" | "to come back"> {
+  // Until the very end of it: whoever is elsewhere and has the turn must not think that nobody is here.
+  const touching = setInterval(() => void touchPlace(connection.dataFolder), TOUCH_INTERVAL_MS);
+  try {
     const end = await watch(connection, keeping);
-    if (end === "lost") continue;
+    if (end === "lost") return "to come back";
     const hasStopped = await tryToStop(connection, keeping, end);
-    if (hasStopped && end === "deserted") return;
+    return hasStopped && end === "deserted" ? "deserted and stopped" : "to come back";
+  } finally {
+    clearInterval(touching);
   }
 }
 
@@ -74,7 +88,6 @@ async function watch({ client, dataFolder }: ServerConnection, { lingerMs }: Kee
   let closingLookAt = performance.now();
   try {
     for (;;) {
-      await touchPlace(dataFolder);
       await pause(lookIntervalMs);
       const now = performance.now();
       if (await isAnyoneConnected(client)) lastSeenAt = now;

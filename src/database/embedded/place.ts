@@ -2,7 +2,8 @@
 //
 // Two containers that share a folder share neither of those. To the second, the server of the first is not there, and
 // PostgreSQL's own interlock does not see it either: both would write into one database. So whoever starts a server writes
-// down where, its keeper touches that as long as it lives, and whoever is elsewhere looks whether it still does.
+// down where, its keeper and those who are joined touch that as long as they live, and whoever is elsewhere looks whether
+// somebody still does.
 import { readFileSync, readlinkSync } from "node:fs";
 import { chown, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -15,8 +16,9 @@ const LOOK_INTERVAL_MS = 100;
 /** Long enough for a keeper to be replaced by another. */
 const LOOKS = 40;
 
-/** The kernel's boot and the container, or what stands for both where they do not show. */
+/** The kernel's boot and the container, or what stands for both where they do not show; elsewhere than on Linux, there are none. */
 function placeHere(): string {
+  if (process.platform !== "linux") return process.platform;
   try {
     const spaces = ["pid", "ipc", "net"].map((space) => readlinkSync(`/proc/self/ns/${space}`));
     return [readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(), ...spaces].join(" ");
@@ -38,9 +40,9 @@ export async function markPlace(dataFolder: string): Promise<void> {
   await chown(placeFile(dataFolder), uid, gid);
 }
 
-/** By the keeper, at every look. */
+/** By all who are joined from here, and by the keeper. */
 export async function touchPlace(dataFolder: string): Promise<void> {
-  await utimes(placeFile(dataFolder), new Date(), new Date()).catch(() => {});
+  if (await isFromHere(dataFolder)) await utimes(placeFile(dataFolder), new Date(), new Date()).catch(() => {});
 }
 
 /** For a database with a postmaster.pid, whose server does not answer. */

@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Client } from "pg";
 import { ensureDatabase, lockPresence } from "./coordination-sql.ts";
 import { ensureKeeper, type Keeping } from "./keeper-process.ts";
+import { touchPlace } from "./place.ts";
 import { type Reached, type ReachOptions, reachServer } from "./reach-server.ts";
 
 export interface Presence {
@@ -47,7 +48,8 @@ export async function becomePresent(options: PresenceOptions): Promise<Presence>
 
   async function lookAfterKeeper(): Promise<void> {
     // A broken connection is `comeBack`'s matter, and a keeper that does not start is tried again at the next look.
-    await ensureKeeper(reached.client, options).catch(() => {});
+    await ensureKeeper(reached, options).catch(() => {});
+    await touchPlace(reached.dataFolder);
   }
 
   return {
@@ -74,12 +76,13 @@ async function reach(options: PresenceOptions, purpose: ReachOptions["purpose"])
     purpose,
     keeping: options,
     onProgress: options.onProgress,
-    settle: async ({ client }, hasKeeper) => {
+    settle: async (connection, hasKeeper) => {
+      const { client } = connection;
       // From here on the keeper does not stop the server; should it be doing so right now, this fails and we start anew.
       await lockPresence(client);
       await ensureDatabase(client);
       // One was spawned along with a server of our own, and may still be on its way.
-      if (!hasKeeper) await ensureKeeper(client, options);
+      if (!hasKeeper) await ensureKeeper(connection, options);
     },
   });
 }

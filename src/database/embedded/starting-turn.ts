@@ -20,19 +20,28 @@ export async function takeTurn(turnFile: string, work: () => Promise<void>): Pro
     await waitForOther(turnFile);
     return "someone-else-did";
   }
+  await during(turn, turnFile, work);
+  return "done";
+}
+
+/** Waits for as long as others have their turn; where there can be none, in a folder that was deleted or closed, does without. */
+export async function insistOnTurn(turnFile: string, work: () => Promise<void>): Promise<void> {
+  for (;;) {
+    const turn = await claim(turnFile).catch(() => "impossible" as const);
+    if (turn === "impossible") return await work();
+    if (turn !== undefined) return await during(turn, turnFile, work);
+    await waitForOther(turnFile);
+  }
+}
+
+async function during(turn: FileHandle, turnFile: string, work: () => Promise<void>): Promise<void> {
   const beat = setInterval(() => void turn.utimes(new Date(), new Date()).catch(() => {}), BEAT_INTERVAL_MS);
   try {
     await work();
-    return "done";
   } finally {
     clearInterval(beat);
     await release(turnFile, turn);
   }
-}
-
-/** Waits for as long as others have their turn. */
-export async function insistOnTurn(turnFile: string, work: () => Promise<void>): Promise<void> {
-  while ((await takeTurn(turnFile, work)) === "someone-else-did");
 }
 
 async function claim(turnFile: string): Promise<FileHandle | undefined> {

@@ -1,5 +1,4 @@
 // Stops the server of a folder, whoever uses it.
-import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { probe } from "./server-connection.ts";
 import { readPostmasterFile, realDataFolder, serverFiles } from "./server-files.ts";
@@ -11,7 +10,6 @@ import { insistOnTurn } from "./starting-turn.ts";
  * being started is stopped when it has.
  */
 export async function stopEmbeddedServer(folder: string): Promise<void> {
-  if (!existsSync(folder)) return;
   const { turn, stopped } = serverFiles(folder);
   await insistOnTurn(turn, async () => {
     const dataFolder = await realDataFolder(folder);
