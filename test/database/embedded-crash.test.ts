@@ -9,6 +9,7 @@ import {
   keepersOf,
   killKeeper,
   killPostmaster,
+  oneKeeperAtWork,
   query,
   temporaryProject,
   until,
@@ -80,13 +81,7 @@ test.concurrent("a killed server is brought back by the keeper when the joined p
   const project = await temporaryProject(context);
   const client = await project.client();
   const joined = await client.join();
-  await until("the keeper", async () => {
-    const [row] = await query<{ n: number }>(
-      joined.url,
-      "select count(*)::int as n from pg_stat_activity where application_name = 'everbeat keeper'",
-    );
-    return row?.n === 1;
-  });
+  await oneKeeperAtWork(project.folder, joined.url);
   client.signal("SIGSTOP");
   await killPostmaster(joined.dataFolder, "SIGKILL");
   await until("the server to be back", () => query(joined.url, "select 1").catch(() => undefined));

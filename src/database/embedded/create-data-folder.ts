@@ -27,14 +27,16 @@ export async function createDataFolder(options: {
   const { folder, binaries, account } = options;
   await removeHalfMade(folder);
   const here = await openWorkshop(folder, account);
-  if (here !== undefined) {
+  if (here === "overtaken") return;
+  if (here !== "closed") {
     options.onProgress(`making a database in ${serverFiles(folder).data}`);
     return await workIn(here, binaries, account, async (data) => await rename(data, serverFiles(folder).data));
   }
   const parent = await systemProjectFolder(await realpath(folder));
   await removeHalfMade(parent);
   const there = await openWorkshop(parent, account);
-  if (there === undefined) throw explainInitialisation("Permission denied", parent);
+  if (there === "overtaken") return;
+  if (there === "closed") throw explainInitialisation("Permission denied", parent);
   const target = join(parent, `data-${randomUUID().slice(0, 8)}`);
   options.onProgress(`making a database in ${target}, because the server's user cannot reach ${folder}`);
   await workIn(there, binaries, account, async (data) => {
@@ -61,17 +63,25 @@ async function removeAtOnce(folder: string, aside: string): Promise<void> {
   } catch {}
 }
 
-/** undefined when the server's user cannot work under `parent`. */
-async function openWorkshop(parent: string, account: ServerAccount | undefined): Promise<Workshop | undefined> {
+/** "closed" when the server's user cannot work under `parent`, "overtaken" when someone else has cleared ours away. */
+async function openWorkshop(
+  parent: string,
+  account: ServerAccount | undefined,
+): Promise<Workshop | "closed" | "overtaken"> {
   const folder = join(parent, HALF_MADE + randomUUID());
   const workshop = { folder, data: join(folder, "data"), password: join(folder, "password") };
   await mkdir(folder);
-  await mkdir(workshop.data, { mode: 0o700 });
-  if (account === undefined) return workshop;
-  await chmod(folder, 0o755);
-  if (await isUsableBy(account, workshop.data)) return workshop;
+  try {
+    await mkdir(workshop.data, { mode: 0o700 });
+    if (account === undefined) return workshop;
+    await chmod(folder, 0o755);
+    if (await isUsableBy(account, workshop.data)) return workshop;
+  } catch (error) {
+    if (existsSync(folder)) throw error;
+  }
+  if (!existsSync(folder)) return "overtaken";
   await rm(folder, { recursive: true, force: true });
-  return undefined;
+  return "closed";
 }
 
 /** Some file systems take a chown and forget it, and any folder above may be closed: so really write a file. */

@@ -20,6 +20,10 @@ export interface Keeping {
   readonly lingerMs: number;
 }
 
+/** When they were spawned, by their folders. */
+const onTheirWay = new Map<string, number>();
+const ON_ITS_WAY_MS = 10_000;
+
 /** A keeper too many finds the lock taken and leaves, so it is safe for several to do this at once. */
 export async function ensureKeeper({ client, dataFolder }: ServerConnection, keeping: Keeping): Promise<void> {
   if (await isKept(client)) return void onTheirWay.delete(keeping.folder);
@@ -32,10 +36,6 @@ export async function ensureKeeper({ client, dataFolder }: ServerConnection, kee
     await log.close();
   }
 }
-
-/** When they were spawned, by their folders. */
-const onTheirWay = new Map<string, number>();
-const ON_ITS_WAY_MS = 10_000;
 
 /** Done in one breath with what it is to look after: there is no moment in which a kill leaves one without the other. */
 export function spawnKeeper({ folder, lingerMs }: Keeping, logFd: number): void {

@@ -29,10 +29,12 @@ const CLOSING_LOOK_INTERVAL_MS = 2_000;
 const TOUCH_INTERVAL_MS = 500;
 
 async function keep(keeping: Keeping): Promise<void> {
-  for (let connection = await attendServer(keeping.folder); ; connection = await comeBack(keeping)) {
-    if (connection === undefined || !(await isFromHere(connection.dataFolder))) return;
-    if (!(await tryToBecomeKeeper(connection.client))) return;
-    if ((await keepOne(connection, keeping)) === "deserted and stopped") return;
+  let connection = await attendServer(keeping.folder);
+  while (connection !== undefined && (await isFromHere(connection.dataFolder))) {
+    const isKeeper = await tryToBecomeKeeper(connection.client).catch(() => "lost" as const);
+    if (isKeeper === false) return;
+    if (isKeeper === true && (await keepOne(connection, keeping)) === "deserted and stopped") return;
+    connection = isKeeper === "lost" ? await attendServer(keeping.folder) : await comeBack(keeping);
   }
 }
 

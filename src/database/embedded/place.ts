@@ -4,8 +4,8 @@
 // PostgreSQL's own interlock does not see it either: both would write into one database. So whoever starts a server writes
 // down where, its keeper and those who are joined touch that as long as they live, and whoever is elsewhere looks whether
 // somebody still does.
-import { readFileSync, readlinkSync } from "node:fs";
-import { chown, readFile, stat, utimes, writeFile } from "node:fs/promises";
+import { constants, readFileSync, readlinkSync } from "node:fs";
+import { lutimes, open, readFile, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -27,22 +27,31 @@ function placeHere(): string {
   }
 }
 
+const readPlace = (dataFolder: string) => readFile(placeFile(dataFolder), "utf8").catch(() => undefined);
+
 export async function isFromHere(dataFolder: string): Promise<boolean> {
-  const place = await readFile(placeFile(dataFolder), "utf8").catch(() => undefined);
+  const place = await readPlace(dataFolder);
   return place === undefined || place === placeHere();
 }
 
 /** By whoever starts the server, in the turn of those who do. */
 export async function markPlace(dataFolder: string): Promise<void> {
-  await writeFile(placeFile(dataFolder), placeHere(), { mode: 0o600 });
-  if (process.getuid?.() !== 0) return;
-  const { uid, gid } = await stat(dataFolder);
-  await chown(placeFile(dataFolder), uid, gid);
+  if ((await readPlace(dataFolder)) === placeHere()) return;
+  // The folder may be another user's, and root must not be led elsewhere by a link.
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | (constants.O_NOFOLLOW ?? 0);
+  const handle = await open(placeFile(dataFolder), flags, 0o600);
+  try {
+    await handle.writeFile(placeHere());
+    const { uid, gid } = await stat(dataFolder);
+    if (process.getuid?.() === 0) await handle.chown(uid, gid);
+  } finally {
+    await handle.close();
+  }
 }
 
 /** By all who are joined from here, and by the keeper. */
 export async function touchPlace(dataFolder: string): Promise<void> {
-  if (await isFromHere(dataFolder)) await utimes(placeFile(dataFolder), new Date(), new Date()).catch(() => {});
+  if (await isFromHere(dataFolder)) await lutimes(placeFile(dataFolder), new Date(), new Date()).catch(() => {});
 }
 
 /** For a database with a postmaster.pid, whose server does not answer. */
