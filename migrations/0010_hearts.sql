@@ -188,14 +188,16 @@ begin
   return true;
 end $$;
 
--- How long a heart has been silent: counted from its last sign of this epoch, but not from before anyone could be heard.
+-- How long a heart has been silent: counted from its last sign of this epoch, but not from before anyone could be heard. A start that
+-- is far ahead was stamped before the clock was set back.
 -- Volatile, as the clock in it is: declared to be less, it would be called for every heart, and not become part of the query.
 create function silent_ms(p_heart heart, p_started_at timestamptz, p_listening listening, p_until timestamptz default clock_timestamp())
 returns double precision
 language sql volatile
 as $$
   select date_part('epoch', p_until - greatest(
-    case when p_heart.epoch = p_listening.epoch then p_heart.beat_at end, p_started_at, p_listening.hearing_since)) * 1000
+    case when p_heart.epoch = p_listening.epoch then p_heart.beat_at end,
+    case when p_started_at <= p_listening.swept_at + interval '1 minute' then p_started_at end, p_listening.hearing_since)) * 1000
 $$;
 
 -- For those who ask and do not listen themselves: what is known of another epoch is nothing, until somebody listens in this one.
@@ -218,11 +220,14 @@ language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
 declare
+  -- A clock that was set back by more has made whatever is known of time worthless. By less, it only makes silences shorter.
+  c_set_back constant interval := '5 seconds';
   v_epoch  text := current_epoch();
   v_before listening;
   v_gap    interval := make_interval(secs => p_gap_ms / 1000.0);
   -- The first that is found will do.
-  v_heard  boolean := exists (select from heart where epoch = v_epoch and beat_at >= clock_timestamp() - v_gap);
+  v_heard  boolean := exists (
+    select from heart where epoch = v_epoch and beat_at between clock_timestamp() - v_gap and clock_timestamp() + c_set_back);
   v_held   bigint[];
 begin
   is_ours := pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper'));
@@ -230,8 +235,9 @@ begin
   swept_by := v_before.swept_by;
   is_held := v_before.held_since is not null;
   swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
+  -- A sweep that is yet to come was made before the clock was set back.
   is_ours := is_ours and not coalesce(
-    v_before.epoch = v_epoch and swept_ago_ms < p_min_interval_ms and swept_by is distinct from p_replica, false);
+    v_before.epoch = v_epoch and swept_ago_ms >= 0 and swept_ago_ms < p_min_interval_ms and swept_by is distinct from p_replica, false);
   if not is_ours then
     return next;
     return;
@@ -242,8 +248,9 @@ begin
     update listening
     set epoch = v_epoch, swept_at = clock_timestamp(), swept_by = p_replica,
         hearing_since = case
-          when epoch <> v_epoch or clock_timestamp() - swept_at > v_gap or not v_heard
-          then clock_timestamp() else hearing_since end;
+          when epoch <> v_epoch or clock_timestamp() - swept_at > v_gap or swept_at - clock_timestamp() > c_set_back or not v_heard
+          then clock_timestamp() else least(hearing_since, clock_timestamp()) end,
+        held_since = case when held_since > clock_timestamp() then clock_timestamp() else held_since end;
   end if;
   -- As it is now: somebody may have waited for that row with us, and raised an alert meanwhile.
   swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
@@ -259,6 +266,18 @@ begin
     where r.status in ('online', 'draining')
       and (x.session_free_since < 'infinity') <> (x.session_epoch is not distinct from v_epoch and x.session_key not in (select unnest(v_held)))
     for update of x skip locked);
+
+  -- The clock was set back: what is yet to come counts as of now, since it would be heard until the clock has come that far again.
+  if v_before.swept_at > clock_timestamp() then
+    update heart h
+    set beat_at = least(h.beat_at, clock_timestamp()),
+        session_free_since = case when h.session_free_since < 'infinity' then least(h.session_free_since, clock_timestamp()) else 'infinity' end
+    where h.replica_id in (
+      select x.replica_id from heart x join replica r on r.id = x.replica_id
+      where r.status in ('online', 'draining')
+        and (x.beat_at > clock_timestamp() or x.session_free_since > clock_timestamp() and x.session_free_since < 'infinity')
+      for update of x skip locked);
+  end if;
 end $$;
 
 -- How long it took. Not waited for long either, and so below: the row is everybody's.
@@ -281,6 +300,7 @@ as $$ update listening set held_since = null, hold_confirmed_at = null where hel
 -- Those who should be alive and are not surely well: not heard for that long, or without their session. Mostly there are none, and
 -- nothing is sent. With them, how many machines there are, and whether their own has somebody who is well.
 -- As it was when this sweep began, like the verdicts below: its process may have been stopped since, and those it would judge with it.
+-- Where the clock was set back since it began, it knows nothing, and neither do they: beats are stamped by the new time.
 create function doubtful_hearts(p_silent_ms double precision)
 returns table (replica_id uuid, machine_id text, hostname text, status text, silent_for_ms double precision,
                session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, vitals json,
@@ -292,7 +312,7 @@ declare
   v_listening listening;
 begin
   select * into v_listening from listening;
-  if not exists (
+  if v_listening.swept_at > clock_timestamp() or not exists (
     select from heart h join replica r on r.id = h.replica_id
     where r.status in ('online', 'draining')
       and (h.session_free_since < 'infinity' or silent_ms(h, r.started_at, v_listening, v_listening.swept_at) >= p_silent_ms)) then
@@ -329,7 +349,7 @@ begin
   select * into v_replica from replica where id = p_replica and status in ('online', 'draining') for update;
   select * into v_heart from heart where replica_id = p_replica for update;
   select * into v_listening from listening;
-  if v_heart.replica_id is null or v_replica.id is null or v_listening.epoch <> current_epoch() then
+  if v_heart.replica_id is null or v_replica.id is null or v_listening.epoch <> current_epoch() or v_listening.swept_at > clock_timestamp() then
     return false;
   end if;
   if p_because = 'session-lost' then
@@ -388,7 +408,8 @@ begin
   select * into v_heart from heart where replica_id = p_replica for update;
   select * into v_replica from replica where id = p_replica;
   select * into v_listening from listening;
-  if v_listening.epoch <> current_epoch() or silent_ms(v_heart, v_replica.started_at, v_listening, v_listening.swept_at) <= p_min_ms then
+  if v_listening.epoch <> current_epoch() or v_listening.swept_at > clock_timestamp()
+     or silent_ms(v_heart, v_replica.started_at, v_listening, v_listening.swept_at) <= p_min_ms then
     return;
   end if;
   v_claims := array(select u.claim_id from running u where u.replica_id = p_replica and u.state = 'claimed' order by u.claim_id for update);

@@ -38,12 +38,14 @@ as $$
 $$;
 
 -- How long an attempt has not got on: counted from its last sign, but not from before it began, nor from before anyone
--- could be heard (see silent_ms). A stamp that lies ahead was made by another server's clock, and proves nothing.
+-- could be heard (see silent_ms). A stamp that lies far ahead was made by another server's clock, or before this one was set back far
+-- enough to begin to listen anew, and proves nothing; one that lies a little ahead is as good as now.
 create function quiet_ms(p_changed_at timestamptz, p_started_at timestamptz, p_hearing_since timestamptz, p_now timestamptz) returns double precision
 language sql immutable
 as $$
   select extract(epoch from p_now - greatest(
-    case when p_changed_at <= p_now then p_changed_at end, case when p_started_at <= p_now then p_started_at end, p_hearing_since)) * 1000
+    case when p_changed_at <= p_now + interval '1 minute' then least(p_changed_at, p_now) end,
+    case when p_started_at <= p_now + interval '1 minute' then least(p_started_at, p_now) end, p_hearing_since)) * 1000
 $$;
 
 -- The attempts that have not got on for longer than their definition allows. An owner that is not heard itself is judged by
@@ -67,8 +69,8 @@ begin
     return;
   end if;
   select * into v_listening from listening where epoch = current_epoch();
-  -- Nobody has been heard for long enough to be too quiet.
-  if v_listening.epoch is null or quiet_ms(null, null, v_listening.hearing_since, v_now) <= v_shortest then
+  -- Nobody has been heard for long enough to be too quiet; or the clock was set back during this sweep.
+  if v_listening.epoch is null or v_listening.swept_at > v_now or quiet_ms(null, null, v_listening.hearing_since, v_now) <= v_shortest then
     return;
   end if;
   return query
@@ -109,7 +111,7 @@ begin
   v_claims := array(
     select claim_id from running where replica_id = any (v_owners) and claim_id = any (p_claims) order by replica_id, claim_id for update skip locked);
   select array_agg(u.claim_id order by u.claim_id) into v_claims
-  from running u left join progress p on p.claim_id = u.claim_id join listening l on l.epoch = current_epoch()
+  from running u left join progress p on p.claim_id = u.claim_id join listening l on l.epoch = current_epoch() and l.swept_at <= clock_timestamp()
   where u.replica_id = any (v_owners) and u.claim_id = any (v_claims)
     and quiet_ms(p.changed_at, u.started_at, l.hearing_since, clock_timestamp()) > p_after_ms[array_position(p_claims, u.claim_id)];
   if v_claims is null then

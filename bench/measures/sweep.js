@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { msSince, nowNs } from "../process/clock.js";
 import { percentile } from "../report/statistics.js";
-import { declareDead, holdSessions, loadDeadReplica, loadEnded, loadReplicas, runningTasksOf } from "../run/load.js";
+import { declareDead, hasTasks, holdSessions, loadDeadReplica, loadEnded, loadReplicas } from "../run/load.js";
 import { until } from "../run/stage.js";
 
 const OURS = "everbeat";
@@ -30,8 +30,11 @@ export const sweep = {
       const dead = await loadDeadReplica(database, tasks);
       const startedNs = nowNs();
       await declareDead(database, dead);
-      const isDone = async () => (await runningTasksOf(database, dead)) === 0;
-      await until(isDone, { withinMs: 60_000, what: "the recovery of a dead replica's tasks" });
+      await until(async () => !(await hasTasks(database, dead)), {
+        everyMs: 10,
+        withinMs: 60_000,
+        what: "the recovery of a dead replica's tasks",
+      });
       recoveries.push(msSince(startedNs));
     }
     return {

@@ -68,12 +68,12 @@ export async function declareDead(database, replicaId) {
   );
 }
 
-export async function runningTasksOf(database, replicaId) {
-  const [{ count }] = await database.query(
-    "select count(*)::int as count from everbeat.running where replica_id = $1",
-    [replicaId],
-  );
-  return count;
+/** Whether it has unfinished tasks. To count them would take as much of the server as their recovery. */
+export async function hasTasks(database, replicaId) {
+  const [{ has }] = await database.query("select exists (select from everbeat.running where replica_id = $1) as has", [
+    replicaId,
+  ]);
+  return has;
 }
 
 async function inSlices(count, size, load) {

@@ -30,46 +30,87 @@ export interface RecoveryParts {
   readonly postMortems?: PostMortems;
 }
 
+interface Crash {
+  readonly death: Death;
+  /** Undefined: nobody is blamed for it. */
+  readonly crowd: Crowd | undefined;
+  /** Of all batches so far. */
+  readonly convicted: TaskId[];
+}
+
 interface Planned {
   readonly claim: OwnedClaim;
   readonly blame: Blame;
   readonly action: RecoveryAction;
 }
 
+/**
+ * While a batch is put right, the next is read, and of the one before it is written down what is known of its crash: three things for
+ * which the database and this process do not wait for each other. Where one fails, what was put right before is told all the same.
+ */
 export async function recoverTasksOf(parts: RecoveryParts, death: Death): Promise<Recovered[]> {
-  const recovered: Recovered[] = [];
+  const { database, settings } = parts;
   const replicaId = death.replicaId as ReplicaId;
   // Counted before the first of them is gone, and kept.
-  const isForNobody = !parts.settings.recoversRunning || isBlameless(death);
-  const crowd = isForNobody ? undefined : await noteCrash(parts.database, replicaId);
-  let after: ClaimId | undefined;
-  for (;;) {
-    const claims = await readClaimsOf(parts.database, replicaId, { after, limit: BATCH });
-    recovered.push(...(await recoverBatch(parts, { death, crowd }, claims)));
-    if (claims.length < BATCH) return recovered;
-    after = claims.at(-1)?.claimId;
+  const isForNobody = !settings.recoversRunning || isBlameless(death);
+  const crowd = isForNobody ? undefined : await noteCrash(database, replicaId);
+  const crash: Crash = { death, crowd, convicted: [] };
+  const read = (after?: ClaimId) => readClaimsOf(database, replicaId, { after, limit: BATCH });
+  const recovered: Recovered[] = [];
+  let reading = read();
+  let telling = Promise.resolve();
+  try {
+    for (;;) {
+      const claims = await reading;
+      const last = claims.length < BATCH ? undefined : claims.at(-1);
+      if (last) reading = heardLater(read(last.claimId));
+      const done = await putRight(parts, crash, claims);
+      // One after the other, whatever became of the one before; its error is not forgotten.
+      telling = heardLater(telling.finally(async () => void recovered.push(...(await tellOf(parts, crash, done)))));
+      if (!last) break;
+    }
+  } catch (error) {
+    await telling.catch(() => {});
+    throw error;
   }
+  await telling;
+  return recovered;
 }
 
-async function recoverBatch(
+/** Its error is that of whoever waits for it, who does so later. */
+function heardLater<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => {});
+  return work;
+}
+
+/** Returns those that it was done with, and not by others meanwhile. */
+async function putRight(
   parts: RecoveryParts,
-  { death, crowd }: { death: Death; crowd: Crowd | undefined },
+  { death, crowd, convicted }: Crash,
   claims: readonly OwnedClaim[],
-): Promise<Recovered[]> {
-  const { database, events } = parts;
+): Promise<Planned[]> {
+  const { database } = parts;
   const replicaId = death.replicaId as ReplicaId;
   const planned = claims.map((claim) => planFor(claim, crowd, parts));
   const releases = planned.filter(({ action }) => action.kind === "release").map(({ claim }) => claim.claimId);
   const outcomes = planned.flatMap(({ claim, action }) => outcomeOf(claim, action, death));
-  if (releases.length > 0) await releaseClaims(database, releases, replicaId);
+  const released = new Set(releases.length > 0 ? await releaseClaims(database, releases, replicaId) : []);
   const suspects = planned.flatMap(suspectOf);
   if (suspects.length > 0) await noteSuspects(database, replicaId, suspects);
   // What is late was ended in another way meanwhile; what is repeated, in this very way by another who recovers.
   const report = outcomes.length > 0 ? await endClaims(database, outcomes) : { late: [], repeated: [] };
   const byOthers = new Set([...report.late, ...report.repeated]);
-  const done = planned.filter(({ claim, action }) => ACTIONS[action.kind] && !byOthers.has(claim.claimId));
-  const convicted = done.filter(({ action }) => isConviction(action)).map(({ claim }) => claim.taskId);
+  const done = planned.filter(({ claim: { claimId }, action }) =>
+    action.kind === "release" ? released.has(claimId) : ACTIONS[action.kind] && !byOthers.has(claimId),
+  );
+  // Those of this batch were noted after an earlier one was convicted.
+  convicted.push(...done.filter(({ action }) => isConviction(action)).map(({ claim }) => claim.taskId));
   if (convicted.length > 0) await clearBystanders(database, convicted);
+  return done;
+}
+
+/** The post-mortems before the events: whoever hears of a task can read why. */
+async function tellOf(parts: RecoveryParts, { death, crowd }: Crash, done: readonly Planned[]): Promise<Recovered[]> {
   await parts.postMortems?.writeAttempts(
     death,
     done
@@ -81,7 +122,7 @@ async function recoverBatch(
     const how = isConviction(action) ? "quarantined" : ACTIONS[action.kind];
     if (!how) return [];
     const task: Recovered = { taskId, claimId, name, attempt, action: how };
-    events.emit("task.recovered", { ...task, replicaId, because: death.because });
+    parts.events.emit("task.recovered", { ...task, replicaId: death.replicaId as ReplicaId, because: death.because });
     return [task];
   });
 }

@@ -46,13 +46,16 @@ export async function readClaimsOf(
   page: { after: ClaimId | undefined; limit: number },
 ): Promise<OwnedClaim[]> {
   return store.query<OwnedClaim>(
-    `select u.claim_id as "claimId", u.task_id::text as "taskId", u.replica_id::text as "replicaId", u.state, u.name, u.attempt, u.crashes,
+    `with rules as materialized (
+       select name, settings ->> 'onCrash' as on_crash, settings -> 'retry' as retry, (settings ->> 'crashBudget')::int as crash_budget
+       from ${store.schema}.definition
+     )
+     select u.claim_id as "claimId", u.task_id::text as "taskId", u.replica_id::text as "replicaId", u.state, u.name, u.attempt, u.crashes,
             u.cancel_requested_at is not null as "isCancelled", u.cancel_reason as "cancelReason",
-            d.settings ->> 'onCrash' as "onCrash", d.settings -> 'retry' as retry,
-            (d.settings ->> 'crashBudget')::int as "crashBudget",
+            d.on_crash as "onCrash", d.retry, d.crash_budget as "crashBudget",
             (select count(*)::int from ${store.schema}.suspicion s
              where s.task_id = u.task_id and not s.is_charged and s.replica_id <> u.replica_id) as suspicion
-     from ${store.schema}.running u left join ${store.schema}.definition d on d.name = u.name
+     from ${store.schema}.running u left join rules d on d.name = u.name
      where u.replica_id = $1 and u.claim_id > $2
      order by u.claim_id limit $3`,
     [replicaId, page.after ?? "0", page.limit],

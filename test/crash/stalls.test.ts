@@ -126,6 +126,7 @@ describe("the judgement of a stall", () => {
     expect(await quiet("-10 s", "-60 s", "-300 s")).toBe(10);
     expect(await quiet("-60 s", "-50 s", "-300 s")).toBe(50);
     expect(await quiet("-60 s", "-60 s", "-5 s")).toBe(5);
+    expect(await quiet("20 s", "-60 s", "-300 s")).toBe(0);
     expect(await quiet("1 h", "-60 s", "-300 s")).toBe(60);
     expect(await quiet("1 h", "1 h", "-20 s")).toBe(20);
   });

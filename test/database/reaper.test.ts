@@ -58,6 +58,17 @@ describe("a reaper", () => {
     expect([...one.told, ...other.told]).toEqual([]);
   });
 
+  test("sweeps though the last sweep is yet to come, because the server's clock was set back", async () => {
+    const [one, other] = [reaper(), reaper()];
+    await one.runOnce();
+    await sweptAgo("-1 hour");
+    await other.runOnce();
+    expect(await sweptBy()).toBe(other.id);
+    const ago = (await everbeat.recovery.listening())?.sweptAgoMs;
+    expect(ago).toBeGreaterThanOrEqual(0);
+    expect(ago).toBeLessThan(60_000);
+  });
+
   test("tells of a takeover where the one before did not sweep when it was time, and not where that was itself", async () => {
     const [one, other] = [reaper(), reaper()];
     await one.runOnce();

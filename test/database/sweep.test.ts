@@ -3,9 +3,9 @@ import fc from "fast-check";
 import pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Everbeat } from "../../src/everbeat.ts";
-import { beginSweep, readDoubtfulHearts } from "../../src/sql/hearts.ts";
+import { beginSweep, declareDead, readDoubtfulHearts } from "../../src/sql/hearts.ts";
 import { findAbsentOwners } from "../../src/sql/recovery.ts";
-import { newReplicaId } from "../../src/task/ids.ts";
+import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
 import { openTestEverbeat, type TestDatabase } from "../support/database.ts";
 import { pagesTouched } from "../support/pages-touched.ts";
 
@@ -190,6 +190,85 @@ describe("the hearts that a sweep is told of", () => {
       await tx.query("select pg_advisory_xact_lock_shared(everbeat.session_key($1))", [idOf(0)]);
       await sweep();
       expect(await readDoubtfulHearts(everbeat.database, 60_000)).toEqual([]);
+    });
+  });
+
+  describe("where the server's clock was set back", () => {
+    const silentFor = async (ms: number) =>
+      (await readDoubtfulHearts(everbeat.database, ms)).map(({ replicaId }) => replicaId).sort();
+    /** As if the clock had been that far ahead at the last sweep. */
+    const sweptAhead = (by: string) =>
+      database.query(
+        "update everbeat.listening set swept_at = clock_timestamp() + $1::interval, held_since = clock_timestamp() + $1::interval",
+        [by],
+      );
+    const hearingSince = async () => (await everbeat.recovery.listening())?.hearingSince.getTime() ?? 0;
+
+    test("are heard as of now, and not until it has come that far again", async () => {
+      await loadFleet([
+        { machine: "a", ago: 1 },
+        { machine: "b", ago: -3_600, session: "left" },
+        { machine: "c", ago: -3_600 },
+        { machine: "c", ago: -3_600, status: "dead" },
+      ]);
+      await database.query("update everbeat.heart set session_free_since = beat_at where session_epoch is not null");
+      await database.query("update everbeat.replica set started_at = now() + interval '1 hour'");
+      await sweptAhead("1 hour");
+      await sweep();
+      expect(await silentFor(6_000)).toEqual([idOf(1)]);
+      expect((await everbeat.recovery.listening())?.heldSince?.getTime()).toBeLessThanOrEqual(Date.now() + 1_000);
+      await database.query(
+        `with hearts as (update everbeat.heart set beat_at = beat_at - interval '7 seconds' where replica_id <> $1)
+         update everbeat.listening set hearing_since = hearing_since - interval '7 seconds'`,
+        [idOf(0)],
+      );
+      await database.query("update everbeat.heart set beat_at = clock_timestamp() where replica_id = $1", [idOf(0)]);
+      await sweep();
+      expect(await silentFor(6_000)).toEqual([idOf(1), idOf(2)]);
+      const [left] = await readDoubtfulHearts(everbeat.database, 60_000);
+      expect(left).toMatchObject({ replicaId: idOf(1), sessionFreeForMs: expect.any(Number) });
+      expect(left?.sessionFreeForMs).toBeGreaterThanOrEqual(0);
+      // What is on record of the dead stays there.
+      const [dead] = await database.query(
+        "select from everbeat.heart where replica_id = $1 and beat_at > now() + interval '50 minutes'",
+        [idOf(3)],
+      );
+      expect(dead).toBeDefined();
+    });
+
+    test("during a sweep, are none: those that have beaten since would seem to be silent for as long as it was set back", async () => {
+      await loadFleet([
+        { machine: "a", ago: 0 },
+        { machine: "b", ago: 600 },
+      ]);
+      expect(await silentFor(6_000)).toEqual([idOf(1)]);
+      await sweptAhead("1 hour");
+      expect(await silentFor(6_000)).toEqual([]);
+      const verdict = { because: "silent", minMs: 6_000, death: {} } as const;
+      expect(await declareDead(everbeat.database, idOf(0) as ReplicaId, verdict)).toBe(false);
+      await sweep();
+      await database.query("update everbeat.listening set hearing_since = now() - interval '1 hour'");
+      expect(await silentFor(6_000)).toEqual([idOf(1)]);
+      expect(await declareDead(everbeat.database, idOf(0) as ReplicaId, verdict)).toBe(false);
+      expect(await declareDead(everbeat.database, idOf(1) as ReplicaId, verdict)).toBe(true);
+    });
+
+    test("by a little, again and again, are no less silent for it; by more, all are listened to anew", async () => {
+      await loadFleet([
+        { machine: "a", ago: 0 },
+        { machine: "b", ago: 600 },
+      ]);
+      const before = await hearingSince();
+      for (let times = 0; times < 3; times++) {
+        await sweptAhead("2 seconds");
+        await sweep();
+      }
+      expect(await hearingSince()).toBe(before);
+      expect(await silentFor(6_000)).toEqual([idOf(1)]);
+      await sweptAhead("20 seconds");
+      await sweep();
+      expect(await hearingSince()).toBeGreaterThan(before);
+      expect(await silentFor(6_000)).toEqual([]);
     });
   });
 });
