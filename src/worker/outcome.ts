@@ -65,13 +65,20 @@ export function outcomeOf(attempt: EndedAttempt, settings: TaskSettings, random:
       ...ref,
       to: "cancelled",
       outcome: "cancelled",
-      error: { code: abortReason.code, message: abortReason.reason ?? "Cancelled by request." },
+      error: withOwnError({ code: abortReason.code, message: abortReason.reason ?? "Cancelled by request." }, ending),
     };
   }
   if (abortReason instanceof WorkerStoppingError || abortReason instanceof CutOffError) {
-    return { ...ref, to: "pending", outcome: "aborted", error: toErrorRecord(abortReason) };
+    return { ...ref, to: "pending", outcome: "aborted", error: withOwnError(toErrorRecord(abortReason), ending) };
   }
   return failure(attempt, ending.kind === "threw" ? (abortReason ?? ending.error) : abortReason, settings, random);
+}
+
+/** Told to stop, a handler may fail on its own account: that is the cause. That it stopped is none. */
+function withOwnError(reason: ErrorRecord, ending: Ending): ErrorRecord {
+  if (ending.kind !== "threw") return reason;
+  const own = toErrorRecord(ending.error);
+  return own.code === reason.code || own.name === "AbortError" ? reason : { ...reason, cause: own };
 }
 
 function failure(attempt: EndedAttempt, error: unknown, settings: TaskSettings, random: number): Outcome {
@@ -82,8 +89,8 @@ function failure(attempt: EndedAttempt, error: unknown, settings: TaskSettings, 
 }
 
 function errorOf({ ending }: EndedAttempt, error: unknown): ErrorRecord {
-  if (ending.kind !== "stopped" || ending.stack === undefined || !(error instanceof TaskTimedOutError))
-    return toErrorRecord(error);
+  if (!(error instanceof TaskTimedOutError)) return toErrorRecord(error);
+  if (ending.kind !== "stopped" || ending.stack === undefined) return withOwnError(toErrorRecord(error), ending);
   return stuckRecord(error, { whose: "runner", ended: "runner", stack: ending.stack });
 }
 
