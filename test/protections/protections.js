@@ -46,7 +46,7 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "migrations/0010_hearts.sql",
-        find: "then clock_timestamp() else hearing_since end",
+        find: "then clock_timestamp() else least(hearing_since, clock_timestamp()) end",
         replace: "then hearing_since else hearing_since end",
       },
     ],
