@@ -199,13 +199,14 @@ create table replica (
 );
 
 -- Two notice boards that lose nothing of value in a crash, hence unlogged. `bell`: a worker found this queue
--- empty and wants to be told. `waiter`: somebody wants to be told how this task ends.
+-- empty and wants to be told. `waiter`: somebody wants to be told how this task ends. Their ids are drawn: a sequence of an unlogged
+-- table cannot be read any more on a standby that is promoted before its first restart point.
 create unlogged table bell (
   queue text primary key,
   armed boolean not null
 );
 create unlogged table waiter (
-  id       bigint generated always as identity primary key,
+  id       uuid primary key default gen_random_uuid(),
   task_id  uuid not null,
   since    timestamptz not null default now()
 );
@@ -213,7 +214,7 @@ create index waiter_task on waiter (task_id);
 
 -- What must be true when a transaction commits (see commit_check_at_commit).
 create unlogged table commit_check (
-  id       bigint generated always as identity primary key,
+  id       uuid primary key default gen_random_uuid(),
   claim_id bigint not null,
   outcome  json
 );

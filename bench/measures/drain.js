@@ -27,7 +27,7 @@ export const drainOfFourProcesses = {
   title: "Drain of no-op tasks, four worker processes",
   unit: "tasks/s",
   cases: ["everbeat/tuned", "graphile-worker/tuned", "pg-boss/tuned", "bullmq/tuned"],
-  rounds: { full: 3, short: 1 },
+  rounds: { full: 5, short: 1 },
   run: (stage, system) => drainOnce(stage, system, { processes: 4, full: 100_000, short: 20_000 }),
 };
 

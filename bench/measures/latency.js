@@ -10,7 +10,7 @@ export const latency = {
   title: "Enqueue to start at 100 tasks a second",
   unit: "ms",
   cases: ["everbeat", "graphile-worker/prompt", "pg-boss/prompt", "bullmq/tuned", "bullmq-postgres/tuned"],
-  rounds: { full: 3, short: 1 },
+  rounds: { full: 5, short: 1 },
   async run(stage, system) {
     const count = stage.amount(800, 300);
     const worker = await stage.host(system);

@@ -6,7 +6,7 @@ export const millisecondTasks = {
   title: "Tasks of 1 ms, concurrency 100, four worker processes",
   unit: "tasks/s",
   cases: ["everbeat/repeatable", "everbeat", "graphile-worker/tuned", "pg-boss/tuned", "bullmq/tuned"],
-  rounds: { full: 3, short: 1 },
+  rounds: { full: 5, short: 1 },
   async run(stage, system) {
     const count = Math.round(stage.amount(80_000, 20_000) * (system.startsWith("bullmq") ? 0.5 : 1));
     await stage.postgres.checkpoint();

@@ -20,7 +20,7 @@ export async function addWaiters(store: Store, ids: readonly TaskId[]): Promise<
 export async function removeWaiters(store: Store, ids: readonly TaskId[]): Promise<void> {
   await store.query(
     `delete from ${store.schema}.waiter where id in (
-       select min(id) from ${store.schema}.waiter where task_id = any ($1::uuid[]) group by task_id)`,
+       select distinct on (task_id) id from ${store.schema}.waiter where task_id = any ($1::uuid[]) order by task_id, id)`,
     [ids],
   );
 }

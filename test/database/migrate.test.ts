@@ -52,6 +52,18 @@ describe("migrations", () => {
     );
   });
 
+  test("give no unlogged table a sequence: promoted before its first restart point, a standby could not read it any more", async () => {
+    await migrate(open("unlogged"));
+    const unlogged = (kind: string) =>
+      database.query(
+        `select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+         where n.nspname = 'unlogged' and c.relpersistence = 'u' and c.relkind = $1`,
+        [kind],
+      );
+    expect((await unlogged("r")).length).toBeGreaterThan(0);
+    expect(await unlogged("S")).toEqual([]);
+  });
+
   test("printed as a script and run by hand, make the same", async () => {
     const client = new pg.Client(database.url);
     await client.connect();
