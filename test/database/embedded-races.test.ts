@@ -1,12 +1,12 @@
 /** Servers that end while the next one starts, and processes that are held up while they start or stop one. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdir, readFile, stat, unlink, writeFile } from "node:fs/promises";
+import { readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "pg";
 import { expect, type TestContext, test, vi } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
-import { readPostmasterFile, realDataFolder } from "../../src/database/embedded/server-files.ts";
+import { parsePostmasterFile, readPostmasterFile, realDataFolder } from "../../src/database/embedded/server-files.ts";
 import {
   type Joined,
   keepersOf,
@@ -63,14 +63,20 @@ test.concurrent("a server whose postmaster.pid goes while it starts is started a
   }
 });
 
-/** Without a pause between two looks: there are some milliseconds for it. False where the server was ready sooner. */
+/**
+ * Without a pause between two looks: there are some milliseconds for it. False where the server was ready sooner: that is said in the
+ * file, which stays as it is once it is out of the server's way, and is put back.
+ */
 async function takeBeforeReady(dataFolder: string): Promise<boolean> {
+  const [file, taken] = [join(dataFolder, "postmaster.pid"), join(dataFolder, "taken.pid")];
   for (;;) {
-    const file = await readPostmasterFile(dataFolder);
-    if (file?.isReady) return false;
-    if (file === undefined) continue;
-    await unlink(join(dataFolder, "postmaster.pid"));
-    return true;
+    const seen = await readPostmasterFile(dataFolder);
+    if (seen?.isReady) return false;
+    if (seen === undefined) continue;
+    await rename(file, taken);
+    if (!parsePostmasterFile(await readFile(taken, "utf8")).isReady) return true;
+    await rename(taken, file);
+    return false;
   }
 }
 

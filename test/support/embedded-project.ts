@@ -94,7 +94,10 @@ async function startClient(folder: string, processes: ChildProcess[], options: C
       child.exitCode === null
         ? reports.find((known) => known.kind === kind || known.kind === "failed")
         : child.exitCode,
-    );
+    ).catch(async (error: Error) => {
+      const log = await readFile(join(folder, "postgres.log"), "utf8").catch(() => "none");
+      throw new Error(`${error.message}; the server's log ends with:\n${log.slice(-4_000)}`);
+    });
     if (typeof seen === "number") throw new Error(`the client ended with ${seen}`);
     if (seen.kind === "failed" && kind !== "failed") throw new Error(seen.message);
     return seen as Extract<Report, { kind: Kind }>;
@@ -179,23 +182,26 @@ export async function processesWith(program: string, folder: string): Promise<nu
 }
 
 const KEEPERS_AT_WORK = `
-  select count(distinct session.pid)::int as keepers
+  select distinct session.pid
   from pg_stat_activity session join pg_locks using (pid)
   where session.application_name = 'everbeat keeper' and locktype = 'advisory' and granted`;
 
-async function keepersAtWork(url: string): Promise<number | undefined> {
-  return (await query<{ keepers: number }>(url, KEEPERS_AT_WORK))[0]?.keepers;
+/** Their sessions. */
+async function keepersAtWork(url: string): Promise<number[]> {
+  return (await query<{ pid: number }>(url, KEEPERS_AT_WORK)).map(({ pid }) => pid);
 }
 
 /** Until then those who are joined find the server unkept, and spawn another, which leaves again. */
 export async function oneKeeperAtWork(folder: string, url: string): Promise<void> {
   await until("one keeper at work", async () => {
-    return (await keepersAtWork(url)) === 1 && (await keepersOf(folder)).length === 1;
+    return (await keepersAtWork(url)).length === 1 && (await keepersOf(folder)).length === 1;
   });
 }
 
+/** Those who are joined may have spawned the next by then. */
 export async function killKeeper(folder: string, url: string): Promise<void> {
   await oneKeeperAtWork(folder, url);
+  const killed = await keepersAtWork(url);
   for (const keeper of await keepersOf(folder)) process.kill(keeper, "SIGKILL");
-  await until("the keeper to be gone", async () => (await keepersAtWork(url)) === 0);
+  await until("the keeper to be gone", async () => !(await keepersAtWork(url)).some((pid) => killed.includes(pid)));
 }

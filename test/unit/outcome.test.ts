@@ -60,18 +60,21 @@ describe("the outcome of an attempt", () => {
     ["cancelled", new TaskCancelledError(ref.task), "TASK_CANCELLED"],
     ["timed out", new TaskTimedOutError(ref.task, 1_000), "TASK_TIMED_OUT"],
     ["stopped with its worker", new WorkerStoppingError(ref.task), "WORKER_STOPPING"],
-  ])("that was %s keeps an error of the handler's own as the cause, and not that it stopped", (_, abortReason, code) => {
-    const errorAfter = (error: unknown) =>
-      outcomeOf(ended({ abortReason, ending: { kind: "threw", error } }), once, 0)?.error;
-    expect(errorAfter(new Error("rollback failed"))).toMatchObject({ code, cause: { message: "rollback failed" } });
-    const aborted = Object.assign(new Error("The operation was aborted"), { name: "AbortError", code: "ABORT_ERR" });
-    for (const stop of [abortReason, aborted]) {
-      expect(errorAfter(stop)).toMatchObject({ code });
-      expect(errorAfter(stop)).not.toHaveProperty("cause");
-    }
-    const ending = { kind: "abandoned" } as const;
-    expect(outcomeOf(ended({ abortReason, ending }), once, 0)?.error).not.toHaveProperty("cause");
-  });
+  ])(
+    "that was %s keeps an error of the handler's own as the cause, and not that it stopped",
+    (_, abortReason, code) => {
+      const errorAfter = (error: unknown) =>
+        outcomeOf(ended({ abortReason, ending: { kind: "threw", error } }), once, 0)?.error;
+      expect(errorAfter(new Error("rollback failed"))).toMatchObject({ code, cause: { message: "rollback failed" } });
+      const aborted = Object.assign(new Error("The operation was aborted"), { name: "AbortError", code: "ABORT_ERR" });
+      for (const stop of [abortReason, aborted]) {
+        expect(errorAfter(stop)).toMatchObject({ code });
+        expect(errorAfter(stop)).not.toHaveProperty("cause");
+      }
+      const ending = { kind: "abandoned" } as const;
+      expect(outcomeOf(ended({ abortReason, ending }), once, 0)?.error).not.toHaveProperty("cause");
+    },
+  );
 
   test("that was cancelled is cancelled, whether it stopped or had to be abandoned", () => {
     const abortReason = new TaskCancelledError(ref.task);
