@@ -11,6 +11,9 @@
 --   attempt  attempts that did not end their task
 --   late     outcomes that were refused because their claim had been lost
 --
+-- In the tables that every task goes through, columns of one width come first, the widest before the others: so nothing is lost
+-- to alignment.
+--
 -- Unqualified names: the migrator sets the search_path to the chosen schema, and every function
 -- keeps that path (`set search_path from current`).
 
@@ -39,14 +42,14 @@ create table task (
 -- (see waits_at), and is found by that place; the few others, by their task's id.
 create table ready (
   task_id    uuid not null,
-  queue      text not null,
-  priority   smallint not null,
   run_at     timestamptz not null,
-  name       text not null,
-  attempt    smallint not null default 1,
-  failures   smallint not null default 0,
-  crashes    smallint not null default 0,
+  attempt    integer not null default 1,
+  failures   integer not null default 0,
+  crashes    integer not null default 0,
+  priority   smallint not null,
   gated      boolean not null default false,
+  queue      text not null,
+  name       text not null,
   expires_at timestamptz,
   -- The task's, where a claim would look into `task` for nothing else: it is small, due at once, not gated, has no metadata, and
   -- waits for its first attempt. Then run_at is when it was made.
@@ -62,9 +65,9 @@ create table parked (
   priority      smallint not null,
   run_at        timestamptz not null,
   name          text not null,
-  attempt       smallint not null,
-  failures      smallint not null,
-  crashes       smallint not null,
+  attempt       integer not null,
+  failures      integer not null,
+  crashes       integer not null,
   expires_at    timestamptz,
   exclusive_key text not null
 ) with (autovacuum_vacuum_scale_factor = 0.02); -- whoever lets the first in line go walks over the dead entries of those before it
@@ -77,20 +80,20 @@ create table running (
   claim_id            bigint not null,
   task_id             uuid not null unique,
   replica_id          uuid not null,
+  run_at              timestamptz not null,
+  claimed_at          timestamptz not null,
+  started_at          timestamptz,
+  attempt             integer not null,
+  failures            integer not null,
+  crashes             integer not null,
+  priority            smallint not null,
+  gated               boolean not null,
+  limited             boolean not null default false,
   state               text not null check (state in ('claimed', 'running')),
   name                text not null,
   queue               text not null,
-  priority            smallint not null,
-  run_at              timestamptz not null,
-  gated               boolean not null,
-  expires_at          timestamptz,
-  attempt             smallint not null,
-  failures            smallint not null,
-  crashes             smallint not null,
-  claimed_at          timestamptz not null,
-  started_at          timestamptz,
-  limited             boolean not null default false,
   exclusive_key       text,
+  expires_at          timestamptz,
   cancel_requested_at timestamptz,
   cancel_force_at     timestamptz,
   cancel_reason       text,
@@ -102,15 +105,15 @@ create index running_cancelled on running (cancel_force_at) where cancel_force_a
 
 create table ended (
   task_id    uuid primary key,
-  state      text not null check (state in ('completed', 'failed', 'cancelled', 'expired')),
   claim_id   bigint,
   replica_id uuid,
-  attempt    smallint not null,
-  failures   smallint not null,
-  crashes    smallint not null,
   claimed_at timestamptz,
   started_at timestamptz,
   ended_at   timestamptz not null,
+  attempt    integer not null,
+  failures   integer not null,
+  crashes    integer not null,
+  state      text not null check (state in ('completed', 'failed', 'cancelled', 'expired')),
   result     json,
   error      json
 );
@@ -122,7 +125,7 @@ create table attempt (
   claim_id   bigint primary key,
   task_id    uuid not null,
   replica_id uuid not null,
-  attempt    smallint not null,
+  attempt    integer not null,
   claimed_at timestamptz not null,
   started_at timestamptz,
   ended_at   timestamptz not null,

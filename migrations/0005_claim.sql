@@ -10,7 +10,7 @@
 -- What is nearly always the same is left out, since it would be written, sent and read with every row: a claim without a state
 -- is running, without a queue and a priority it has those of its lane, and attempt, failures and crashes are 1, 0 and 0.
 create type claim_row as (
-  claim_id bigint, task_id uuid, state text, name text, attempt smallint, failures smallint, crashes smallint, created_ms bigint,
+  claim_id bigint, task_id uuid, state text, name text, attempt integer, failures integer, crashes integer, created_ms bigint,
   input json, metadata json, exclusive_key text, queue text, priority smallint, lane_id integer, run_at timestamptz
 );
 
@@ -196,8 +196,8 @@ begin
                      v_lane.concurrency is not null, case when g.gated then (select t.exclusive_key from task t where t.id = g.task_id) end
               from numbered g
             )
-            select g.claim_id, g.task_id, case when not v_starts then 'claimed' end, g.name, nullif(g.attempt, 1::smallint),
-                   nullif(g.failures, 0::smallint), nullif(g.crashes, 0::smallint), milliseconds(coalesce(t.created_at, g.run_at)),
+            select g.claim_id, g.task_id, case when not v_starts then 'claimed' end, g.name, nullif(g.attempt, 1),
+                   nullif(g.failures, 0), nullif(g.crashes, 0), milliseconds(coalesce(t.created_at, g.run_at)),
                    coalesce(t.input, g.input), t.metadata, case when g.gated then t.exclusive_key end,
                    null::text, null::smallint, null::integer, null::timestamptz
             from numbered g

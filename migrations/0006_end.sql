@@ -1,5 +1,10 @@
 -- Ending: whoever ends an attempt (worker, reaper, canceller, operator) ends it here.
 
+-- The next attempt's number. At its limit a counter stands still: an overflow would fail the whole batch, for ever.
+create function one_more(p_count integer) returns integer
+language sql immutable
+as $$ select least(p_count, 2147483646) + 1 $$;
+
 -- Tasks that were never claimed, or are not claimed now: cancelled or expired where they wait. Returns those it ended.
 create function end_pending(p_tasks uuid[], p_state text, p_error json) returns setof uuid
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
@@ -80,7 +85,7 @@ begin
     else
       with o as materialized (
         select * from json_to_recordset(p_outcomes) as x (
-          claim bigint, "to" text, outcome text, "delayMs" bigint, failures smallint, crashes smallint, result text, error text)
+          claim bigint, "to" text, outcome text, "delayMs" bigint, failures integer, crashes integer, result text, error text)
       ), gone as (
         delete from running where replica_id = any (v_owners) and claim_id = any (v_left) returning *
       ), finals as (
@@ -99,7 +104,7 @@ begin
       ), back as (
         insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
         select g.task_id, g.queue, g.priority, now() + make_interval(secs => coalesce(o."delayMs", 0) / 1000.0), g.name,
-               g.attempt + 1, coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.gated, g.expires_at
+               one_more(g.attempt), coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.gated, g.expires_at
         from gone g join o on o.claim = g.claim_id
         where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
         returning queue, run_at

@@ -79,7 +79,7 @@ begin
     from gone where claim_id is not null
   ), back as (
     insert into ready (task_id, queue, priority, run_at, name, attempt, gated, expires_at)
-    select t.id, t.queue, t.priority, now(), t.name, g.attempt + 1, t.exclusive_key is not null or t.rate_key is not null, null
+    select t.id, t.queue, t.priority, now(), t.name, one_more(g.attempt), t.exclusive_key is not null or t.rate_key is not null, null
     from gone g join task t on t.id = g.task_id
     returning task_id, queue
   )

@@ -395,7 +395,7 @@ end $$;
 -- A verdict on what it has only claimed, which is not its death: on the evidence of this moment, and no beat comes in between.
 -- In one statement, so that whoever stands still in the middle of it keeps nobody's heart from beating.
 create function release_while_silent(p_replica uuid, p_min_ms double precision)
-returns table (claim_id bigint, task_id uuid, name text, attempt smallint)
+returns table (claim_id bigint, task_id uuid, name text, attempt integer)
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column

@@ -52,7 +52,7 @@ $$;
 -- its heart, not by what it cannot write. Where no definition says `stalledAfter`, this is one look at a small table; where one
 -- does, a walk over `running`, which has no index for it: it would cost every claim and every end.
 create function find_stalled() returns table (
-  claim_id bigint, task_id uuid, replica_id uuid, name text, attempt smallint, failures smallint, quiet_for_ms double precision,
+  claim_id bigint, task_id uuid, replica_id uuid, name text, attempt integer, failures integer, quiet_for_ms double precision,
   stalled_after_ms double precision, on_stall text, retry json, phase text, details json, share double precision, note text)
 language plpgsql set search_path from current set enable_mergejoin = off set jit = off
 as $$

@@ -76,8 +76,8 @@ create function crowd_of(p_replica uuid) returns table (running integer, most in
 language sql stable set search_path from current
 as $$
   with present as (
-    select u.crashes + (select count(*) from suspicion s
-                        where s.task_id = u.task_id and not s.is_charged and s.replica_id <> p_replica)::integer as earlier
+    select least(u.crashes + (select count(*) from suspicion s
+                              where s.task_id = u.task_id and not s.is_charged and s.replica_id <> p_replica), 2147483647)::integer as earlier
     from running u where u.replica_id = p_replica and u.state = 'running'
   ), counted as (
     select count(*)::integer as running, coalesce(max(earlier), 0) as most from present

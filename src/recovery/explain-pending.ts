@@ -3,6 +3,7 @@ import { formatDuration } from "../config/duration.ts";
 import type { KeyHolder, TaskFacts } from "../sql/explain-task.ts";
 import type { Reason } from "./explain.ts";
 import { counted, triesWords } from "./explain-words.ts";
+import { presencesOf } from "./suspicion.ts";
 
 /** A suspect that no worker may take is put off by less than this, again and again. */
 const APART_MS = 500;
@@ -69,12 +70,12 @@ function isGone({ ownerStatus }: KeyHolder): boolean {
   return ownerStatus !== "online" && ownerStatus !== "draining";
 }
 
-function keptApart({ id, isApart, isParked, dueInMs, crashes, suspicion }: TaskFacts): Obstacle | undefined {
+function keptApart({ id, isApart, isParked, dueInMs, ...facts }: TaskFacts): Obstacle | undefined {
   // After a crash it may have to wait for its backoff, which is longer.
   if (!isApart || isParked || dueInMs > APART_MS) return undefined;
   return {
     because: "kept-apart",
-    summary: `It was running when ${counted(crashes + suspicion, "worker")} died, so it runs apart: beside no other task that is suspected of that.`,
+    summary: `It was running when ${counted(presencesOf(facts), "worker")} died, so it runs apart: beside no other task that is suspected of that.`,
     next: "It is taken by the first worker that could take it and is running no other suspect.",
     isStuck: false,
     advice: [`everbeat post-mortem ${id}`],

@@ -6,6 +6,8 @@
  * to that, at its last chance, it is run apart: beside no other suspect, so that the next crash convicts or clears it. A
  * conviction explains the crashes that the task was at, and clears the others who were there.
  */
+import { MAX_COUNT } from "../task/counts.ts";
+
 export interface Crowd {
   /** How many tasks the process was running. */
   readonly running: number;
@@ -35,8 +37,13 @@ export interface Blame {
   readonly standsOut: boolean;
 }
 
+/** All crashes that it has been at. Counted as far as `crowd_of` counts, with which it is compared. */
+export function presencesOf({ crashes, suspicion }: CrashRecord): number {
+  return Math.min(crashes + suspicion, MAX_COUNT);
+}
+
 export function blameOn(task: CrashRecord, crowd: Crowd): Blame {
-  const earlier = task.crashes + task.suspicion;
+  const earlier = presencesOf(task);
   const isAlone = crowd.running <= 1;
   return {
     share: isAlone ? "charged" : "suspected",
@@ -47,7 +54,7 @@ export function blameOn(task: CrashRecord, crowd: Crowd): Blame {
 
 /** A process that was told to go, or was taken down for another reason, says nothing about its tasks. */
 export function noBlameOn(task: CrashRecord): Blame {
-  return { share: "cleared", presences: task.crashes + task.suspicion, standsOut: false };
+  return { share: "cleared", presences: presencesOf(task), standsOut: false };
 }
 
 export function isConvicted(blame: Blame, crashBudget: number): boolean {
@@ -60,7 +67,7 @@ export function isAtItsLastChance(presences: number, crashBudget: number): boole
 }
 
 export function crowdOf(tasks: readonly CrashRecord[]): Crowd {
-  const earlier = tasks.map((task) => task.crashes + task.suspicion);
+  const earlier = tasks.map(presencesOf);
   const most = Math.max(0, ...earlier);
   return { running: tasks.length, most, withMost: earlier.filter((count) => count === most).length };
 }

@@ -1,5 +1,6 @@
 /** Ending attempts: each write names the claim that gives it the right. */
 import type { Store } from "../database/database.ts";
+import { MAX_COUNT } from "../task/counts.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import type { AttemptOutcome, EndedState } from "../task/states.ts";
@@ -96,6 +97,11 @@ export async function guardClaim(tx: Store, claim: ClaimId, outcome?: Outcome): 
 }
 
 /** Result and error go in as JSON within text, so that they are stored to the letter. */
-function outcomeJson({ resultJson, error, ...rest }: Outcome): string {
-  return JSON.stringify({ ...rest, result: resultJson, error: error && JSON.stringify(error) });
+function outcomeJson({ resultJson, error, failures, crashes, ...rest }: Outcome): string {
+  const counts = { failures: storableCount(failures), crashes: storableCount(crashes) };
+  return JSON.stringify({ ...rest, ...counts, result: resultJson, error: error && JSON.stringify(error) });
+}
+
+function storableCount(count: number | undefined): number | undefined {
+  return count === undefined ? undefined : Math.min(count, MAX_COUNT);
 }
