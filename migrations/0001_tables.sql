@@ -114,6 +114,9 @@ create table ended (
   failures   integer not null,
   crashes    integer not null,
   state      text not null check (state in ('completed', 'failed', 'cancelled', 'expired')),
+  -- That of the error: what is searched for is a column. The JSON of users may hold what PostgreSQL stores and cannot take apart, such
+  -- as \u0000, so no operator on it may stand in anybody's way.
+  error_code text,
   result     json,
   error      json
 );

@@ -5,7 +5,8 @@ create function one_more(p_count integer) returns integer
 language sql immutable
 as $$ select least(p_count, 2147483646) + 1 $$;
 
--- Tasks that were never claimed, or are not claimed now: cancelled or expired where they wait. Returns those it ended.
+-- Tasks that were never claimed, or are not claimed now: cancelled or expired where they wait. Returns those it ended. The error is
+-- one of ours, which can be taken apart.
 create function end_pending(p_tasks uuid[], p_state text, p_error json) returns setof uuid
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_bitmapscan = off
@@ -19,8 +20,8 @@ begin
     ), unparked as (
       delete from parked where task_id = any (p_tasks) returning task_id, attempt, failures, crashes
     )
-    insert into ended (task_id, state, attempt, failures, crashes, ended_at, error)
-    select task_id, p_state, attempt - 1, failures, crashes, now(), p_error
+    insert into ended (task_id, state, attempt, failures, crashes, ended_at, error_code, error)
+    select task_id, p_state, attempt - 1, failures, crashes, now(), p_error ->> 'code', p_error
     from (select * from gone union all select * from gone_from_place union all select * from unparked) g
     returning ended.task_id;
   perform tell_waiters(p_tasks);
@@ -33,18 +34,22 @@ as $$
   select notify_all('ended', w.task_id::text) from (select distinct task_id from waiter where task_id = any (p_tasks)) w
 $$;
 
--- What a task ends with that should have run again, had it not been asked to stop: its attempt's own error is the cause.
+-- How the error of a task ends that was cancelled instead of run again: by this it is recognised.
+create function end_of_cancelled(p_error text) returns text
+language sql immutable
+as $$ select coalesce(',"cause":' || p_error, '') || '}' $$;
+
+-- What a task ends with that should have run again, had it not been asked to stop: its attempt's own error is the cause, to the letter.
 create function cancelled_instead(p_error text, p_reason text) returns text
 language sql immutable
 as $$
-  select json_strip_nulls(json_build_object(
-    'code', 'TASK_CANCELLED', 'message', coalesce(p_reason, 'Cancelled by request.'), 'cause', p_error::json))::text
+  select '{"code":"TASK_CANCELLED","message":' || to_json(coalesce(p_reason, 'Cancelled by request.')) || end_of_cancelled(p_error)
 $$;
 
 -- Ends attempts, each only while its claim holds. `p_outcomes` is an array of
---   { claim, to, outcome, delayMs, failures, crashes, result, error }
--- where `to` is the task's new state: an ended one, or `pending` for another attempt after delayMs, and result and
--- error are JSON within text (see enqueue). A claim that is not in it has completed, without a result: most do. A task whose
+--   { claim, to, outcome, delayMs, failures, crashes, result, error, code }
+-- where `to` is the task's new state: an ended one, or `pending` for another attempt after delayMs, result and
+-- error are JSON within text (see enqueue), and code is that of the error. A claim that is not in it has completed, without a result: most do. A task whose
 -- cancellation was asked for is cancelled instead of pending, unless somebody takes it away to run it again.
 -- Returns only what was not done as asked, null if all was:
 --   unknown   claims that do not hold: the caller goes on with refuse_outcomes
@@ -85,15 +90,16 @@ begin
     else
       with o as materialized (
         select * from json_to_recordset(p_outcomes) as x (
-          claim bigint, "to" text, outcome text, "delayMs" bigint, failures integer, crashes integer, result text, error text)
+          claim bigint, "to" text, outcome text, "delayMs" bigint, failures integer, crashes integer, result text, error text, code text)
       ), gone as (
         delete from running where replica_id = any (v_owners) and claim_id = any (v_left) returning *
       ), finals as (
-        insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error)
+        insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error, error_code)
         select g.task_id, case o."to" when 'pending' then 'cancelled' else coalesce(o."to", 'completed') end, g.claim_id, g.replica_id, g.attempt,
                coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.claimed_at, g.started_at, now(),
                case when o.claim is null then 'null' else o.result end::json,
-               case o."to" when 'pending' then cancelled_instead(o.error, g.cancel_reason) else o.error end::json
+               case o."to" when 'pending' then cancelled_instead(o.error, g.cancel_reason) else o.error end::json,
+               case o."to" when 'pending' then 'TASK_CANCELLED' else o.code end
         from gone g left join o on o.claim = g.claim_id
         where o."to" is distinct from 'pending' or g.cancel_requested_at is not null and o.outcome <> 'taken'
       ), again as (
@@ -161,7 +167,7 @@ as $$
         select from ended e
         where e.task_id = o.task and e.claim_id = o.claim
           and (e.state = o."to" and e.result::text is not distinct from o.result and e.error::text is not distinct from o.error
-               or o."to" = 'pending' and e.state = 'cancelled' and e.error::text = cancelled_instead(o.error, e.error ->> 'message')
+               or o."to" = 'pending' and e.state = 'cancelled' and right(e.error::text, char_length(end_of_cancelled(o.error))) = end_of_cancelled(o.error)
                or o.confirm and e.state = 'completed')
       ) or exists (
         select from attempt a
@@ -210,7 +216,8 @@ begin
   insert into commit_check (claim_id, outcome) values (p_claim, p_outcome);
 end $$;
 
--- Ends these claims all in the same way, where they are (still) with these owners and in p_states. Returns their tasks.
+-- Ends these claims all in the same way, where they are (still) with these owners and in p_states. Returns their tasks. The error is
+-- one of ours, as in end_pending.
 create function end_alike(p_claims bigint[], p_owners uuid[], p_states text[], p_to text, p_outcome text, p_error json) returns setof uuid
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 as $$
@@ -223,7 +230,7 @@ begin
       where replica_id = any (p_owners) and claim_id = any (p_claims) and state = any (p_states) order by replica_id, claim_id for update
     )
     select replica_id, array_agg(claim_id) as claims, array_agg(task_id) as tasks,
-           json_agg(json_build_object('claim', claim_id, 'task', task_id, 'replica', replica_id, 'to', p_to, 'outcome', p_outcome, 'error', p_error::text)) as outcomes
+           json_agg(json_build_object('claim', claim_id, 'task', task_id, 'replica', replica_id, 'to', p_to, 'outcome', p_outcome, 'error', p_error::text, 'code', p_error ->> 'code')) as outcomes
     from held group by replica_id order by replica_id
   loop
     perform end_claims(v_held.claims, v_held.outcomes, v_held.replica_id);

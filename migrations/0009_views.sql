@@ -13,7 +13,7 @@ select t.id, t.name, t.queue, t.priority, t.created_at,
        coalesce(u.started_at, e.started_at) as started_at,
        e.ended_at, u.cancel_requested_at, t.expires_at, t.unique_key, t.exclusive_key, t.rate_key,
        p.task_id is not null as is_parked,
-       t.input, t.metadata, e.result, e.error
+       t.input, t.metadata, e.result, e.error, e.error_code
 from task t
 left join ended e on e.task_id = t.id
 left join running u on u.task_id = t.id

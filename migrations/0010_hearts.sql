@@ -480,4 +480,4 @@ create table review (
   reviewed_at timestamptz not null default now(),
   note        text
 );
-create index ended_crashed on ended (ended_at) where state = 'failed' and error ->> 'code' = 'WORKER_CRASHED';
+create index ended_crashed on ended (ended_at) where state = 'failed' and error_code = 'WORKER_CRASHED';

@@ -146,11 +146,11 @@ begin
   update running set crashes = greatest(0, crashes - 1) where task_id = any (v_charged);
   perform retry_tasks(array(
     select e.task_id from ended e join suspicion s on s.task_id = e.task_id and s.replica_id = p_replica
-    where e.state = 'failed' and e.error ->> 'code' = 'POISONED' and e.replica_id = p_replica), false);
+    where e.state = 'failed' and e.error_code = 'POISONED' and e.replica_id = p_replica), false);
   delete from suspicion where replica_id = p_replica;
   delete from crash where replica_id = p_replica;
   update unrest set kind = 'stale' where replica_id = p_replica and kind = 'dead';
   return v_after;
 end $$;
 
-create index ended_poisoned on ended (ended_at) where state = 'failed' and error ->> 'code' = 'POISONED';
+create index ended_poisoned on ended (ended_at) where state = 'failed' and error_code = 'POISONED';

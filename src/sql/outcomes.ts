@@ -99,7 +99,13 @@ export async function guardClaim(tx: Store, claim: ClaimId, outcome?: Outcome): 
 /** Result and error go in as JSON within text, so that they are stored to the letter. */
 function outcomeJson({ resultJson, error, failures, crashes, ...rest }: Outcome): string {
   const counts = { failures: storableCount(failures), crashes: storableCount(crashes) };
-  return JSON.stringify({ ...rest, ...counts, result: resultJson, error: error && JSON.stringify(error) });
+  return JSON.stringify({
+    ...rest,
+    ...counts,
+    result: resultJson,
+    error: error && JSON.stringify(error),
+    code: error?.code,
+  });
 }
 
 function storableCount(count: number | undefined): number | undefined {

@@ -58,21 +58,22 @@ export async function settleStallAlerts(store: Store, alerts: readonly StallAler
   const s = store.schema;
   const rows = await store.query<{ subject: string }>(
     `with given as (
-       select * from json_to_recordset($1::json) as x (subject text, message text, details json)
+       select subject, message, details::json as details from json_to_recordset($1::json) as x (subject text, message text, details text)
      ), resolved as (
        update ${s}.alert a set resolved_at = now()
        where a.resolved_at is null
          and (a.kind = 'task-stalled' and not exists (select from given g where g.subject = a.subject)
-              or a.kind = 'loop-blocked' and not exists (
+              or case when a.kind = 'loop-blocked' then not exists (
                 select from ${s}.blocked_loop b join ${s}.replica r on r.id = b.replica_id and r.status in ('online', 'draining')
                 where b.id = (a.details ->> 'blockedLoop')::bigint
-                  and not exists (select from ${s}.runner n where n.id = b.runner_id and n.ended_at is not null)))
+                  and not exists (select from ${s}.runner n where n.id = b.runner_id and n.ended_at is not null)) end)
      )
      insert into ${s}.alert (kind, subject, message, details)
      select 'task-stalled', subject, message, details from given
      on conflict (kind, subject) where resolved_at is null do nothing
      returning subject`,
-    [JSON.stringify(alerts)],
+    // Details as JSON within text: they may be what a handler said.
+    [JSON.stringify(alerts.map((alert) => ({ ...alert, details: JSON.stringify(alert.details) })))],
   );
   return rows.map(({ subject }) => subject);
 }

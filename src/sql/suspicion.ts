@@ -77,7 +77,7 @@ export async function listQuarantined(
     `select e.task_id::text as id, t.name, t.queue, e.attempt, e.crashes, e.ended_at as "endedAt", e.error,
             (select p.sentence from ${store.schema}.post_mortem p where p.task_id = e.task_id order by p.id desc limit 1) as sentence
      from ${store.schema}.ended e join ${store.schema}.task t on t.id = e.task_id
-     where e.state = 'failed' and e.error ->> 'code' = 'POISONED'
+     where e.state = 'failed' and e.error_code = 'POISONED'
        and ($1::text is null or t.name = $1) and ($2::text is null or t.queue = $2) and ($3::uuid[] is null or e.task_id = any ($3))
      order by e.ended_at desc limit $4`,
     [filter.name ?? null, filter.queue ?? null, filter.ids ?? null, limit],
@@ -86,7 +86,7 @@ export async function listQuarantined(
 
 export async function countQuarantined(store: Store): Promise<number> {
   const [row] = await store.query<{ count: number }>(
-    `select count(*)::int as count from ${store.schema}.ended e where e.state = 'failed' and e.error ->> 'code' = 'POISONED'`,
+    `select count(*)::int as count from ${store.schema}.ended e where e.state = 'failed' and e.error_code = 'POISONED'`,
   );
   return row?.count ?? 0;
 }

@@ -40,7 +40,7 @@ export function pageOf(
   compare(ofTask, (p) => `t.id < ${p}::uuid`, page.before);
   const ofItsState: string[] = [];
   compare(ofItsState, (p) => `t.replica_id = ${p}::uuid`, filter.replicaId);
-  compare(ofItsState, (p) => `t.error ->> 'code' = ${p}`, filter.errorCode);
+  compare(ofItsState, (p) => `t.error_code = ${p}`, filter.errorCode);
   const end = `order by t.id desc limit ${Math.trunc(page.limit)}`;
   const inState = filter.state === undefined ? [] : [idsIn(schema, filter.state, { ofTask, end })];
   return { clauses: `${where([...inState, ...ofTask, ...ofItsState])} ${end}`, values };
