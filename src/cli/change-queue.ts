@@ -16,7 +16,7 @@ export async function changeQueue(
     await change(queues, name);
     const queue = (await queues.list()).find((row) => row.name === name);
     if (!before.includes(name)) screen.remark(screen.errorColours.yellow(newQueueNote(name, before)));
-    screen.answer({ queue }, () => (queue ? queueTable([queue], screen) : ""));
+    screen.answer({ queue }, () => (queue ? queueTable([queue], screen) : []));
   });
   return undefined;
 }

@@ -1,5 +1,6 @@
 /** One line at the foot of a terminal that says what is going on; nothing at all where there is no terminal. */
-import type { Colours } from "./colours.ts";
+import { type Colours, rendered } from "./colours.ts";
+import { printable } from "./printable.ts";
 
 export interface ProgressLine {
   show(text: string): void;
@@ -23,7 +24,7 @@ export function createProgressLine(stream: NodeJS.WriteStream, colours: Colours)
     // A line that wraps could not be wiped again.
     const room = Math.max(10, (stream.columns || 80) - 3);
     const shown = text.length > room ? `${text.slice(0, room - 1)}…` : text;
-    stream.write(`${WIPE}${colours.cyan(FRAMES[frame % FRAMES.length] ?? "")} ${shown}`);
+    stream.write(`${WIPE}${rendered(`${colours.cyan(FRAMES[frame % FRAMES.length] ?? "")} ${shown}`)}`);
   };
   const wipe = () => {
     if (text !== undefined) stream.write(WIPE);
@@ -31,7 +32,7 @@ export function createProgressLine(stream: NodeJS.WriteStream, colours: Colours)
 
   return {
     show(next) {
-      text = next;
+      text = printable(next);
       timer ??= setInterval(() => {
         frame++;
         draw();

@@ -5,7 +5,7 @@ import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
 import { type Column, table } from "./table.ts";
 
-export function queueTable(queues: readonly QueueRow[], screen: Screen, indent = 0): string {
+export function queueTable(queues: readonly QueueRow[], screen: Screen, indent = 0): string[] {
   const { colours, width } = screen;
   const count = (title: string, value: (queue: QueueRow) => number): Column<QueueRow> => ({
     title,

@@ -24,7 +24,7 @@ export interface ReplicaLook {
   readonly runners?: ReadonlyMap<string, readonly RunnerRow[]>;
 }
 
-export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook, { colours, width }: Screen): string {
+export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook, { colours, width }: Screen): string[] {
   const { now, settings } = look;
   const columns: Column<ReplicaRow>[] = [
     { title: "REPLICA", value: (row) => row.id },

@@ -4,7 +4,9 @@ import { InvalidOptionsError } from "../config/problems.ts";
 import { EverbeatError } from "../errors.ts";
 import { UsageError } from "./errors.ts";
 import { EXIT, type ExitCode } from "./exit-codes.ts";
+import { linesOf } from "./printable.ts";
 import type { Screen } from "./screen.ts";
+import { quoted } from "./table.ts";
 
 interface Told {
   readonly exitCode: ExitCode;
@@ -22,8 +24,12 @@ export function reportError(error: unknown, screen: Screen): ExitCode {
   // On one line, since it may be the last of many.
   if (screen.isJson) screen.answerLine(`${JSON.stringify({ error: { code, message } })}\n`);
   // A group of commands without its command shows its help, which says it all.
-  else if (!isBareHelp(error)) screen.remark(`${screen.errorColours.red("✗")} ${message}`);
-  if (stack) screen.remark(screen.errorColours.dim(stack));
+  else if (!isBareHelp(error)) {
+    const [first = "", ...rest] = linesOf(message);
+    screen.remark(`${screen.errorColours.red("✗")} ${first}`);
+    for (const line of rest) screen.remark(`  ${line}`);
+  }
+  for (const line of stack ? quoted(stack, { colours: screen.errorColours }) : []) screen.remark(line);
   return exitCode;
 }
 

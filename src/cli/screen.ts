@@ -1,5 +1,8 @@
-/** Where everything that a command says goes: answers to standard output, all else to standard error. */
-import { type Colours, coloursFor } from "./colours.ts";
+/**
+ * Where everything that a command says goes: answers to standard output, all else to standard error. What is said comes line by
+ * line and is made readable here (see rendered), so that no text of a user's commands the terminal or looks like another line.
+ */
+import { type Colours, coloursFor, rendered } from "./colours.ts";
 import { EXIT } from "./exit-codes.ts";
 import { createProgressLine, type ProgressLine } from "./progress-line.ts";
 
@@ -16,8 +19,8 @@ export interface Screen {
   say(line?: string): void;
   /** A remark that is no part of the answer. */
   remark(line: string): void;
-  /** The command's answer: one JSON document where that was asked for, else text, if there is any. */
-  answer(document: unknown, text: () => string): void;
+  /** The command's answer: one JSON document where that was asked for, else a line or several, if there are any. */
+  answer(document: unknown, text: () => string | readonly string[]): void;
   /** One line of JSON with its line end, of which a command that goes on writes many. */
   answerLine(line: string): void;
   /** From now on, a reader of standard output who leaves does not end the process. */
@@ -31,6 +34,8 @@ export function createScreen(options: { isJson: boolean }): Screen {
   const progress = createProgressLine(stderr, errorColours);
   let outlivesReader = false;
   const write = (stream: NodeJS.WriteStream, text: string) => progress.around(() => stream.write(text));
+  const writeLines = (stream: NodeJS.WriteStream, lines: readonly string[]) =>
+    write(stream, lines.map((line) => `${rendered(line)}\n`).join(""));
 
   // `everbeat tasks list | head -1`: the reader has what it wanted.
   stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -46,11 +51,12 @@ export function createScreen(options: { isJson: boolean }): Screen {
     colours: coloursFor(people),
     errorColours,
     progress,
-    say: (line = "") => write(people, `${line}\n`),
-    remark: (line) => write(stderr, `${line}\n`),
+    say: (line = "") => writeLines(people, [line]),
+    remark: (line) => writeLines(stderr, [line]),
     answer(document, text) {
-      const answer = options.isJson ? JSON.stringify(document, null, 2) : text();
-      if (answer !== "") write(stdout, `${answer}\n`);
+      if (options.isJson) return write(stdout, `${JSON.stringify(document, null, 2)}\n`);
+      const lines = text();
+      writeLines(stdout, typeof lines === "string" ? [lines] : lines);
     },
     answerLine: (line) => write(stdout, line),
     outliveReader() {

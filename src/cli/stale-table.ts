@@ -10,7 +10,7 @@ export function staleTable(
   tasks: readonly StaleTask[],
   screen: Screen,
   more: readonly Column<StaleTask>[] = [],
-): string {
+): string[] {
   const { colours, width } = screen;
   const columns: Column<StaleTask>[] = [
     ...taskColumns(colours),

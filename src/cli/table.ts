@@ -1,5 +1,6 @@
 /** Rows under aligned headings. */
 import type { Colours } from "./colours.ts";
+import { linesOf, printable } from "./printable.ts";
 
 export interface Column<Row> {
   readonly title: string;
@@ -19,7 +20,7 @@ export interface TableLook {
 
 const GAP = "  ";
 
-export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[], look: TableLook): string {
+export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[], look: TableLook): string[] {
   const shown = columns
     .map((column) => ({ ...column, cells: rows.map((row) => oneLine(column.value(row))) }))
     .filter((column) => !column.isOptional || column.cells.some((cell) => cell !== ""));
@@ -29,10 +30,10 @@ export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
 
   const aligned = (text: string, index: number) => {
     const width = widths[index] ?? 0;
-    const clipped = text.length > width ? `${text.slice(0, width - 1)}…` : text;
-    if (shown[index]?.align === "right") return clipped.padStart(width);
+    const fitting = text.length > width ? `${clipped(text, width - 1)}…` : text;
+    if (shown[index]?.align === "right") return fitting.padStart(width);
     // Nothing after the last column: trailing blanks only get in the way of copying.
-    return index === shown.length - 1 ? clipped : clipped.padEnd(width);
+    return index === shown.length - 1 ? fitting : fitting.padEnd(width);
   };
   const head = shown.map((column, index) => look.colours.dim(aligned(column.title, index))).join(GAP);
   const lines = rows.map((row, line) =>
@@ -43,7 +44,7 @@ export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
       })
       .join(GAP),
   );
-  return [head, ...lines].map((line) => `${indent}${line}`.trimEnd()).join("\n");
+  return [head, ...lines].map((line) => `${indent}${line}`.trimEnd());
 }
 
 /** Only the last column may be shortened: it holds remarks, the others hold what people copy. */
@@ -54,19 +55,34 @@ function fitLast(widths: number[], indent: number, width: number | undefined): v
   widths[widths.length - 1] = Math.min(last, Math.max(20, width - before));
 }
 
+/** Made printable here, ahead of the screen, because what is shown is what has a width. */
 function oneLine(text: string): string {
-  return text.replace(/\s*\n\s*/g, " ");
+  return printable(text.replace(/\s*\n\s*/g, " "));
 }
 
-/** Names and values, the values one under the other. */
-export function pairs(entries: readonly (readonly [string, string | undefined])[], look: TableLook): string {
+/** Never half a character. */
+function clipped(text: string, width: number): string {
+  return text.slice(0, width).replace(/[\uD800-\uDBFF]$/, "");
+}
+
+/** Names and values, the values one under the other; a value of several lines is indented as one. */
+export function pairs(entries: readonly (readonly [string, string | undefined])[], look: TableLook): string[] {
   const given = entries.filter((entry): entry is readonly [string, string] => entry[1] !== undefined);
   const width = Math.max(...given.map(([name]) => name.length));
   const indent = " ".repeat(look.indent ?? 0);
-  return given
-    .map(([name, value]) => {
-      const rest = value.replaceAll("\n", `\n${indent}${" ".repeat(width + GAP.length)}`);
-      return `${indent}${look.colours.dim(name.padEnd(width))}${GAP}${rest}`;
-    })
-    .join("\n");
+  return given.flatMap(([name, value]) => {
+    const [first = "", ...rest] = linesOf(value);
+    const below = rest.map((line) => `${indent}${" ".repeat(width + GAP.length)}${line}`);
+    return [`${indent}${look.colours.dim(name.padEnd(width))}${GAP}${first}`, ...below];
+  });
+}
+
+/** A text of several lines that is not ours: each of its lines has a bar before it. */
+export function quoted(text: string, { colours, indent = 2 }: TableLook): string[] {
+  return linesOf(text).map((line) => `${" ".repeat(indent)}${colours.dim(`│ ${line}`)}`);
+}
+
+/** Parts with an empty line between them. */
+export function paragraphs(...parts: readonly (readonly string[])[]): string[] {
+  return parts.flatMap((part, index) => (index === 0 ? part : ["", ...part]));
 }

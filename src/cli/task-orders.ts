@@ -53,7 +53,7 @@ export function answerOrder<Outcome extends string>(
   screen.answer({ tasks: done, counts: countOutcomes(done) }, () => {
     if (done.length === 0) return "No task fits these filters, so nothing was done.";
     const totals = Object.entries(countOutcomes(done)).map(([outcome, count]) => `${count} ${outcome}`);
-    return `${table(done, columns, { colours, width })}\n\n${totals.join(", ")}`;
+    return [...table(done, columns, { colours, width }), "", totals.join(", ")];
   });
   // Who names tasks wants those; who filters takes what there is.
   return words.length > 0 && failed.length > 0 ? EXIT.failed : EXIT.ok;

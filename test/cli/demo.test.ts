@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { expect, test } from "vitest";
 import type { DemoSummary } from "../../src/cli/demo/play.ts";
 import { eventually } from "../support/eventually.ts";
+import { commandsToTerminal } from "./printed.ts";
 import { everbeat, startEverbeat } from "./run-cli.ts";
 
 async function demoFolders(): Promise<string[]> {
@@ -15,6 +16,7 @@ test("the demo tells its story, ends well and leaves nothing behind", { timeout:
   expect(stderr).toContain("kill -9: worker A dies");
   expect(stderr).toMatch(/later it is declared dead: its heart's session was gone/);
   expect(stderr).toMatch(/Declared dead after a silence of \d/);
+  expect(commandsToTerminal(stderr)).toEqual([]);
   const summary = JSON.parse(stdout) as DemoSummary;
   if (stderr.includes("ended the process before it could do harm")) {
     // On a busy machine the frozen worker's heart may do that before anything of it could be refused; another takes its place.

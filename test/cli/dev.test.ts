@@ -1,5 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { createTestDatabase } from "../support/database.ts";
+import { commandsToTerminal } from "./printed.ts";
 import { everbeat as cli, startEverbeat } from "./run-cli.ts";
 
 const database = await createTestDatabase();
@@ -16,6 +17,7 @@ test("dev works on example tasks until it is stopped", async () => {
   expect(code).toBe(0);
   expect(stdout).toContain("everbeat enqueue hello");
   expect(stdout).toContain("worker stopped");
+  expect(commandsToTerminal(stdout)).toEqual([]);
 });
 
 test("dev --json writes one JSON object per line", async () => {

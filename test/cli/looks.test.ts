@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { coloursFor } from "../../src/cli/colours.ts";
+import { coloursFor, rendered } from "../../src/cli/colours.ts";
 import { judgeRights } from "../../src/cli/doctor/check-rights.ts";
 import { checkVersions } from "../../src/cli/doctor/check-versions.ts";
 import { pairs, table } from "../../src/cli/table.ts";
@@ -20,28 +20,38 @@ describe("a table", () => {
   ];
 
   test("aligns its columns and leaves out those with nothing in them", () => {
-    expect(table(rows, columns, plain)).toBe("NAME    COUNT\na           5\nlonger   1000");
+    expect(table(rows, columns, plain)).toEqual(["NAME    COUNT", "a           5", "longer   1000"]);
   });
 
   test("is as wide in colour as without", () => {
     const coloured = { colours: coloursFor({ isTTY: true }, { TERM: "xterm" }) };
     const styled = columns.map((column) => ({ ...column, style: (text: string) => coloured.colours.red(text) }));
-    const shown = table(rows, styled, coloured);
-    expect(shown).toContain("\x1b[31m");
-    expect(shown.replace(/\x1b\[\d+m/g, "")).toBe(table(rows, columns, plain));
+    const shown = table(rows, styled, coloured).map(rendered);
+    expect(shown.join()).toContain("\x1b[31m");
+    expect(shown.map((line) => line.replace(/\x1b\[\d+m/g, ""))).toEqual(table(rows, columns, plain));
   });
 
   test("shortens only its last column, and only for a terminal", () => {
     const wide = [{ name: "an-id-to-copy", count: 1, note: "x".repeat(100) }];
-    const [, line = ""] = table(wide, columns, { ...plain, width: 50 }).split("\n");
+    const [, line = ""] = table(wide, columns, { ...plain, width: 50 });
     expect(line).toHaveLength(50);
     expect(line).toContain("an-id-to-copy");
     expect(line.endsWith("…")).toBe(true);
-    expect(table(wide, columns, plain)).toContain("x".repeat(100));
+    expect(table(wide, columns, plain).join()).toContain("x".repeat(100));
   });
 
   test("keeps a message of several lines on one", () => {
-    expect(table([{ name: "a\n  b", count: 1, note: "" }], columns, plain)).toContain("a b");
+    expect(table([{ name: "a\n  b", count: 1, note: "" }], columns, plain)[1]).toMatch(/^a b /);
+  });
+
+  test("is aligned by what is shown of a text with control characters, and cuts no character in half", () => {
+    const odd = [
+      { name: "\x1b[2J\u202e", count: 1, note: `${"x".repeat(26)}\u{1f600}${"y".repeat(90)}` },
+      { name: "b", count: 2, note: "" },
+    ];
+    const [, first = "", second = ""] = table(odd, columns, { ...plain, width: 50 });
+    expect(first).toMatch(/^\\x1b\[2J\\u202e {6}1 {2}x{26}…$/);
+    expect(second).toMatch(/^b {12} {6}2$/);
   });
 
   test("of names and values leaves out what is not known", () => {
@@ -54,7 +64,7 @@ describe("a table", () => {
         ],
         plain,
       ),
-    ).toBe("id      1\nlonger  2\n        3");
+    ).toEqual(["id      1", "longer  2", "        3"]);
   });
 });
 

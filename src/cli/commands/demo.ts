@@ -30,7 +30,7 @@ async function demo({ screen }: Call): Promise<ExitCode> {
   }
 }
 
-function describe(summary: DemoSummary, { colours }: Screen): string {
+function describe(summary: DemoSummary, { colours }: Screen): string[] {
   const { ok, accepted, completed, quarantined, lost, endedTwice, lateRefused } = summary;
   const headline = ok
     ? colours.green(
@@ -52,11 +52,5 @@ function describe(summary: DemoSummary, { colours }: Screen): string {
     `${lateRefused} late ${lateRefused === 1 ? "outcome" : "outcomes"} refused`,
     formatDuration(summary.durationMs),
   ];
-  return [
-    "",
-    headline,
-    `  ${colours.dim(facts.join(" · "))}`,
-    "",
-    `  Your turn: ${colours.cyan("npx everbeat dev")}`,
-  ].join("\n");
+  return ["", headline, `  ${colours.dim(facts.join(" · "))}`, "", `  Your turn: ${colours.cyan("npx everbeat dev")}`];
 }

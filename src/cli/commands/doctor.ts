@@ -4,6 +4,7 @@ import { addCommand, type Call, type Cli } from "../command.ts";
 import { examine } from "../doctor/examine.ts";
 import type { Finding } from "../doctor/finding.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
+import { linesOf } from "../printable.ts";
 import type { Screen } from "../screen.ts";
 
 export function addDoctor(cli: Cli, program: Command): void {
@@ -31,17 +32,21 @@ const MARKS = {
   skipped: { sign: "–", colour: "dim" },
 } as const;
 
-function describe(findings: readonly Finding[], { colours }: Screen): string {
+function describe(findings: readonly Finding[], { colours }: Screen): string[] {
   const width = Math.max(...findings.map((finding) => finding.check.length));
   const indent = " ".repeat(width + 4);
   const lines = findings.flatMap(({ check, mark, found, advice }) => {
     const { sign, colour } = MARKS[mark];
-    const head = `${colours[colour](sign)} ${colours.bold(check.padEnd(width))}  ${found.replaceAll("\n", `\n${indent}`)}`;
-    return advice === undefined
-      ? [head]
-      : [head, `${indent}${colours.cyan("→")} ${advice.replaceAll("\n", `\n${indent}  `)}`];
+    const [first, ...more] = linesOf(found);
+    const head = `${colours[colour](sign)} ${colours.bold(check.padEnd(width))}  ${first}`;
+    const advices = advice === undefined ? [] : linesOf(advice);
+    return [
+      head,
+      ...more.map((line) => `${indent}${line}`),
+      ...advices.map((line, index) => `${indent}${index === 0 ? colours.cyan("→") : " "} ${line}`),
+    ];
   });
-  return [...lines, "", summary(findings)].join("\n");
+  return [...lines, "", summary(findings)];
 }
 
 function summary(findings: readonly Finding[]): string {

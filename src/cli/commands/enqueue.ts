@@ -51,9 +51,9 @@ async function enqueue(call: Call<EnqueueCliOptions>): Promise<undefined> {
     const headline = wasThere ? "was there already under this key" : "enqueued";
     if (!screen.isJson) screen.say(`${colours.green("✓")} ${colours.bold(name)} ${headline}: ${id}`);
     if (isUnknown) screen.remark(screen.errorColours.yellow(unknownNote(name)));
-    if (!options.wait) return screen.answer({ id, name, queue, wasThere }, () => "");
+    if (!options.wait) return screen.answer({ id, name, queue, wasThere }, () => []);
     const result = await awaitResult(everbeat, id, { screen, timeoutMs: task.timeoutMs });
-    screen.answer({ id, name, queue, wasThere, result }, () => JSON.stringify(result, null, 2));
+    screen.answer({ id, name, queue, wasThere, result }, () => JSON.stringify(result, null, 2).split("\n"));
   });
   return undefined;
 }

@@ -28,12 +28,12 @@ async function explainTask(call: Call): Promise<undefined> {
   return undefined;
 }
 
-function describeExplanation(told: Explanation, { colours }: Screen): string {
+function describeExplanation(told: Explanation, { colours }: Screen): string[] {
   const state = inColourOf(told.state, marked(told.state), colours);
   const lines = [`${state}  ${colours.bold(told.name)}  ${colours.dim(told.taskId)}`, "", told.summary];
   lines.push(...told.evidence.map((line) => colours.dim(`  · ${line}`)));
   lines.push("", `${colours.bold("Next")}  ${told.isStuck ? colours.yellow(told.next) : told.next}`);
   if (told.advice.length > 0)
     lines.push("", ...told.advice.map((command) => `  ${colours.dim("$")} ${colours.cyan(command)}`));
-  return lines.join("\n");
+  return lines;
 }

@@ -29,7 +29,7 @@ async function printScript({ options, screen }: Call<MigrateOptions>): Promise<u
   const { schema } = checkOpen(openOptions(options, screen));
   const sql = migrationScript(schema);
   const migrations = readMigrations().map((migration) => migration.name);
-  screen.answer({ schema, migrations, sql }, () => sql.trimEnd());
+  screen.answer({ schema, migrations, sql }, () => sql.trimEnd().split("\n"));
   return undefined;
 }
 

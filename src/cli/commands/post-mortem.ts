@@ -6,6 +6,7 @@ import { addCommand, type Call, type Cli } from "../command.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
+import { paragraphs } from "../table.ts";
 import { momentAndDistance } from "../times.ts";
 import { subjectOf } from "./post-mortems.ts";
 
@@ -31,13 +32,13 @@ async function showPostMortem(call: Call): Promise<ExitCode> {
     screen.answer({ now, postMortems }, () =>
       postMortems.length === 0
         ? `There is no post-mortem of ${id}: it has not died, or that was too long ago.`
-        : postMortems.map((row) => describePostMortem(row, now, screen)).join("\n\n"),
+        : paragraphs(...postMortems.map((row) => describePostMortem(row, now, screen))),
     );
     return postMortems.length === 0 ? EXIT.failed : EXIT.ok;
   });
 }
 
-export function describePostMortem(row: PostMortemRow, now: Date, { colours }: Screen): string {
+export function describePostMortem(row: PostMortemRow, now: Date, { colours }: Screen): string[] {
   const what = row.name === null ? row.kind : `${row.kind} of ${row.name}`;
   const where = row.hostname === null ? "" : ` on ${row.hostname}`;
   return [
@@ -45,5 +46,5 @@ export function describePostMortem(row: PostMortemRow, now: Date, { colours }: S
     "",
     row.sentence,
     ...row.evidence.map((line) => colours.dim(line.startsWith(" ") ? `  ${line}` : `  · ${line}`)),
-  ].join("\n");
+  ];
 }

@@ -87,9 +87,9 @@ async function recoverThose(state: OwnedState, options: RecoverOptions, everbeat
   return stale.filter((task) => ids.includes(task.id));
 }
 
-function describeRecovery({ dryRun, failed, requeued }: Recovery, screen: Call["screen"]): string {
+function describeRecovery({ dryRun, failed, requeued }: Recovery, screen: Call["screen"]): string[] {
   const tasks = [...failed, ...requeued];
-  if (tasks.length === 0) return "No task is stale, so nothing was done.";
+  if (tasks.length === 0) return ["No task is stale, so nothing was done."];
   const { colours } = screen;
   const outcome = (task: StaleTask) => (task.state === "running" ? "failed" : "pending");
   const list = staleTable(tasks, screen, [
@@ -100,8 +100,8 @@ function describeRecovery({ dryRun, failed, requeued }: Recovery, screen: Call["
     },
   ]);
   const [fail, be] = dryRun ? ["would fail", "would be pending again"] : ["failed", "pending again"];
-  const lines = [list, "", `${failed.length} ${fail}, ${requeued.length} ${be}`];
+  const lines = [...list, "", `${failed.length} ${fail}, ${requeued.length} ${be}`];
   if (failed.length > 0 && !dryRun)
     lines.push(colours.yellow("Failed ones may have had part of their effects: everbeat tasks review lists them."));
-  return lines.join("\n");
+  return lines;
 }

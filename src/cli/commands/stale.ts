@@ -38,7 +38,7 @@ async function showStale(call: Call<StaleOptions>): Promise<undefined> {
       if (tasks.length === 0) return "No task is stale: whoever holds one is alive and heard.";
       const hint =
         "Workers recover these by themselves, unless that is switched off. By hand: everbeat recover --dry-run";
-      return `${staleTable(tasks, screen)}\n\n${screen.colours.dim(hint)}`;
+      return [...staleTable(tasks, screen), "", screen.colours.dim(hint)];
     });
   });
   return undefined;

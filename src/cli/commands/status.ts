@@ -16,6 +16,7 @@ import { type HeartState, heartStateOf } from "../replica-heart.ts";
 import { replicaTable } from "../replica-table.ts";
 import type { Screen } from "../screen.ts";
 import { inColourOf, marked } from "../states.ts";
+import { paragraphs } from "../table.ts";
 
 interface StatusOptions {
   readonly all?: boolean;
@@ -94,37 +95,42 @@ function isOfInterest({ status, claimed, running, diedAt }: ReplicaRow, now: Dat
   return status !== "offline";
 }
 
-function describeStatus(status: Status, screen: Screen): string {
+function describeStatus(status: Status, screen: Screen): string[] {
   const { colours } = screen;
   const head = `${colours.bold(`Everbeat ${status.version}`)} ${colours.dim(`${status.database}, schema ${status.schema}`)}`;
-  const parts = [head, taskCounts(status, screen), queues(status, screen), replicas(status, screen)];
-  return [...parts, recovery(status, screen)].join("\n\n");
+  return paragraphs(
+    [head],
+    taskCounts(status, screen),
+    queues(status, screen),
+    replicas(status, screen),
+    recovery(status, screen),
+  );
 }
 
-function taskCounts({ counts }: Status, { colours }: Screen): string {
+function taskCounts({ counts }: Status, { colours }: Screen): string[] {
   const parts = TASK_STATES.map((state) => {
     const text = marked(state, `${counts[state]} ${state}`);
     return counts[state] === 0 ? colours.dim(text) : inColourOf(state, text, colours);
   });
-  return `${colours.bold("Tasks")}\n  ${parts.join("   ")}`;
+  return [colours.bold("Tasks"), `  ${parts.join("   ")}`];
 }
 
-function queues({ queues: rows }: Status, screen: Screen): string {
-  const body = rows.length === 0 ? "  none yet" : queueTable(rows, screen, 2);
-  return `${screen.colours.bold("Queues")}\n${body}`;
+function queues({ queues: rows }: Status, screen: Screen): string[] {
+  const body = rows.length === 0 ? ["  none yet"] : queueTable(rows, screen, 2);
+  return [screen.colours.bold("Queues"), ...body];
 }
 
-function replicas(status: Status, screen: Screen): string {
+function replicas(status: Status, screen: Screen): string[] {
   const { colours } = screen;
   const rows = status.replicas;
   const look = { now: status.now, settings: status.recovery.settings };
   const body =
-    rows.length === 0 ? "  none is here. Start one: everbeat start tasks.ts" : replicaTable(rows, look, screen);
+    rows.length === 0 ? ["  none is here. Start one: everbeat start tasks.ts"] : replicaTable(rows, look, screen);
   const left = status.replicasLeftOut;
   const rest = left === 0 ? [] : [colours.dim(`  and ${left} that left before (--all shows them)`)];
-  return [colours.bold("Replicas"), body, ...rest].join("\n");
+  return [colours.bold("Replicas"), ...body, ...rest];
 }
 
-function recovery(status: Status, screen: Screen): string {
-  return [screen.colours.bold("Recovery"), ...recoveryLines(status.recovery, status.now, screen)].join("\n");
+function recovery(status: Status, screen: Screen): string[] {
+  return [screen.colours.bold("Recovery"), ...recoveryLines(status.recovery, status.now, screen)];
 }

@@ -44,13 +44,13 @@ async function listTasks(call: Call<ListOptions>): Promise<undefined> {
     const page = await everbeat.tasks.list({ ...query, limit, ...(before === undefined ? {} : { before }) });
     const now = await readClock(everbeat.database);
     screen.answer({ tasks: page.tasks, next: page.next ?? null }, () =>
-      page.tasks.length === 0 ? nothing(options) : [taskTable(page.tasks, now, screen), ...more(page.next)].join("\n"),
+      page.tasks.length === 0 ? nothing(options) : [...taskTable(page.tasks, now, screen), ...more(page.next)],
     );
   });
   return undefined;
 }
 
-export function taskTable(tasks: readonly TaskSummary[], now: Date, screen: Call["screen"]): string {
+export function taskTable(tasks: readonly TaskSummary[], now: Date, screen: Call["screen"]): string[] {
   const { colours, width } = screen;
   const columns: Column<TaskSummary>[] = [
     ...taskColumns(colours),

@@ -65,7 +65,7 @@ async function show(
   screen.answer({ tasks }, () => {
     if (tasks.length === 0) return words.length > 0 ? "None of these is in quarantine." : "No task is in quarantine.";
     const hint = "Each was running when several workers died. When you have found out why: --redrive runs it again.";
-    return `${quarantineTable(tasks, now, screen)}\n\n${screen.colours.yellow(hint)}`;
+    return [...quarantineTable(tasks, now, screen), "", screen.colours.yellow(hint)];
   });
 }
 
@@ -79,11 +79,11 @@ async function redrive(
   screen.answer({ redriven }, () => {
     if (redriven.length === 0) return "No task is in quarantine, so nothing was done.";
     const lines = redriven.map((id) => `${screen.colours.green("✓")} ${id}`);
-    return [...lines, "", `${redriven.length} run again`].join("\n");
+    return [...lines, "", `${redriven.length} run again`];
   });
 }
 
-function quarantineTable(tasks: readonly QuarantinedTask[], now: Date, { colours, width }: Screen): string {
+function quarantineTable(tasks: readonly QuarantinedTask[], now: Date, { colours, width }: Screen): string[] {
   const columns: Column<QuarantinedTask>[] = [
     { title: "ID", value: (task) => task.id },
     { title: "TASK", value: (task) => task.name, style: (text) => colours.bold(text) },

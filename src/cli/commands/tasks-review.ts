@@ -79,7 +79,7 @@ async function show(
     if (tasks.length === 0)
       return words.length > 0 ? "None of these failed because its worker died." : "No task needs review.";
     const hint = "Each may have had part of its effects. When you have looked: --done, or --redrive to run it again.";
-    return `${reviewTable(tasks, now, screen)}\n\n${screen.colours.yellow(hint)}`;
+    return [...reviewTable(tasks, now, screen), "", screen.colours.yellow(hint)];
   });
 }
 
@@ -97,11 +97,11 @@ async function act(
     if (reviewed.length === 0) return "No task needs review, so nothing was done.";
     const lines = reviewed.map((id) => `${screen.colours.green("✓")} ${id}`);
     const also = options.redrive ? `, ${redriven.length} run again` : "";
-    return [...lines, "", `${reviewed.length} reviewed${also}`].join("\n");
+    return [...lines, "", `${reviewed.length} reviewed${also}`];
   });
 }
 
-function reviewTable(tasks: readonly ReviewTask[], now: Date, { colours, width }: Screen): string {
+function reviewTable(tasks: readonly ReviewTask[], now: Date, { colours, width }: Screen): string[] {
   const columns: Column<ReviewTask>[] = [
     { title: "ID", value: (task) => task.id },
     { title: "TASK", value: (task) => task.name, style: (text) => colours.bold(text) },

@@ -7,7 +7,7 @@ import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
 import { inColourOf, marked } from "../states.ts";
-import { pairs, table } from "../table.ts";
+import { pairs, paragraphs, quoted, table } from "../table.ts";
 import { remarkOn } from "../task-remarks.ts";
 import { fromNow, lasting, momentAndDistance } from "../times.ts";
 
@@ -33,7 +33,7 @@ async function showTask(call: Call): Promise<undefined> {
   return undefined;
 }
 
-function describeTask(task: TaskDetails, now: Date, screen: Screen): string {
+function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
   const { colours } = screen;
   const state = inColourOf(task.state, marked(task.state), colours);
   const remark = task.state === "failed" ? "" : remarkOn(task, now);
@@ -64,17 +64,17 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string {
     { colours },
   );
   const parts = [head];
-  if (task.attempts.length > 0) parts.push(`${colours.bold("Attempts")}\n${attemptTable(task.attempts, now, screen)}`);
+  if (task.attempts.length > 0) parts.push([colours.bold("Attempts"), ...attemptTable(task.attempts, now, screen)]);
   if (last?.log && task.state !== "completed") {
     const lines = last.log.map(({ at, level, text }) => `  ${colours.dim(`${at} ${level}`)} ${text}`);
-    parts.push(`${colours.bold("Last log lines")}\n${lines.join("\n")}`);
+    parts.push([colours.bold("Last log lines"), ...lines]);
   }
   if (task.late.length > 0) {
     const title = `${colours.bold("Late")} ${colours.dim("outcomes that came after their claim was lost: refused, and kept here")}`;
-    parts.push(`${title}\n${lateTable(task.late, now, screen)}`);
+    parts.push([title, ...lateTable(task.late, now, screen)]);
   }
-  if (task.error?.stack) parts.push(colours.dim(task.error.stack));
-  return parts.join("\n\n");
+  if (task.error?.stack) parts.push([colours.bold("Stack"), ...quoted(task.error.stack, { colours })]);
+  return paragraphs(...parts);
 }
 
 function runnerWords({ kind, pid, status }: NonNullable<TaskDetails["runner"]>): string {
@@ -90,7 +90,7 @@ function progressWords({ phase, details, share, done, total, note }: ProgressRow
   return parts.join(", ");
 }
 
-function attemptTable(attempts: readonly AttemptRow[], now: Date, { colours, width }: Screen): string {
+function attemptTable(attempts: readonly AttemptRow[], now: Date, { colours, width }: Screen): string[] {
   return table<AttemptRow>(
     attempts,
     [
@@ -115,7 +115,7 @@ function attemptTable(attempts: readonly AttemptRow[], now: Date, { colours, wid
   );
 }
 
-function lateTable(late: readonly LateRow[], now: Date, { colours, width }: Screen): string {
+function lateTable(late: readonly LateRow[], now: Date, { colours, width }: Screen): string[] {
   return table<LateRow>(
     late,
     [

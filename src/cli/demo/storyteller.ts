@@ -40,7 +40,9 @@ export function createStoryteller(screen: Screen): Storyteller {
     good: (text) => say(`  ${colours.green("✓")} ${text}`),
     bad: (text) => say(`  ${colours.red("✗")} ${text}`),
     command: (text) => say(`      ${colours.dim("$")} ${colours.cyan(text)}`),
-    rows: (rows, columns) => say(table(rows, columns, { colours, width: screen.width, indent: 6 })),
+    rows(rows, columns) {
+      for (const line of table(rows, columns, { colours, width: screen.width, indent: 6 })) say(line);
+    },
     now: (text) => screen.progress.show(text),
     bar(done, total, note) {
       const full = total === 0 ? 0 : Math.round((done / total) * BAR_WIDTH);
