@@ -89,7 +89,8 @@ create table listening (
   held_since        timestamptz,
   hold_confirmed_at timestamptz,
   looked_at         timestamptz not null default '-infinity', -- for owners that are not alive (see absent_owners)
-  look_took         interval not null default '0'
+  look_took         interval not null default '0',
+  sessions_since    timestamptz not null default '-infinity'  -- locks that were last known to be held before then prove nothing (see session_counts)
 );
 
 create table alert (
@@ -205,58 +206,110 @@ create function listening_now() returns setof listening
 language sql stable set search_path from current
 as $$
   select l.is_only, coalesce(e.epoch, ''), case when l.epoch = e.epoch then l.hearing_since else clock_timestamp() end,
-         l.swept_at, l.swept_by, l.sweep_ms, l.held_since, l.hold_confirmed_at, l.looked_at, l.look_took
+         l.swept_at, l.swept_by, l.sweep_ms, l.held_since, l.hold_confirmed_at, l.looked_at, l.look_took, l.sessions_since
   from listening l cross join (select known_epoch() as epoch) e
 $$;
 
+-- Whether the end of a heart's session would prove anything: its lock was taken in this epoch, and a beat has said so since the last
+-- gap through which the server may not have lived.
+create function session_counts(p_heart heart, p_listening listening) returns boolean
+language sql immutable
+as $$ select coalesce(p_heart.session_epoch = p_listening.epoch and p_heart.beat_at >= p_listening.sessions_since, false) $$;
+
+-- Whether the server is known to have kept its sessions since then: one that began before is still there. A crash ends them all, also
+-- where an unlogged table survives it, as it does on some managed servers. Who may see other users' sessions sees the server's own processes too.
+create function has_lived_since(p_since timestamptz) returns boolean
+language sql volatile
+as $$
+  select exists (select from pg_stat_activity where backend_start < p_since
+                 and backend_type in ('client backend', 'checkpointer', 'background writer', 'walwriter', 'autovacuum launcher'))
+$$;
+
+-- How far back a replica stands in the line of those who would sweep, should the one before them fail: 1 is next. The order is that of
+-- their ids, in a ring that begins behind whoever swept last. Counted up to p_most, by the index of those who are alive.
+create function place_in_line(p_replica uuid, p_swept_by uuid, p_most integer) returns integer
+language sql stable set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+  select least(1 + count(*), p_most)::integer from (
+    (select from replica r
+     where r.status in ('online', 'draining') and r.id > p_swept_by
+       and r.id < case when p_replica > p_swept_by then p_replica else 'ffffffff-ffff-ffff-ffff-ffffffffffff' end
+     limit p_most)
+    union all
+    (select from replica r where r.status in ('online', 'draining') and p_replica < p_swept_by and r.id < p_replica limit p_most)
+  ) before
+$$;
+
+-- Whether it is time for this one to sweep: nobody else did just now. A sweep that is yet to come was made before the clock was set back.
+create function is_sweep_due(p_listening listening, p_epoch text, p_sweeper uuid, p_min_interval_ms bigint) returns boolean
+language sql volatile
+as $$
+  select not coalesce(
+    p_listening.epoch = p_epoch and p_listening.swept_by is distinct from p_sweeper
+    and clock_timestamp() - p_listening.swept_at >= '0' and clock_timestamp() - p_listening.swept_at < make_interval(secs => p_min_interval_ms / 1000.0), false)
+$$;
+
 -- One reaper at a time sweeps. Returns whether that is this one (no: another is at it, or was just now), who did it
--- before and how long ago that was, and whether recovery is held. Notes since when hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no
--- heart at all was heard. Whoever stands still in the middle of this, or waits for somebody who does, must not keep the
+-- before and how long ago that was, whether recovery is held, and, where it is another, this one's place in line. Whoever is told that it was
+-- another has cost a few reads: all replicas ask, and one sweeps. A listener that is no replica (p_is_replica) stands last.
+-- Notes since when hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no
+-- heart at all was heard. A listener without a heart of its own needs none for that: the row that it writes here shows that signs can be written.
+-- Whoever stands still in the middle of this, or waits for somebody who does, must not keep the
 -- others from sweeping: it waits for no heart's row, not long for its own, and has nothing to send that could fill a
 -- connection that nobody reads.
-create function begin_sweep(p_replica uuid, p_min_interval_ms bigint, p_gap_ms bigint)
-returns table (is_ours boolean, swept_by uuid, swept_ago_ms double precision, is_held boolean)
+create function begin_sweep(p_sweeper uuid, p_min_interval_ms bigint, p_gap_ms bigint, p_places integer default 1, p_is_replica boolean default true)
+returns table (is_ours boolean, swept_by uuid, swept_ago_ms double precision, is_held boolean, place integer)
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
 declare
   -- A clock that was set back by more has made whatever is known of time worthless. By less, it only makes silences shorter.
   c_set_back constant interval := '5 seconds';
-  v_epoch  text := current_epoch();
-  v_before listening;
-  v_gap    interval := make_interval(secs => p_gap_ms / 1000.0);
-  -- The first that is found will do.
-  v_heard  boolean := exists (
-    select from heart where epoch = v_epoch and beat_at between clock_timestamp() - v_gap and clock_timestamp() + c_set_back);
-  v_held   bigint[];
+  v_epoch    text := current_epoch();
+  v_before   listening;
+  v_after    listening;
+  v_gap      interval := make_interval(secs => p_gap_ms / 1000.0);
+  v_was_away boolean;
+  v_heard    boolean;
+  v_held     bigint[];
 begin
-  is_ours := pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper'));
   select * into v_before from listening;
+  is_ours := is_sweep_due(v_before, v_epoch, p_sweeper, p_min_interval_ms) and pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper'));
+  if is_ours then
+    -- Somebody may have swept between the look and the lock.
+    select * into v_before from listening;
+    is_ours := is_sweep_due(v_before, v_epoch, p_sweeper, p_min_interval_ms);
+  end if;
   swept_by := v_before.swept_by;
   is_held := v_before.held_since is not null;
   swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
-  -- A sweep that is yet to come was made before the clock was set back.
-  is_ours := is_ours and not coalesce(
-    v_before.epoch = v_epoch and swept_ago_ms >= 0 and swept_ago_ms < p_min_interval_ms and swept_by is distinct from p_replica, false);
   if not is_ours then
+    place := case when p_is_replica then place_in_line(p_sweeper, coalesce(swept_by, '00000000-0000-0000-0000-000000000000'), p_places) else p_places end;
     return next;
     return;
   end if;
+  -- The first that is found will do.
+  v_heard := not p_is_replica or exists (
+    select from heart where epoch = v_epoch and beat_at between clock_timestamp() - v_gap and clock_timestamp() + c_set_back);
   if v_before.swept_at is null then
-    insert into listening (epoch, hearing_since, swept_at, swept_by) values (v_epoch, clock_timestamp(), clock_timestamp(), p_replica);
+    insert into listening (epoch, hearing_since, swept_at, swept_by) values (v_epoch, clock_timestamp(), clock_timestamp(), p_sweeper)
+    returning * into v_after;
   else
+    v_was_away := clock_timestamp() - v_before.swept_at > v_gap or v_before.swept_at - clock_timestamp() > c_set_back;
     update listening
-    set epoch = v_epoch, swept_at = clock_timestamp(), swept_by = p_replica,
+    set epoch = v_epoch, swept_at = clock_timestamp(), swept_by = p_sweeper,
         hearing_since = case
-          when epoch <> v_epoch or clock_timestamp() - swept_at > v_gap or swept_at - clock_timestamp() > c_set_back or not v_heard
-          then clock_timestamp() else least(hearing_since, clock_timestamp()) end,
-        held_since = case when held_since > clock_timestamp() then clock_timestamp() else held_since end;
+          when epoch <> v_epoch or v_was_away or not v_heard then clock_timestamp() else least(hearing_since, clock_timestamp()) end,
+        sessions_since = case
+          when v_was_away and not has_lived_since(v_before.swept_at) then clock_timestamp() else least(sessions_since, clock_timestamp()) end,
+        held_since = case when held_since > clock_timestamp() then clock_timestamp() else held_since end
+    returning * into v_after;
   end if;
   -- As it is now: somebody may have waited for that row with us, and raised an alert meanwhile.
   swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
   return next;
 
-  -- A free lock is evidence only where it was taken in this epoch, and only from when it was first seen free. A row that is
+  -- A free lock is evidence only where it would prove something, and only from when it was first seen free. A row that is
   -- locked is being beaten or judged, and is seen the next time. The keys are hashed: each heart is not compared with all of them.
   v_held := held_sessions();
   update heart h
@@ -264,7 +317,7 @@ begin
   where h.replica_id in (
     select x.replica_id from heart x join replica r on r.id = x.replica_id
     where r.status in ('online', 'draining')
-      and (x.session_free_since < 'infinity') <> (x.session_epoch is not distinct from v_epoch and x.session_key not in (select unnest(v_held)))
+      and (x.session_free_since < 'infinity') <> (session_counts(x, v_after) and x.session_key not in (select unnest(v_held)))
     for update of x skip locked);
 
   -- The clock was set back: what is yet to come counts as of now, since it would be heard until the clock has come that far again.
@@ -353,7 +406,7 @@ begin
     return false;
   end if;
   if p_because = 'session-lost' then
-    if v_heart.session_epoch is distinct from v_listening.epoch or v_heart.session_key = any (held_sessions())
+    if not session_counts(v_heart, v_listening) or v_heart.session_key = any (held_sessions())
        or not coalesce(v_listening.swept_at - nullif(v_heart.session_free_since, 'infinity') > make_interval(secs => p_min_ms / 1000.0), false) then
       return false;
     end if;

@@ -12,6 +12,8 @@ export interface Service {
 
 export interface ServiceOptions {
   readonly intervalMs: number;
+  /** Asked after every run: how long until the next. Without it, the interval, jittered so that replicas that started together do not all come at once. */
+  readonly pauseMs?: () => number;
   /** The signal fires when the service stops: a long run ends early. */
   readonly runOnce: (signal: AbortSignal) => Promise<void>;
   /** A run that throws is reported, and the service goes on. */
@@ -30,8 +32,7 @@ export function createService(options: ServiceOptions): Service {
     await pause(Math.min(FIRST_AFTER_MS, options.intervalMs));
     while (!stopping.signal.aborted) {
       await options.runOnce(stopping.signal).catch(options.onError);
-      // Jittered, so that replicas that started together do not all come at once.
-      await pause(options.intervalMs * (0.75 + Math.random() * 0.5));
+      await pause(options.pauseMs?.() ?? options.intervalMs * (0.75 + Math.random() * 0.5));
     }
   }
 

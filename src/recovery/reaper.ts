@@ -1,6 +1,6 @@
 /**
  * The reaper: listens for silence, gives verdicts and recovers. Any replica can be it, one is at a time, and nobody is
- * configured to be it: whoever gets the lock for this sweep.
+ * configured to be it: whoever gets the lock for this sweep. The others stand in line (see standby.ts).
  *
  *   listen ──▶ verdicts (pure) ──▶ guard (pure) ──▶ declare dead, on the evidence of that moment ──▶ recover
  *
@@ -37,18 +37,20 @@ import { type LastSigns, PostMortems, type Told } from "./post-mortems.ts";
 import { recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
 import { StallWatch } from "./stall-watch.ts";
+import { pauseBetweenSweepsMs, pauseInLineMs, placesInLine, takeoverFromMs } from "./standby.ts";
 import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
 import { isSweeping } from "./sweeping.ts";
 import { doubtFromMs, type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
 
-/** Sweeps are jittered by a quarter of their interval: one that comes later than this was not only late. */
+/** One that comes later than this was not only late. */
 const TAKEOVER_AFTER = 1.5;
 
 export interface ReaperParts {
   readonly database: Database;
   readonly events: Events;
   readonly settings: RecoverySettings;
-  readonly replica: { readonly id: ReplicaId };
+  /** Who sweeps: a replica, or one that only listens and has no heart. */
+  readonly replica: { readonly id: ReplicaId; readonly isListener?: boolean };
   /** While this process moves its claims to another id, it must not judge the one that it leaves. */
   readonly isMoving: () => boolean;
   readonly onError: (error: unknown) => void;
@@ -67,21 +69,33 @@ interface Judged {
 
 export function createReaper(parts: ReaperParts): Service {
   const reaper = new Reaper(parts);
-  return createService({ intervalMs: parts.settings.checkMs, onError: parts.onError, runOnce: () => reaper.sweep() });
+  return createService({
+    intervalMs: parts.settings.checkMs,
+    pauseMs: () => reaper.pauseMs,
+    onError: parts.onError,
+    runOnce: () => reaper.sweep(),
+  });
 }
 
-class Reaper {
+export class Reaper {
   readonly #parts: ReaperParts;
   readonly #postMortems: PostMortems;
   readonly #stalls: StallWatch;
   #purgedAt = Number.NEGATIVE_INFINITY;
   #examinedAt = Number.NEGATIVE_INFINITY;
   #stale: ReadonlySet<ReplicaId> = new Set();
+  #pauseMs: number;
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
+    this.#pauseMs = parts.settings.checkMs;
     this.#postMortems = new PostMortems(parts);
     this.#stalls = new StallWatch(parts);
+  }
+
+  /** How long until it should be asked to sweep again. */
+  get pauseMs(): number {
+    return this.#pauseMs;
   }
 
   /** The listener is listened to: whoever lives and cannot sweep says so, once nobody has for too long. */
@@ -100,13 +114,17 @@ class Reaper {
     const { database, events, settings, replica } = this.#parts;
     const startedMs = performance.now();
     const turn = await beginSweep(database, {
-      replicaId: replica.id,
-      minIntervalMs: settings.checkMs * 0.6,
+      id: replica.id,
+      isReplica: !replica.isListener,
+      minIntervalMs: takeoverFromMs(settings.checkMs),
       gapMs: 2.5 * Math.max(settings.checkMs, settings.runnerIntervalMs, settings.claimerIntervalMs),
+      places: placesInLine(settings.checkMs),
     });
     const hadStopped = turn.sweptAgoMs !== null && !isSweeping({ sweptAgoMs: turn.sweptAgoMs }, settings.checkMs);
     // Somebody else is at it, or was just now: it has seen all that we would see.
     if (!turn.isOurs) {
+      const { place, sweptAgoMs } = turn;
+      this.#pauseMs = pauseInLineMs({ place: place ?? 1, sweptAgoMs }, settings.checkMs, Math.random());
       if (hadStopped) await alertIfStopped({ database, events, checkMs: settings.checkMs });
       return;
     }
@@ -122,7 +140,9 @@ class Reaper {
     await this.#recoverAbsent(hasDeclared);
     await this.#each([this.#stalls], (stalls) => stalls.look());
     await this.#purge();
-    await noteSweep(database, performance.now() - startedMs);
+    const tookMs = performance.now() - startedMs;
+    await noteSweep(database, tookMs);
+    this.#pauseMs = pauseBetweenSweepsMs(tookMs, settings.checkMs);
   }
 
   /** True: somebody was declared dead. */

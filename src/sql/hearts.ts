@@ -79,19 +79,30 @@ export interface SweepTurn {
   readonly sweptAgoMs: number | null;
   /** Recovery waits, for fear of a mass death that is none. */
   readonly isHeld: boolean;
+  /** Where it is not ours: how far back we stand in the line of those who would take over. Null where it is ours. */
+  readonly place: number | null;
+}
+
+export interface Sweeper {
+  readonly id: ReplicaId;
+  /** False: it listens without being a replica, and has no heart. */
+  readonly isReplica?: boolean;
+  readonly minIntervalMs: number;
+  readonly gapMs: number;
+  /** From this place on, it does not matter how far back one stands. */
+  readonly places?: number;
 }
 
 /** Notes that this reaper sweeps now, if it is its turn. Holds nothing when it is over. */
-export async function beginSweep(
-  store: Store,
-  reaper: { replicaId: ReplicaId; minIntervalMs: number; gapMs: number },
-): Promise<SweepTurn> {
+export async function beginSweep(store: Store, sweeper: Sweeper): Promise<SweepTurn> {
+  const { id, isReplica = true, minIntervalMs, gapMs, places = 1 } = sweeper;
   const [turn] = await store.query<SweepTurn>(
-    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs", is_held as "isHeld"
-     from ${store.schema}.begin_sweep($1, $2, $3)`,
-    [reaper.replicaId, Math.round(reaper.minIntervalMs), Math.round(reaper.gapMs)],
+    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs", is_held as "isHeld", place
+     from ${store.schema}.begin_sweep($1, $2, $3, $4, $5)`,
+    [id, Math.round(minIntervalMs), Math.round(gapMs), places, isReplica],
+    "often",
   );
-  return turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null, isHeld: false };
+  return turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null, isHeld: false, place: null };
 }
 
 /** Those who should be alive and have been silent for that long or are without their session, as heard now. */

@@ -19,7 +19,7 @@ test.each([
   await everbeat.enqueue(noop, 1);
   const [task] = await claimer.claim({ run: 1 });
   await startClaims(everbeat.database, [task?.claimId as never]);
-  await beginSweep(everbeat.database, { replicaId: claimer.replicaId, minIntervalMs: 0, gapMs: 60_000 });
+  await beginSweep(everbeat.database, { id: claimer.replicaId, minIntervalMs: 0, gapMs: 60_000 });
   await pass(120_000);
   expect(await everbeat.recovery.findStale({ replicaId: claimer.replicaId })).toHaveLength(1);
 
@@ -31,7 +31,7 @@ test.each([
   const replica = (await everbeat.replicas()).find(({ id }) => id === claimer.replicaId);
   expect(replica?.silentForMs).toBeLessThan(60_000);
 
-  await beginSweep(everbeat.database, { replicaId: claimer.replicaId, minIntervalMs: 0, gapMs: 60_000 });
+  await beginSweep(everbeat.database, { id: claimer.replicaId, minIntervalMs: 0, gapMs: 60_000 });
   await pass(120_000);
   expect(await everbeat.recovery.findStale({ replicaId: claimer.replicaId })).toHaveLength(1);
   expect(await everbeat.recovery.failStaleRunning({ replicaId: claimer.replicaId })).toMatchObject({ count: 1 });

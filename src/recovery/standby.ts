@@ -1,0 +1,46 @@
+/**
+ * When those who could sweep ask whether they must. Pure.
+ *
+ * One sweeps, every check interval. The others stand in line behind it: the first asks once a sweep is a little late, the second an
+ * interval after that, and so on. So a sweeper that dies is followed in time, those behind it too, and hardly anybody asks.
+ * From some place on it does not matter any more how far back one stands: these ask once in the time that a sweep may be late, however many of
+ * those before them are gone.
+ */
+import { sweepPatienceMs } from "./sweeping.ts";
+
+/** A sweep is late by this share of its interval before the next in line asks. */
+const LATE = 0.25;
+/** A line that is longer is not worth counting. */
+const MOST_PLACES = 12;
+
+export interface Standby {
+  /** 1 is the next in line. */
+  readonly place: number;
+  /** Null where nobody has ever swept. */
+  readonly sweptAgoMs: number | null;
+}
+
+/** From this place on, all ask equally seldom. */
+export function placesInLine(checkMs: number): number {
+  return Math.min(MOST_PLACES, Math.max(1, Math.floor(sweepPatienceMs(checkMs) / checkMs)));
+}
+
+/** Others may sweep from here on: whoever swept last did not do so in time. */
+export function takeoverFromMs(checkMs: number): number {
+  return checkMs * (1 + LATE / 2);
+}
+
+/** How long one that was told its place waits before it asks again. `random`: from 0 to 1. */
+export function pauseInLineMs({ place, sweptAgoMs }: Standby, checkMs: number, random: number): number {
+  // Spread, so that those at the end of the line do not all come at once.
+  if (place >= placesInLine(checkMs)) return sweepPatienceMs(checkMs) * (0.75 + 0.25 * random);
+  const dueMs = (Math.max(1, place) + LATE) * checkMs;
+  const agoMs = Math.max(0, sweptAgoMs ?? 0);
+  // A sweep that is late already is somebody else's at this moment, or cannot be made: nothing is gained by asking at once.
+  return agoMs < dueMs ? dueMs - agoMs : dueMs;
+}
+
+/** How long the one that swept waits: sweeps begin an interval apart, but it never does nothing else. */
+export function pauseBetweenSweepsMs(tookMs: number, checkMs: number): number {
+  return Math.max(checkMs / 2, checkMs - Math.max(0, tookMs));
+}

@@ -1,0 +1,59 @@
+/** Those who could sweep and do not: who asks when, whatever the interval and however long the line. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { pauseBetweenSweepsMs, pauseInLineMs, placesInLine, takeoverFromMs } from "../../src/recovery/standby.ts";
+import { sweepPatienceMs } from "../../src/recovery/sweeping.ts";
+
+const checkMs = fc.integer({ min: 20, max: 3_600_000 });
+const place = fc.integer({ min: 1, max: 10_000 });
+const random = fc.double({ min: 0, max: 1, noNaN: true });
+
+describe("one who stands in line", () => {
+  test("has asked again by the time that a sweep may be late, wherever it stands and whatever became of those before it", () => {
+    fc.assert(
+      fc.property(checkMs, place, fc.double({ min: 0, max: 1e7, noNaN: true }), random, (check, at, sweptAgoMs, by) => {
+        const pauseMs = pauseInLineMs({ place: at, sweptAgoMs }, check, by);
+        expect(pauseMs).toBeGreaterThan(0);
+        expect(pauseMs).toBeLessThanOrEqual(sweepPatienceMs(check));
+      }),
+    );
+  });
+
+  test("asks before those behind it, and may sweep when it does", () => {
+    fc.assert(
+      fc.property(checkMs, random, random, (check, sweptAgo, by) => {
+        const sweptAgoMs = sweptAgo * check;
+        const asksAtMs = Array.from(
+          { length: placesInLine(check) - 1 },
+          (_, n) => sweptAgoMs + pauseInLineMs({ place: n + 1, sweptAgoMs }, check, by),
+        );
+        expect(asksAtMs).toEqual(asksAtMs.toSorted((a, b) => a - b));
+        for (const ms of asksAtMs) expect(ms).toBeGreaterThan(takeoverFromMs(check));
+        expect(asksAtMs[0] ?? 0).toBeLessThanOrEqual(1.25 * check + 0.001);
+      }),
+    );
+  });
+
+  test("asks so seldom that a thousand ask hardly more than a line of twelve, and each of them less than it beats", () => {
+    const perSecond = (replicas: number) => {
+      let sum = 0;
+      for (let at = 1; at < replicas; at++) sum += 1_000 / pauseInLineMs({ place: at, sweptAgoMs: 125 }, 250, 0.5);
+      return sum;
+    };
+    expect(perSecond(2)).toBeLessThan(6);
+    expect(perSecond(12)).toBeLessThan(16);
+    // At default settings each beats once in two seconds. Before there was a line, they asked four times a second each.
+    expect(perSecond(1_000)).toBeLessThan(0.8 * 500);
+  });
+});
+
+test("the one that sweeps begins its sweeps an interval apart, and rests for half of it at least", () => {
+  fc.assert(
+    fc.property(checkMs, fc.double({ min: -10, max: 1e6, noNaN: true }), (check, tookMs) => {
+      const pauseMs = pauseBetweenSweepsMs(tookMs, check);
+      expect(pauseMs).toBeGreaterThanOrEqual(check / 2);
+      expect(pauseMs).toBeLessThanOrEqual(check);
+    }),
+  );
+  expect(pauseBetweenSweepsMs(40, 250)).toBe(210);
+});
