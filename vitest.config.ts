@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["test/{unit,database,crash,cli,package,debian,model}/**/*.test.ts"],
+    include: ["test/{unit,database,cli,model,promises,crash,embedded,package,debian}/**/*.test.ts"],
     globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",
     maxWorkers: 3,

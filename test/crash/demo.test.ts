@@ -2,9 +2,9 @@ import { readdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { expect, test } from "vitest";
 import type { DemoSummary } from "../../src/cli/demo/play.ts";
+import { commandsToTerminal } from "../cli/printed.ts";
+import { everbeat, startEverbeat } from "../cli/run-cli.ts";
 import { eventually } from "../support/eventually.ts";
-import { commandsToTerminal } from "./printed.ts";
-import { everbeat, startEverbeat } from "./run-cli.ts";
 
 async function demoFolders(): Promise<string[]> {
   return (await readdir(tmpdir())).filter((name) => name.startsWith("everbeat-demo-"));
