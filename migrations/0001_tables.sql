@@ -17,6 +17,7 @@
 -- Unqualified names: the migrator sets the search_path to the chosen schema, and every function
 -- keeps that path (`set search_path from current`).
 
+-- Grows for ever: no id is issued twice, whatever the server forgets (see begin_epoch).
 create sequence claim_id as bigint;
 
 create table task (
@@ -218,9 +219,12 @@ create unlogged table waiter (
 );
 create index waiter_task on waiter (task_id);
 
--- What must be true when a transaction commits (see commit_check_at_commit).
+-- What must be true when a transaction commits (see commit_check_at_commit): by the transaction, since that is how it is read.
 create unlogged table commit_check (
-  id       uuid primary key default gen_random_uuid(),
+  xact     xid8 not null default pg_current_xact_id(),
   claim_id bigint not null,
-  outcome  json
+  task_id  uuid not null,
+  outcome  json,                                            -- null: the claim must hold, and goes on
+  asked_at timestamptz not null default statement_timestamp(),
+  primary key (xact, claim_id)
 );

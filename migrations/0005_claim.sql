@@ -67,6 +67,10 @@ declare
   v_follows   boolean;
   v_followed  integer := 0;
 begin
+  -- Ids are drawn only in an epoch that is known: its beginning has put them above all that were ever drawn.
+  if known_epoch() is null then
+    perform begin_epoch();
+  end if;
   if p_ended is not null then
     v_let_go := array(select json_array_elements_text(p_ended -> 'unparked'))::tid[];
     v_are_free := coalesce((p_ended ->> 'areFree')::boolean, false);
@@ -231,31 +235,36 @@ begin
   end if;
 end $$;
 
+-- Everything that is written from here on names the claim and its task, two lists of one length: a claim id alone is no right. Where
+-- both lists are compared with a row it is within coalesce(), so that they stay a condition on the rows that the index finds, looked up by
+-- their hash: they would become a join otherwise, whose order of rows is anybody's guess.
+
 -- Claims of this replica that it does not know of: their claim was committed and the reply was lost.
-create function adopt_claims(p_replica uuid, p_known bigint[]) returns setof claim_row
+create function adopt_claims(p_replica uuid, p_claims bigint[], p_tasks uuid[]) returns setof claim_row
 language sql set search_path from current
 as $$
   select r.claim_id, r.task_id, r.state, r.name, r.attempt, r.failures, r.crashes, milliseconds(t.created_at), t.input, t.metadata,
          r.exclusive_key, r.queue, r.priority, null::integer, null::timestamptz
   from running r join task t on t.id = r.task_id
-  where r.replica_id = p_replica and r.claim_id <> all (p_known)
+  where r.replica_id = p_replica and not coalesce((r.claim_id, r.task_id) in (select * from unnest(p_claims, p_tasks)), false)
 $$;
 
 -- From claimed to running. Durable before any of the task's code runs: that is what makes a claim that was
 -- never started safe to give back. Returns the claims that still hold, those included that an earlier call has started
 -- and whose reply was lost: only their owner calls this, and it runs none of their code before it has a reply.
-create function start_claims(p_claims bigint[]) returns setof bigint
+create function start_claims(p_claims bigint[], p_tasks uuid[]) returns setof bigint
 language sql set search_path from current set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
   update running set state = 'running', started_at = coalesce(started_at, now())
   where replica_id = any ((select owners())::uuid[]) and claim_id = any (p_claims)
+    and coalesce((claim_id, task_id) in (select * from unnest(p_claims, p_tasks)), false)
   returning claim_id
 $$;
 
 -- From claimed back to ready, to the place it had: none of its code ran, so nothing was spent.
 -- p_are_unbegun: the owner itself says so, also of those that are on record as running; but whoever was asked to stop one of these
 -- is to see it stopped.
-create function release_claims(p_claims bigint[], p_owner uuid default null, p_are_unbegun boolean default false) returns setof bigint
+create function release_claims(p_claims bigint[], p_tasks uuid[], p_owner uuid default null, p_are_unbegun boolean default false) returns setof bigint
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
@@ -268,6 +277,7 @@ begin
   with gone as (
     delete from running
     where replica_id = any (v_owners) and claim_id = any (p_claims)
+      and coalesce((claim_id, task_id) in (select * from unnest(p_claims, p_tasks)), false)
       and (state = 'claimed' or p_are_unbegun and cancel_requested_at is null)
     returning *
   ), put as (
@@ -312,12 +322,17 @@ end $$;
 
 -- Takes claims along to another id of the same process, those that still hold. Returns them. What a dead replica had is
 -- being recovered: nothing of it is taken along.
-create function rehome_claims(p_from uuid, p_to uuid, p_claims bigint[]) returns setof bigint
-language plpgsql set search_path from current
+create function rehome_claims(p_from uuid, p_to uuid, p_claims bigint[], p_tasks uuid[]) returns setof bigint
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
 begin
   perform from replica where id = p_from and status in ('online', 'draining') for share;
   if found then
-    return query update running set replica_id = p_to where replica_id = p_from and claim_id = any (p_claims) returning claim_id;
+    return query
+      update running set replica_id = p_to
+      where replica_id = p_from and claim_id = any (p_claims)
+        and coalesce((claim_id, task_id) in (select * from unnest(p_claims, p_tasks)), false)
+      returning claim_id;
   end if;
 end $$;

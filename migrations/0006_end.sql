@@ -46,7 +46,7 @@ as $$
   select '{"code":"TASK_CANCELLED","message":' || to_json(coalesce(p_reason, 'Cancelled by request.')) || end_of_cancelled(p_error)
 $$;
 
--- Ends attempts, each only while its claim holds. `p_outcomes` is an array of
+-- Ends attempts, each only while its claim on its task holds: p_claims and p_tasks name both. `p_outcomes` is an array of
 --   { claim, to, outcome, delayMs, failures, crashes, result, error, code }
 -- where `to` is the task's new state: an ended one, or `pending` for another attempt after delayMs, result and
 -- error are JSON within text (see enqueue), and code is that of the error. A claim that is not in it has completed, without a result: most do. A task whose
@@ -55,17 +55,22 @@ $$;
 --   unknown   claims that do not hold: the caller goes on with refuse_outcomes
 --   unparked  tasks that waited for an exclusive key and were let go: their rows of `ready`, which sort before what was claimed last
 --   areFree   and whether they may be claimed just so (see unpark)
--- Everybody locks claims in the order of their owners and ids, and exclusive keys after claims: that way nobody waits in a circle.
--- Here the order is that of the index, hence no other kind of scan.
--- p_owner: who probably owns them, which spares a search. They may have been taken along to another id meanwhile.
+-- Everybody locks claims in the order of their owners and ids, and then, in one go, all exclusive keys of the statement in their order:
+-- that way nobody waits in a circle. Here the order is that of the index, hence no other kind of scan.
+-- Claims that come in this order are compared with their tasks at once, all in all, which costs next to nothing; others one by one. A claim
+-- that is on another task fails the whole call (EB004): whoever had several of them says each alone, which is refused alone.
+-- p_owners: who probably own them, which spares a search. They may have been taken along to another id meanwhile.
 -- p_is_followed: by a claim in the same statement, which takes what was let go or rings for it.
-create function end_claims(p_claims bigint[], p_outcomes json, p_owner uuid default null, p_is_followed boolean default false) returns json
+create function end_claims(
+  p_claims bigint[], p_tasks uuid[], p_outcomes json, p_owners uuid[] default null, p_is_followed boolean default false) returns json
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 declare
-  v_owners   uuid[] := case when p_owner is null then owners(false) else array[p_owner] end;
+  v_owners   uuid[] := coalesce(p_owners, owners(false));
   v_left     bigint[] := p_claims;
+  v_only     uuid := case when cardinality(p_claims) = 1 then p_tasks[1] end;
+  v_is_last  boolean := p_owners is null;
   v_keys     text[];
   v_queues   text[];
   v_tasks    uuid[];
@@ -77,22 +82,22 @@ begin
     if json_array_length(p_outcomes) = 0 then
       -- The same as below for what most tasks do, at half the price.
       with gone as (
-        delete from running where replica_id = any (v_owners) and claim_id = any (v_left)
+        delete from running where replica_id = any (v_owners) and claim_id = any (v_left) and (v_only is null or task_id = v_only)
         returning task_id, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, exclusive_key, queue, limited
       ), finals as (
         insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result)
         select task_id, 'completed', claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, now(), 'null' from gone
       )
       select array_agg(claim_id) as claims, array_agg(exclusive_key) filter (where exclusive_key is not null) as keys,
-             array_agg(distinct queue) filter (where limited) as queues,
-             array_agg(task_id) filter (where (select exists (select from waiter))) as tasks
+             array_agg(queue) filter (where limited) as queues,
+             array_agg(task_id) as tasks, (select exists (select from waiter)) as are_awaited
       into v_these from gone;
     else
       with o as materialized (
         select * from json_to_recordset(p_outcomes) as x (
           claim bigint, "to" text, outcome text, "delayMs" bigint, failures integer, crashes integer, result text, error text, code text)
       ), gone as (
-        delete from running where replica_id = any (v_owners) and claim_id = any (v_left) returning *
+        delete from running where replica_id = any (v_owners) and claim_id = any (v_left) and (v_only is null or task_id = v_only) returning *
       ), finals as (
         insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error, error_code)
         select g.task_id, case o."to" when 'pending' then 'cancelled' else coalesce(o."to", 'completed') end, g.claim_id, g.replica_id, g.attempt,
@@ -120,19 +125,27 @@ begin
              -- A place in a queue with a limit may be what an idle worker elsewhere is waiting for.
              (select array_agg(queue) from (
                 select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q) as queues,
-             (select array_agg(task_id) from gone where (select exists (select from waiter))) as tasks
+             (select array_agg(task_id) from gone) as tasks, (select exists (select from waiter)) as are_awaited
       into v_these;
     end if;
     v_keys := v_keys || v_these.keys;
     v_queues := v_queues || v_these.queues;
-    v_tasks := v_tasks || v_these.tasks;
-    if cardinality(v_these.claims) = cardinality(v_left) then
-      v_left := '{}';
-    else
-      v_left := array(select c from unnest(v_left) c where c <> all (coalesce(v_these.claims, '{}')));
+    if v_these.are_awaited then
+      v_tasks := v_tasks || v_these.tasks;
     end if;
-    exit when v_left = '{}' or p_owner is null or p_owner <> all (v_owners);
-    v_owners := array_remove(owners(false), p_owner);
+    if v_these.tasks = p_tasks and v_these.claims = p_claims then
+      v_left := '{}';
+      exit;
+    end if;
+    perform from unnest(v_these.claims, v_these.tasks) g (claim, task) join unnest(p_claims, p_tasks) n (claim, task) on n.claim = g.claim
+    where n.task <> g.task;
+    if found then
+      raise exception 'one of these claims is on another task than it was said to be' using errcode = 'EB004';
+    end if;
+    v_left := array(select c from unnest(v_left) c where c <> all (coalesce(v_these.claims, '{}')));
+    exit when v_left = '{}' or v_is_last;
+    v_owners := array(select o from unnest(owners(false)) o where o <> all (p_owners));
+    v_is_last := true;
   end loop;
 
   if v_tasks is not null then
@@ -145,7 +158,7 @@ begin
     end if;
   end if;
   if v_queues is not null then
-    perform ring(v_queues);
+    perform ring(array(select distinct q from unnest(v_queues) q));
   end if;
   if v_left = '{}' and v_unparked = '{}' then
     return null;
@@ -156,9 +169,20 @@ end $$;
 
 -- Outcomes of claims that do not hold: `repeat` where this very outcome was written before and the reply was lost; kept as
 -- `late` where the claim had been lost. Each says besides whose it is: { claim, task, replica, to, outcome, confirm, result, error }.
+-- What completed in a transaction with an old snapshot (repeatable read) could not see who waits for its exclusive key by then, so that is
+-- looked at again here, where its worker asks whether the transaction has committed.
 create function refuse_outcomes(p_outcomes json) returns table (claim bigint, verdict text)
-language sql set search_path from current
+language plpgsql set search_path from current
 as $$
+declare
+  v_keys text[] := array(
+    select t.exclusive_key from json_to_recordset(p_outcomes) as x (task uuid, confirm boolean) join task t on t.id = x.task
+    where x.confirm and t.exclusive_key is not null);
+begin
+  if v_keys <> '{}' then
+    perform ring_for((select let_go from unpark(v_keys)));
+  end if;
+  return query
   with o as materialized (
     select x.* from json_to_recordset(p_outcomes) as x (
       claim bigint, task uuid, replica uuid, "to" text, outcome text, confirm boolean, result text, error text)
@@ -171,49 +195,100 @@ as $$
                or o.confirm and e.state = 'completed')
       ) or exists (
         select from attempt a
-        where a.claim_id = o.claim and a.outcome = o.outcome and a.error::text is not distinct from o.error
+        where a.claim_id = o.claim and a.task_id = o.task and a.outcome = o.outcome and a.error::text is not distinct from o.error
       ) as is_repeat
     from o
   ), kept as (
     insert into late (claim_id, task_id, replica_id, outcome, result, error)
     select j.claim, j.task, j.replica, j.outcome, j.result::json, j.error::json from judged j where not j.is_repeat
   )
-  select j.claim, case when j.is_repeat then 'repeat' else 'late' end from judged j
-$$;
+  select j.claim, case when j.is_repeat then 'repeat' else 'late' end from judged j;
+end $$;
 
 -- The rights of a transaction of the user's own: checked when it commits, not before, so that a process that
 -- is paused in the middle of it does not keep a lock on its claim, and recovery need not wait for it.
+--
+-- The first check of a transaction does all of them, so that claims are locked in the order in which everybody locks them, and keys after
+-- them, whatever the order in which they were asked for. Under repeatable read and serializable the claims are looked for in the
+-- transaction's old snapshot: what has changed since fails it (40001).
 create function check_at_commit() returns trigger
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
+declare
+  v_all  record;
+  v_held bigint[];
+  v_lost bigint;
 begin
-  delete from commit_check where id = new.id;
-  if new.outcome is null then
-    perform from running where replica_id = any ((select owners(false))::uuid[]) and claim_id = new.claim_id and state = 'running' for share;
-    if not found then
-      raise exception 'claim % no longer holds: the transaction that it guards must not commit', new.claim_id using errcode = 'EB001';
-    end if;
+  with these as (
+    delete from commit_check where xact = pg_current_xact_id() returning *
+  )
+  select array_agg(claim_id) as claims, array_agg(task_id) as tasks, bool_or(asked_at = statement_timestamp()) as are_alone,
+         array_agg(claim_id) filter (where outcome is not null) as ended, array_agg(task_id) filter (where outcome is not null) as ended_tasks,
+         json_agg(outcome) filter (where outcome is not null) as outcomes
+  into v_all from (select * from these order by claim_id) t;
+  if v_all.claims is null then
     return null;
   end if;
-  if json_array_length(end_claims(array[new.claim_id], json_build_array(new.outcome)) -> 'unknown') > 0 then
-    raise exception 'claim % no longer holds: its task cannot be completed by this transaction', new.claim_id using errcode = 'EB001';
+  -- The statement that asked is the one that commits: whatever it was meant to be checked with was written elsewhere.
+  if v_all.are_alone then
+    raise exception 'there is no transaction that could be checked when it commits' using errcode = 'EB002';
+  end if;
+  -- Those that only have to hold are locked against whoever would end them; beside others that end here, in one order with them.
+  if v_all.ended is null then
+    v_held := array(
+      select claim_id from running
+      where replica_id = any ((select owners(false))::uuid[]) and claim_id = any (v_all.claims) and state = 'running'
+        and coalesce((claim_id, task_id) in (select * from unnest(v_all.claims, v_all.tasks)), false)
+      order by replica_id, claim_id for share);
+  elsif cardinality(v_all.ended) < cardinality(v_all.claims) then
+    v_held := array(
+      select claim_id from running
+      where replica_id = any ((select owners(false))::uuid[]) and claim_id = any (v_all.claims) and state = 'running'
+        and coalesce((claim_id, task_id) in (select * from unnest(v_all.claims, v_all.tasks)), false)
+      order by replica_id, claim_id for update);
+  end if;
+  select min(c) into v_lost from unnest(v_all.claims) c where c <> all (v_held);
+  if v_lost is not null then
+    raise exception 'claim % no longer holds: the transaction that it guards must not commit', v_lost using errcode = 'EB001';
+  end if;
+  if v_all.ended is null then
+    return null;
+  end if;
+  v_lost := end_claims(v_all.ended, v_all.ended_tasks, v_all.outcomes) -> 'unknown' ->> 0;
+  if v_lost is not null then
+    raise exception 'claim % no longer holds: its task cannot be completed by this transaction', v_lost using errcode = 'EB001';
   end if;
   return null;
 end $$;
 
 create constraint trigger commit_check_at_commit after insert on commit_check
 deferrable initially deferred for each row execute function check_at_commit();
+-- Also where triggers are switched off as for a replica (session_replication_role): it would guard nothing then, and say nothing.
+alter table commit_check enable always trigger commit_check_at_commit;
 
--- Called inside the user's transaction: fails at once where the claim is lost already, and again at commit.
-create function guard_claim(p_claim bigint, p_outcome json) returns void
+-- Called inside the user's transaction: fails at once where the claim is lost already, and again at commit. Once for each claim, however
+-- often it is asked for: what only has to hold may end there too, and what ends there has held.
+create function guard_claim(p_claim bigint, p_task uuid, p_outcome json) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 as $$
 begin
-  perform from running where replica_id = any ((select owners(false))::uuid[]) and claim_id = p_claim and state = 'running';
+  perform from running
+  where replica_id = any ((select owners(false))::uuid[]) and claim_id = p_claim and task_id = p_task and state = 'running';
   if not found then
     raise exception 'claim % no longer holds', p_claim using errcode = 'EB001';
   end if;
-  insert into commit_check (claim_id, outcome) values (p_claim, p_outcome);
+  -- Whatever the transaction has said of its constraints before.
+  set constraints commit_check_at_commit deferred;
+  insert into commit_check (claim_id, task_id, outcome) values (p_claim, p_task, p_outcome) on conflict do nothing;
+  if found or p_outcome is null then
+    return;
+  end if;
+  update commit_check set outcome = p_outcome
+  where xact = pg_current_xact_id() and claim_id = p_claim and (outcome is null or (outcome -> 'result')::text = (p_outcome -> 'result')::text);
+  if not found then
+    raise exception 'claim % was completed in this transaction before, with another result', p_claim using errcode = 'EB003';
+  end if;
 end $$;
 
 -- Ends these claims all in the same way, where they are (still) with these owners and in p_states. Returns their tasks. The error is
@@ -224,16 +299,15 @@ as $$
 declare
   v_held record;
 begin
-  for v_held in
-    with held as materialized (
-      select claim_id, task_id, replica_id from running
-      where replica_id = any (p_owners) and claim_id = any (p_claims) and state = any (p_states) order by replica_id, claim_id for update
-    )
-    select replica_id, array_agg(claim_id) as claims, array_agg(task_id) as tasks,
-           json_agg(json_build_object('claim', claim_id, 'task', task_id, 'replica', replica_id, 'to', p_to, 'outcome', p_outcome, 'error', p_error::text, 'code', p_error ->> 'code')) as outcomes
-    from held group by replica_id order by replica_id
-  loop
-    perform end_claims(v_held.claims, v_held.outcomes, v_held.replica_id);
+  with held as materialized (
+    select claim_id, task_id, replica_id from running
+    where replica_id = any (p_owners) and claim_id = any (p_claims) and state = any (p_states) order by replica_id, claim_id for update
+  )
+  select array_agg(claim_id) as claims, array_agg(task_id) as tasks,
+         json_agg(json_build_object('claim', claim_id, 'task', task_id, 'replica', replica_id, 'to', p_to, 'outcome', p_outcome, 'error', p_error::text, 'code', p_error ->> 'code')) as outcomes
+  into v_held from held;
+  if v_held.claims is not null then
+    perform end_claims(v_held.claims, v_held.tasks, v_held.outcomes, p_owners);
     return query select unnest(v_held.tasks);
-  end loop;
+  end if;
 end $$;

@@ -104,18 +104,55 @@ create table alert (
 );
 create unique index alert_open on alert (kind, subject) where resolved_at is null;
 
--- One life of the database server. Unlogged: a crash recovery and a promotion empty it. The postmaster's start tells
--- clean restarts apart.
+-- One life of the database server: what it knows, it has known all along. Unlogged: a crash recovery, a promotion and a restore of a
+-- base backup empty it. The rest tells the row from a copy of it: a clean restart and a cold copy of a stopped server have another
+-- start, a copy of the database or a dump that was restored has another file, and a row that was put back has another writer.
 create unlogged table epoch_marker (
-  is_only boolean primary key default true check (is_only),
-  marker  uuid not null default gen_random_uuid()
+  is_only      boolean primary key default true check (is_only),
+  marker       uuid not null default gen_random_uuid(),
+  server_start timestamptz not null default pg_postmaster_start_time(),
+  home         text not null,
+  writer       xid
 );
 
--- Null where a crash has emptied the table and nobody has said anything since. Short, because every heart's row has it twice, and
--- the more beats fit on a page before it has to be tidied, the less is written; of one length, one that leaves no gap before beat_at.
+-- Null where a new epoch has begun and nobody has said anything since, and on a standby, which cannot read what is not in the log. Short,
+-- because every heart's row has it twice, and the more beats fit on a page before it has to be tidied, the less is written; of one
+-- length, one that leaves no gap before beat_at.
 create function known_epoch() returns text
-language sql stable set search_path from current
-as $$ select right(lpad(to_hex(hashtextextended(marker || '/' || extract(epoch from pg_postmaster_start_time()), 0)), 16, '0'), 14) from epoch_marker $$;
+language plpgsql stable set search_path from current
+as $$
+begin
+  if pg_is_in_recovery() then
+    return null;
+  end if;
+  return (
+    select right(lpad(to_hex(hashtextextended(marker::text, 0)), 16, '0'), 14) from epoch_marker
+    where server_start = pg_postmaster_start_time() and home = pg_relation_filepath('epoch_marker') and writer = xmin);
+end $$;
+
+-- A new epoch begins where the last one's end may have cost the server part of its memory: the last claims, and how far the sequence of
+-- their ids had come. So the sequence goes on from the microseconds since 2020. Nobody draws a million ids a second, so it has never come
+-- as far as that, whatever was forgotten; and ids stay below 2^53, what every reader of JSON takes for a number, for 285 years.
+-- Whoever sees the marker sees the jump; who begins an epoch at the same time waits for the first. As the schema's owner, since setval()
+-- needs more rights than the rest.
+create function begin_epoch() returns void
+language plpgsql security definer set search_path from current
+as $$
+declare
+  v_floor bigint := floor(extract(epoch from clock_timestamp() - timestamptz '2020-01-01 00:00:00+00') * 1000000);
+begin
+  insert into epoch_marker as m (home) values (pg_relation_filepath('epoch_marker'))
+  on conflict (is_only) do update set marker = excluded.marker, server_start = excluded.server_start, home = excluded.home
+  where m.server_start <> excluded.server_start or m.home <> excluded.home or m.writer is distinct from m.xmin;
+  if not found then
+    return;
+  end if;
+  update epoch_marker set writer = xmin;
+  -- Not where the clock was set back: then the sequence, as far as it is known, is ahead of it.
+  if v_floor > (select last_value from claim_id) then
+    perform setval('claim_id', v_floor);
+  end if;
+end $$;
 
 create function current_epoch() returns text
 language plpgsql set search_path from current
@@ -124,7 +161,7 @@ declare
   v_epoch text := known_epoch();
 begin
   if v_epoch is null then
-    insert into epoch_marker default values on conflict do nothing;
+    perform begin_epoch();
     v_epoch := known_epoch();
   end if;
   return v_epoch;
@@ -457,6 +494,7 @@ declare
   v_replica   replica;
   v_listening listening;
   v_claims    bigint[];
+  v_tasks     uuid[];
 begin
   select * into v_heart from heart where replica_id = p_replica for update;
   select * into v_replica from replica where id = p_replica;
@@ -465,9 +503,10 @@ begin
      or silent_ms(v_heart, v_replica.started_at, v_listening, v_listening.swept_at) <= p_min_ms then
     return;
   end if;
-  v_claims := array(select u.claim_id from running u where u.replica_id = p_replica and u.state = 'claimed' order by u.claim_id for update);
+  select array_agg(c.claim_id), array_agg(c.task_id) into v_claims, v_tasks
+  from (select u.claim_id, u.task_id from running u where u.replica_id = p_replica and u.state = 'claimed' order by u.claim_id for update) c;
   return query select u.claim_id, u.task_id, u.name, u.attempt from running u where u.replica_id = p_replica and u.claim_id = any (v_claims);
-  perform release_claims(v_claims, p_replica);
+  perform release_claims(v_claims, v_tasks, p_replica);
 end $$;
 
 -- The owners of unfinished tasks that are not alive: dead, gone, or not on record at all. Looked for where they would be in the

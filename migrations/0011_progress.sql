@@ -17,8 +17,8 @@ create table progress (
 ) with (fillfactor = 60);
 create index progress_task on progress (task_id);
 
--- Reports of many attempts in one statement, each only while its claim holds. `p_reports` is an array of
---   { claim, phase, details, share, done, total, note, log, isSign }
+-- Reports of many attempts in one statement, each only while its claim on its task holds. `p_reports` is an array of
+--   { claim, task, phase, details, share, done, total, note, log, isSign }
 -- where details and log are JSON within text, log is left out where no line has come, and isSign tells a report from mere log lines.
 create function write_progress(p_claims bigint[], p_reports json) returns void
 language sql set search_path from current set plan_cache_mode = force_generic_plan
@@ -28,13 +28,14 @@ as $$
   select u.claim_id, u.task_id, x.phase, x.details::json, x.share, x.done, x.total, x.note, case when x."isSign" then now() end,
          x.log::json, case when x.log is not null then now() end
   from running u join json_to_recordset(p_reports) as x (
-    claim bigint, phase text, details text, share double precision, done double precision, total double precision, note text,
-    log text, "isSign" boolean) on x.claim = u.claim_id
+    claim bigint, task uuid, phase text, details text, share double precision, done double precision, total double precision, note text,
+    log text, "isSign" boolean) on x.claim = u.claim_id and x.task = u.task_id
   where u.replica_id = any ((select owners())::uuid[]) and u.claim_id = any (p_claims) and u.state = 'running'
   on conflict (claim_id) do update
   set phase = excluded.phase, details = excluded.details, share = excluded.share, done = excluded.done, total = excluded.total,
       note = excluded.note, changed_at = coalesce(excluded.changed_at, p.changed_at),
       log = coalesce(excluded.log, p.log), logged_at = coalesce(excluded.logged_at, p.logged_at)
+  where p.task_id = excluded.task_id
 $$;
 
 -- How long an attempt has not got on: counted from its last sign, but not from before it began, nor from before anyone
@@ -100,17 +101,21 @@ end $$;
 
 -- Ends attempts for having stalled, each only if it is still as quiet as it was judged to be: their rows are locked first, then
 -- looked at anew. What somebody else has locked is left for the next look. Tells their replicas. Returns the claims that were ended.
-create function end_stalled(p_claims bigint[], p_after_ms double precision[], p_outcomes json) returns setof bigint
+create function end_stalled(p_claims bigint[], p_tasks uuid[], p_after_ms double precision[], p_outcomes json) returns setof bigint
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set lock_timeout = '500ms'
 as $$
 declare
   v_owners   uuid[] := owners();
   v_claims   bigint[];
+  v_tasks    uuid[];
   v_outcomes json;
 begin
   v_claims := array(
-    select claim_id from running where replica_id = any (v_owners) and claim_id = any (p_claims) order by replica_id, claim_id for update skip locked);
-  select array_agg(u.claim_id order by u.claim_id) into v_claims
+    select claim_id from running
+    where replica_id = any (v_owners) and claim_id = any (p_claims)
+      and coalesce((claim_id, task_id) in (select * from unnest(p_claims, p_tasks)), false)
+    order by replica_id, claim_id for update skip locked);
+  select array_agg(u.claim_id order by u.claim_id), array_agg(u.task_id order by u.claim_id) into v_claims, v_tasks
   from running u left join progress p on p.claim_id = u.claim_id join listening l on l.epoch = current_epoch() and l.swept_at <= clock_timestamp()
   where u.replica_id = any (v_owners) and u.claim_id = any (v_claims)
     and quiet_ms(p.changed_at, u.started_at, l.hearing_since, clock_timestamp()) > p_after_ms[array_position(p_claims, u.claim_id)];
@@ -120,7 +125,7 @@ begin
   perform notify_all('changed', r.replica_id::text)
   from (select distinct replica_id from running where replica_id = any (v_owners) and claim_id = any (v_claims)) r;
   select json_agg(o) into v_outcomes from json_array_elements(p_outcomes) o where (o ->> 'claim')::bigint = any (v_claims);
-  perform end_claims(v_claims, v_outcomes);
+  perform end_claims(v_claims, v_tasks, v_outcomes);
   return query select unnest(v_claims);
 end $$;
 
@@ -141,7 +146,7 @@ create index blocked_loop_replica on blocked_loop (replica_id, id);
 
 -- A blockage is noted when it is first seen and again as it lasts. Returns its id, and the alert stays open while it lasts.
 create function note_blocked_loop(
-  p_id bigint, p_replica uuid, p_runner uuid, p_claims bigint[], p_blocked_ms double precision, p_stack text, p_paused_ms double precision, p_message text)
+  p_id bigint, p_replica uuid, p_runner uuid, p_claims bigint[], p_tasks uuid[], p_blocked_ms double precision, p_stack text, p_paused_ms double precision, p_message text)
 returns bigint
 language plpgsql set search_path from current
 as $$
@@ -155,14 +160,17 @@ begin
     update running u set runner_id = p_runner
     where replica_id = p_replica and claim_id in (
       select claim_id from running
-      where replica_id = p_replica and claim_id = any (p_claims) and runner_id is distinct from p_runner for update skip locked);
+      where replica_id = p_replica and claim_id = any (p_claims) and runner_id is distinct from p_runner
+        and coalesce((claim_id, task_id) in (select * from unnest(p_claims, p_tasks)), false)
+      for update skip locked);
   end if;
   if v_id is null then
     insert into blocked_loop (replica_id, runner_id, began_at, seen_at, blocked_ms, stack, paused_ms, tasks)
     select p_replica, p_runner, clock_timestamp() - make_interval(secs => p_blocked_ms / 1000.0), clock_timestamp(), p_blocked_ms, p_stack, p_paused_ms,
            coalesce((select json_agg(json_build_object('claimId', u.claim_id::text, 'taskId', u.task_id, 'name', u.name)) from (
              select claim_id, task_id, name from running
-             where replica_id = p_replica and state = 'running' and (claim_id = any (p_claims) or p_claims is null and runner_id is null)
+             where replica_id = p_replica and state = 'running'
+               and case when p_claims is null then runner_id is null else (claim_id, task_id) in (select * from unnest(p_claims, p_tasks)) end
              order by claim_id limit 20) u), '[]')
     returning id into v_id;
   else
@@ -188,7 +196,7 @@ $$;
 
 -- The heart's last word before it ends its own process, whose loop is blocked: these attempts have ended, and the replica is
 -- dead, so that whoever sweeps next recovers the rest. False: it had been declared dead, or has left.
-create function end_blocked_replica(p_replica uuid, p_claims bigint[], p_outcomes json, p_death json) returns boolean
+create function end_blocked_replica(p_replica uuid, p_claims bigint[], p_tasks uuid[], p_outcomes json, p_death json) returns boolean
 language plpgsql set search_path from current
 as $$
 begin
@@ -199,7 +207,7 @@ begin
   update heart set is_dead = true where replica_id = p_replica;
   update replica set status = 'dead', died_at = clock_timestamp(), death = p_death where id = p_replica;
   if cardinality(p_claims) > 0 then
-    perform end_claims(p_claims, p_outcomes, p_replica);
+    perform end_claims(p_claims, p_tasks, p_outcomes, array[p_replica]);
   end if;
   return true;
 end $$;

@@ -99,13 +99,17 @@ $$;
 create function note_suspects(p_replica uuid, p_suspects json) returns void
 language sql set search_path from current
 as $$
+  -- In the order in which everybody locks them.
+  select from running u join json_to_recordset(p_suspects) as x (task uuid, claim bigint) on x.claim = u.claim_id and x.task = u.task_id
+  where u.replica_id = p_replica order by u.claim_id for update of u;
   insert into suspicion (task_id, replica_id, is_charged, is_apart)
   select x.task, p_replica, x."isCharged", x."isApart"
   from json_to_recordset(p_suspects) as x (task uuid, claim bigint, "isCharged" boolean, "isApart" boolean)
-  join running u on u.replica_id = p_replica and u.claim_id = x.claim
+  join running u on u.replica_id = p_replica and u.claim_id = x.claim and u.task_id = x.task
   on conflict do nothing;
   update running set gated = true
-  where not gated and replica_id = p_replica and claim_id = any (select x.claim from json_to_recordset(p_suspects) as x (claim bigint));
+  where not gated and replica_id = p_replica
+    and (claim_id, task_id) in (select x.claim, x.task from json_to_recordset(p_suspects) as x (claim bigint, task uuid));
 $$;
 
 -- These are convicted: the crashes that they were at are explained, and the others who were there are cleared of them.
@@ -143,6 +147,7 @@ begin
   returning extract(epoch from came_back_at - died_at) * 1000 into v_after;
   update ready set crashes = greatest(0, crashes - 1) where task_id = any (v_charged) and input is null;
   update parked set crashes = greatest(0, crashes - 1) where task_id = any (v_charged);
+  perform from running where task_id = any (v_charged) order by replica_id, claim_id for update;
   update running set crashes = greatest(0, crashes - 1) where task_id = any (v_charged);
   perform retry_tasks(array(
     select e.task_id from ended e join suspicion s on s.task_id = e.task_id and s.replica_id = p_replica

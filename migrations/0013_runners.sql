@@ -36,10 +36,10 @@ begin
 
   -- A claim that somebody is ending at this moment needs no runner any more: a beat must not wait for it.
   with told as (
-    select c.claim::bigint as claim_id, x.id
-    from json_to_recordset(p_runners) as x (id uuid, claims json), json_array_elements_text(x.claims) as c (claim)
+    select c.claim as claim_id, c.task as task_id, x.id
+    from json_to_recordset(p_runners) as x (id uuid, claims json), json_to_recordset(x.claims) as c (claim bigint, task uuid)
   ), held as (
-    select u.claim_id, t.id from running u join told t on t.claim_id = u.claim_id
+    select u.claim_id, t.id from running u join told t on t.claim_id = u.claim_id and t.task_id = u.task_id
     where u.replica_id = p_replica and u.runner_id is distinct from t.id
     for update of u skip locked
   )

@@ -57,8 +57,11 @@ export function isCancelled(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code === "57014";
 }
 
-/** Whether the same statement with other values would have been taken: they do not fit their types, or are too large. */
+/**
+ * Whether the same statement with other values would have been taken: they do not fit their types, are too large, or one of several claims
+ * is on another task (EB004, see end_claims).
+ */
 export function isAboutTheValues(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };
-  return error instanceof RangeError || (typeof code === "string" && /^(22|54)/.test(code));
+  return error instanceof RangeError || (typeof code === "string" && /^(22|54|EB004)/.test(code));
 }

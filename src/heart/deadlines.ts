@@ -4,13 +4,11 @@
  * finds none is watched by the main thread alone.
  */
 import { TaskTimedOutError } from "../task/errors.ts";
-import type { ClaimId, TaskId } from "../task/ids.ts";
+import type { ClaimId, ClaimOnTask, TaskId } from "../task/ids.ts";
 import type { TaskSettings } from "../task/settings.ts";
 import { steadyNowMs } from "./clock.ts";
 
-export interface TimedTask {
-  readonly claimId: ClaimId;
-  readonly taskId: TaskId;
+export interface TimedTask extends ClaimOnTask {
   readonly timeoutMs: number;
   readonly settings: TaskSettings;
 }
@@ -25,8 +23,7 @@ export interface Deadlines {
   begin(task: TimedTask): Deadline;
 }
 
-export interface OpenDeadline {
-  readonly claimId: ClaimId;
+export interface OpenDeadline extends ClaimOnTask {
   readonly atMs: number;
   readonly timeoutMs: number;
   readonly isWorthRetrying: boolean;
@@ -36,7 +33,9 @@ export interface OpenDeadline {
 export const NO_DEADLINES: Deadlines = { begin: () => ({ putOff() {}, over() {} }) };
 
 const PLACES = 1_024;
-const NUMBERS = 4;
+/** Of a place: the claim, its time, its timeout, whether it is retried, and the task in four parts. */
+const NUMBERS = 8;
+const TASK_AT = 4;
 
 export class SharedDeadlines implements Deadlines {
   readonly buffer: SharedArrayBuffer;
@@ -58,6 +57,7 @@ export class SharedDeadlines implements Deadlines {
     numbers[at + 1] = steadyNowMs() + timeoutMs;
     numbers[at + 2] = timeoutMs;
     numbers[at + 3] = this.#isRetried(task) ? 1 : 0;
+    writeTask(numbers, at + TASK_AT, task.taskId);
     // Last: a place counts from when it has a claim.
     numbers[at] = Number(claimId);
     return {
@@ -77,7 +77,14 @@ export class SharedDeadlines implements Deadlines {
     for (let at = 0; at < this.#numbers.length; at += NUMBERS) {
       const [claim = 0, atMs = 0, timeoutMs = 0, isWorthRetrying = 0] = this.#numbers.subarray(at, at + NUMBERS);
       if (claim === 0 || atMs > nowMs) continue;
-      passed.push({ claimId: String(claim) as ClaimId, atMs, timeoutMs, isWorthRetrying: isWorthRetrying === 1 });
+      const taskId = readTask(this.#numbers, at + TASK_AT);
+      passed.push({
+        claimId: String(claim) as ClaimId,
+        taskId,
+        atMs,
+        timeoutMs,
+        isWorthRetrying: isWorthRetrying === 1,
+      });
     }
     return passed;
   }
@@ -95,4 +102,20 @@ export class SharedDeadlines implements Deadlines {
     this.#retried.set(settings, isRetried);
     return isRetried;
   }
+}
+
+const DIGITS = 8;
+const PARTS = 4;
+
+/** Eight digits in each number: what a number holds exactly. */
+function writeTask(numbers: Float64Array, at: number, task: TaskId): void {
+  const digits = task.replaceAll("-", "");
+  for (let part = 0; part < PARTS; part++) {
+    numbers[at + part] = Number.parseInt(digits.slice(part * DIGITS, (part + 1) * DIGITS), 16);
+  }
+}
+
+function readTask(numbers: Float64Array, at: number): TaskId {
+  const parts = [...numbers.subarray(at, at + PARTS)].map((part) => part.toString(16).padStart(DIGITS, "0"));
+  return parts.join("").replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5") as TaskId;
 }

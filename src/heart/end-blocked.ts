@@ -15,8 +15,7 @@ export async function endBlocked(
   { blockedMs, stack }: BlockageSight,
   late: readonly OpenDeadline[],
 ): Promise<void> {
-  const claims = late.map(({ claimId }) => claimId);
-  const running = claims.length === 0 ? [] : await readTimedOut(store, replicaId, claims);
+  const running = late.length === 0 ? [] : await readTimedOut(store, replicaId, late);
   const deadlineOf = new Map(late.map((deadline) => [deadline.claimId, deadline]));
   const outcomes = running.flatMap((claim) => {
     const deadline = deadlineOf.get(claim.claimId);

@@ -92,7 +92,7 @@ async function putRight(
   const { database } = parts;
   const replicaId = death.replicaId as ReplicaId;
   const planned = claims.map((claim) => planFor(claim, crowd, parts));
-  const releases = planned.filter(({ action }) => action.kind === "release").map(({ claim }) => claim.claimId);
+  const releases = planned.filter(({ action }) => action.kind === "release").map(({ claim }) => claim);
   const outcomes = planned.flatMap(({ claim, action }) => outcomeOf(claim, action, death));
   const released = new Set(releases.length > 0 ? await releaseClaims(database, releases, replicaId) : []);
   const suspects = planned.flatMap(suspectOf);

@@ -125,7 +125,7 @@ export class RecoveryOrders {
     if (dryRun || stale.length === 0) return counted(stale);
     const released = new Set<ClaimId>();
     for (const tasks of byOwner(stale)) {
-      const claims = tasks.map((task) => task.claimId);
+      const claims = tasks.map(({ id, claimId }) => ({ claimId, taskId: id }));
       for (const claim of await releaseClaims(this.#database, claims, tasks[0]?.owner)) released.add(claim);
     }
     return this.#told(

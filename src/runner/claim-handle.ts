@@ -4,7 +4,7 @@ import { storeInTransaction } from "../database/transaction-store.ts";
 import { guardClaim } from "../sql/outcomes.ts";
 import type { Claim, Transaction } from "../task/context.ts";
 import { ClaimLostError, ResultNotStorableError } from "../task/errors.ts";
-import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import { toJson } from "../task/json.ts";
 
 export interface ClaimHandle extends Claim {
@@ -13,9 +13,7 @@ export interface ClaimHandle extends Claim {
   noteCompletedInTransaction(): void;
 }
 
-export interface ClaimHandleParts {
-  readonly claimId: ClaimId;
-  readonly taskId: TaskId;
+export interface ClaimHandleParts extends ClaimOnTask {
   readonly name: string;
   readonly replicaId: ReplicaId;
   readonly schema: string;
@@ -44,13 +42,13 @@ export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
       completedInTransaction = true;
     },
     async guard(tx: Transaction) {
-      await guardClaim(storeInTransaction(tx, parts.schema), parts.claimId).catch(refusals);
+      await guardClaim(storeInTransaction(tx, parts.schema), parts).catch(refusals);
     },
     async completeIn<Result>(tx: Transaction, result: Result) {
       const json = toJson(result, parts.resultLimitBytes);
       if (!json.ok) throw new ResultNotStorableError(parts.name, json.problem);
       await parts.settle?.();
-      await guardClaim(storeInTransaction(tx, parts.schema), parts.claimId, {
+      await guardClaim(storeInTransaction(tx, parts.schema), parts, {
         claim: parts.claimId,
         task: parts.taskId,
         replica: parts.replicaId,

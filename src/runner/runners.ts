@@ -214,6 +214,6 @@ function signOf(
     ...{ id, kind, pid, vitals, status: state },
     startedAtMs: startedAtMs + aheadMs,
     heardAtMs: kind === "thread" ? undefined : heardAtMs + aheadMs,
-    claims: attempts.map((attempt) => attempt.claimId),
+    claims: attempts.map(({ claimId, taskId }) => ({ claimId, taskId })),
   };
 }

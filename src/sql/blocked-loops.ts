@@ -1,7 +1,8 @@
 /** What is written about threads that do not turn their loop. */
 import type { Store } from "../database/database.ts";
-import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import type { RetryPolicy } from "../task/retry.ts";
+import { listsOf } from "./claim-lists.ts";
 import { endingValues, type Outcome } from "./outcomes.ts";
 
 export interface BlockedSight {
@@ -16,7 +17,7 @@ export interface BlockedThread {
   readonly replicaId: ReplicaId;
   readonly runnerId: string | undefined;
   /** What it is running; undefined: all that its replica runs in no runner. */
-  readonly claims: readonly ClaimId[] | undefined;
+  readonly claims: readonly ClaimOnTask[] | undefined;
 }
 
 /** Returns the blockage's id, to be named when it is noted again. Raises its alert. */
@@ -28,8 +29,11 @@ export async function noteBlockedLoop(
 ): Promise<string | undefined> {
   const { blockedMs, stack, pausedMs, message } = sight;
   const [row] = await store.query<{ id: string }>(
-    `select ${store.schema}.note_blocked_loop($1, $2, $3, $4::bigint[], $5, $6, $7, $8) as id`,
-    [id ?? null, replicaId, runnerId ?? null, claims ?? null, blockedMs, stack ?? null, pausedMs ?? null, message],
+    `select ${store.schema}.note_blocked_loop($1, $2, $3, $4::bigint[], $5::uuid[], $6, $7, $8, $9) as id`,
+    [
+      ...[id ?? null, replicaId, runnerId ?? null, ...(claims ? listsOf(claims) : [null, null])],
+      ...[blockedMs, stack ?? null, pausedMs ?? null, message],
+    ],
   );
   return row?.id;
 }
@@ -38,9 +42,7 @@ export async function noteLoopTurned(store: Store, id: string, blockedMs: number
   await store.query(`select ${store.schema}.note_loop_turned($1, $2)`, [id, blockedMs]);
 }
 
-export interface TimedOutClaim {
-  readonly claimId: ClaimId;
-  readonly taskId: TaskId;
+export interface TimedOutClaim extends ClaimOnTask {
   readonly failures: number;
   readonly retry: RetryPolicy | null;
 }
@@ -49,13 +51,14 @@ export interface TimedOutClaim {
 export async function readTimedOut(
   store: Store,
   replicaId: ReplicaId,
-  claims: readonly ClaimId[],
+  claims: readonly ClaimOnTask[],
 ): Promise<TimedOutClaim[]> {
   return store.query<TimedOutClaim>(
     `select u.claim_id as "claimId", u.task_id::text as "taskId", u.failures, d.settings -> 'retry' as retry
      from ${store.schema}.running u left join ${store.schema}.definition d on d.name = u.name
-     where u.claim_id = any ($2::bigint[]) and u.replica_id = $1 and u.state = 'running' order by u.claim_id`,
-    [replicaId, claims],
+     where u.replica_id = $1 and u.state = 'running' and (u.claim_id, u.task_id) in (select * from unnest($2::bigint[], $3::uuid[]))
+     order by u.claim_id`,
+    [replicaId, ...listsOf(claims)],
   );
 }
 
@@ -66,7 +69,7 @@ export async function endBlockedReplica(
   last: { outcomes: readonly Outcome[]; death: unknown },
 ): Promise<boolean> {
   const [row] = await store.query<{ ended: boolean }>(
-    `select ${store.schema}.end_blocked_replica($1, $2::bigint[], $3::json, $4::json) as ended`,
+    `select ${store.schema}.end_blocked_replica($1, $2::bigint[], $3::uuid[], $4::json, $5::json) as ended`,
     [replicaId, ...endingValues(last.outcomes), JSON.stringify(last.death)],
   );
   return row?.ended === true;

@@ -1,11 +1,11 @@
 /** Taking tasks, starting them, and giving them back. */
 import type { Database, Store } from "../database/database.ts";
-import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { ClaimId, ClaimOnTask, ReplicaId, TaskId } from "../task/ids.ts";
+import { listsOf } from "./claim-lists.ts";
 import { CLAIM_COLUMNS, type ClaimsRead, readClaims } from "./claim-rows.ts";
+import type { EndingValues } from "./outcomes.ts";
 
-export interface ClaimedTask {
-  readonly claimId: ClaimId;
-  readonly taskId: TaskId;
+export interface ClaimedTask extends ClaimOnTask {
   readonly state: "claimed" | "running";
   readonly name: string;
   readonly queue: string;
@@ -58,11 +58,11 @@ export async function claimTasks(database: Database, request: ClaimRequest): Pro
 export async function endAndClaimTasks(
   database: Database,
   request: ClaimRequest,
-  ending: readonly [claims: readonly ClaimId[], outcomesJson: string],
+  ending: EndingValues,
 ): Promise<ClaimsRead> {
   const rows = await database.queryLists(
     `select ${CLAIM_COLUMNS} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS},
-       p_ended => ${database.schema}.end_claims($12::bigint[], $13::json, $1, true))`,
+       p_ended => ${database.schema}.end_claims($12::bigint[], $13::uuid[], $14::json, array[$1::uuid], true))`,
     [...claimValues(request), ...ending],
   );
   return readClaims(rows);
@@ -88,38 +88,38 @@ function claimValues(request: ClaimRequest): unknown[] {
 export async function adoptClaims(
   database: Database,
   replicaId: ReplicaId,
-  known: readonly ClaimId[],
+  known: readonly ClaimOnTask[],
 ): Promise<ClaimedTask[]> {
   const rows = await database.queryLists(
-    `select ${CLAIM_COLUMNS} from ${database.schema}.adopt_claims($1, $2) order by claim_id`,
-    [replicaId, known],
+    `select ${CLAIM_COLUMNS} from ${database.schema}.adopt_claims($1, $2, $3) order by claim_id`,
+    [replicaId, ...listsOf(known)],
   );
   return readClaims(rows).claimed;
 }
 
 /** The claims among these that are now running; the others are lost. */
-export async function startClaims(store: Store, claims: readonly ClaimId[]): Promise<ClaimId[]> {
+export async function startClaims(store: Store, claims: readonly ClaimOnTask[]): Promise<ClaimId[]> {
   const rows = await store.query<{ claimId: ClaimId }>(
-    `select start_claims as "claimId" from ${store.schema}.start_claims($1)`,
-    [claims],
+    `select start_claims as "claimId" from ${store.schema}.start_claims($1, $2)`,
+    listsOf(claims),
     "often",
   );
   return rows.map((row) => row.claimId);
 }
 
 /** The claims among these that were given back; the others had started, or are lost. `owner`: whose they are, who may not be alive. */
-export function releaseClaims(store: Store, claims: readonly ClaimId[], owner?: ReplicaId): Promise<ClaimId[]> {
-  return release(store, [claims, owner ?? null, false]);
+export function releaseClaims(store: Store, claims: readonly ClaimOnTask[], owner?: ReplicaId): Promise<ClaimId[]> {
+  return release(store, [...listsOf(claims), owner ?? null, false]);
 }
 
 /** The same by the owner itself, which knows that none of them has begun, whatever is on record. Not what was to be cancelled. */
-export function releaseUnbegun(store: Store, claims: readonly ClaimId[], owner: ReplicaId): Promise<ClaimId[]> {
-  return release(store, [claims, owner, true]);
+export function releaseUnbegun(store: Store, claims: readonly ClaimOnTask[], owner: ReplicaId): Promise<ClaimId[]> {
+  return release(store, [...listsOf(claims), owner, true]);
 }
 
 async function release(store: Store, values: readonly unknown[]): Promise<ClaimId[]> {
   const rows = await store.query<{ claimId: ClaimId }>(
-    `select release_claims as "claimId" from ${store.schema}.release_claims($1, $2, $3)`,
+    `select release_claims as "claimId" from ${store.schema}.release_claims($1, $2, $3, $4)`,
     values,
   );
   return rows.map((row) => row.claimId);
@@ -129,10 +129,10 @@ async function release(store: Store, values: readonly unknown[]): Promise<ClaimI
 export async function readOwnClaims(
   store: Store,
   replicaId: ReplicaId,
-): Promise<{ claimId: ClaimId; isCancelled: boolean; reason: string | null }[]> {
+): Promise<(ClaimOnTask & { isCancelled: boolean; reason: string | null })[]> {
   return store.query(
     `with seen as (update ${store.schema}.replica set seen_at = now() where id = $1 and status in ('online', 'draining'))
-     select claim_id as "claimId", cancel_requested_at is not null as "isCancelled", cancel_reason as reason
+     select claim_id as "claimId", task_id::text as "taskId", cancel_requested_at is not null as "isCancelled", cancel_reason as reason
      from ${store.schema}.running where replica_id = $1`,
     [replicaId],
   );
@@ -155,11 +155,11 @@ export async function rehomeClaims(
   store: Store,
   from: ReplicaId,
   to: ReplicaId,
-  claims: readonly ClaimId[],
+  claims: readonly ClaimOnTask[],
 ): Promise<ClaimId[]> {
   const rows = await store.query<{ claimId: ClaimId }>(
-    `select rehome_claims as "claimId" from ${store.schema}.rehome_claims($1, $2, $3)`,
-    [from, to, claims],
+    `select rehome_claims as "claimId" from ${store.schema}.rehome_claims($1, $2, $3, $4)`,
+    [from, to, ...listsOf(claims)],
   );
   return rows.map((row) => row.claimId);
 }

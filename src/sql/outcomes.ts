@@ -1,8 +1,8 @@
-/** Ending attempts: each write names the claim that gives it the right. */
+/** Ending attempts: each write names the claim and the task that give it the right. */
 import type { Store } from "../database/database.ts";
 import { MAX_COUNT } from "../task/counts.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
-import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { ClaimId, ClaimOnTask, ReplicaId, TaskId } from "../task/ids.ts";
 import type { AttemptOutcome, EndedState } from "../task/states.ts";
 
 export interface Outcome {
@@ -45,22 +45,34 @@ export async function endClaims(store: Store, outcomes: readonly Outcome[]): Pro
 /** The same where nothing came of claims that do not hold: then there is nothing to be kept on record. */
 export async function endHeldClaims(store: Store, outcomes: readonly Outcome[]): Promise<NotAsAsked | null> {
   const [row] = await store.query<{ said: NotAsAsked | null }>(
-    `select ${store.schema}.end_claims($1::bigint[], $2::json, $3) as said`,
-    [...endingValues(outcomes), outcomes[0]?.replica ?? null],
+    `select ${store.schema}.end_claims($1::bigint[], $2::uuid[], $3::json, array[$4]::uuid[]) as said`,
+    [...endingValues(outcomes), outcomes[0]?.replica],
     "often",
   );
   return row?.said ?? null;
 }
 
-/** Most have completed without a result: that is what a claim with nothing more to say means. */
-export function endingValues(outcomes: readonly Outcome[]): [claims: ClaimId[], outcomesJson: string] {
+export type EndingValues = [claims: ClaimId[], tasks: TaskId[], outcomesJson: string];
+
+/**
+ * Most have completed without a result: that is what a claim with nothing more to say means. In the order of claims, in which the database
+ * compares them with their tasks for next to nothing.
+ */
+export function endingValues(outcomes: readonly Outcome[]): EndingValues {
   const claims: ClaimId[] = [];
+  const tasks: TaskId[] = [];
   const others: string[] = [];
-  for (const outcome of outcomes) {
+  for (const outcome of outcomes.length > 1 ? [...outcomes].sort(byClaim) : outcomes) {
     claims.push(outcome.claim);
+    tasks.push(outcome.task);
     if (outcome.outcome !== "completed" || outcome.resultJson !== "null") others.push(outcomeJson(outcome));
   }
-  return [claims, `[${others.join(",")}]`];
+  return [claims, tasks, `[${others.join(",")}]`];
+}
+
+/** They are whole numbers, written in digits. */
+function byClaim({ claim: a }: Outcome, { claim: b }: Outcome): number {
+  return a.length - b.length || (a < b ? -1 : 1);
 }
 
 /** Of claims that do not hold it has yet to be found out why; that is kept on record, apart from the others. */
@@ -89,9 +101,10 @@ function refuse(store: Store, outcomes: readonly Outcome[]): Promise<{ claim: Cl
 }
 
 /** Inside the user's transaction: fails at once where the claim is lost, and again at commit. With an outcome, ends the claim there. */
-export async function guardClaim(tx: Store, claim: ClaimId, outcome?: Outcome): Promise<void> {
-  await tx.query(`select ${tx.schema}.guard_claim($1::bigint, $2::json)`, [
-    claim,
+export async function guardClaim(tx: Store, { claimId, taskId }: ClaimOnTask, outcome?: Outcome): Promise<void> {
+  await tx.query(`select ${tx.schema}.guard_claim($1::bigint, $2::uuid, $3::json)`, [
+    claimId,
+    taskId,
     outcome ? outcomeJson(outcome) : null,
   ]);
 }

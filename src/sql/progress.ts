@@ -5,6 +5,7 @@ import type { Progress } from "../task/progress.ts";
 
 export interface ReportWrite extends Progress {
   readonly claim: ClaimId;
+  readonly task: TaskId;
   /** Its last log lines as JSON text; left out where no line has come since the last write. */
   readonly log?: string | undefined;
   /** The phase or the progress has changed: not only the log. */

@@ -1,6 +1,6 @@
 /** The threads and processes that replicas run tasks in. */
 import type { Store } from "../database/database.ts";
-import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
 
 /** What a replica tells of one of its runners. */
 export interface RunnerRecord {
@@ -11,8 +11,8 @@ export interface RunnerRecord {
   readonly silentForMs: number;
   readonly status: RunnerRow["status"];
   readonly vitals: unknown;
-  /** The claims of what it is running. */
-  readonly claims: readonly ClaimId[];
+  /** What it is running. */
+  readonly claims: readonly ClaimOnTask[];
   readonly exit: unknown;
 }
 
@@ -36,7 +36,12 @@ export async function noteRunners(store: Store, replicaId: ReplicaId, runners: r
 /** As `note_runners` takes them. */
 export function runnersJson(runners: readonly RunnerRecord[]): string {
   return JSON.stringify(
-    runners.map(({ ageMs, silentForMs, ...rest }) => ({ ...rest, age_ms: ageMs, silent_ms: silentForMs })),
+    runners.map(({ ageMs, silentForMs, claims, ...rest }) => ({
+      ...rest,
+      claims: claims.map(({ claimId, taskId }) => ({ claim: claimId, task: taskId })),
+      age_ms: ageMs,
+      silent_ms: silentForMs,
+    })),
   );
 }
 

@@ -35,10 +35,11 @@ export async function endStalled(
   store: Store,
   stalled: readonly { outcome: Outcome; stalledAfterMs: number }[],
 ): Promise<ClaimId[]> {
-  const [claims, outcomes] = endingValues(stalled.map(({ outcome }) => outcome));
+  const [claims, tasks, outcomes] = endingValues(stalled.map(({ outcome }) => outcome));
+  const afterMs = new Map(stalled.map(({ outcome, stalledAfterMs }) => [outcome.claim, stalledAfterMs]));
   const rows = await store.query<{ claimId: ClaimId }>(
-    `select end_stalled as "claimId" from ${store.schema}.end_stalled($1::bigint[], $2::float8[], $3::json)`,
-    [claims, stalled.map(({ stalledAfterMs }) => stalledAfterMs), outcomes],
+    `select end_stalled as "claimId" from ${store.schema}.end_stalled($1::bigint[], $2::uuid[], $3::float8[], $4::json)`,
+    [claims, tasks, claims.map((claim) => afterMs.get(claim)), outcomes],
   );
   return rows.map(({ claimId }) => claimId);
 }

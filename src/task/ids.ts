@@ -9,6 +9,12 @@ export type ReplicaId = Branded<string, "ReplicaId">;
 /** The fencing token: an ever-growing number. A string here, since it may outgrow what a JavaScript number holds exactly. */
 export type ClaimId = Branded<string, "ClaimId">;
 
+/** What gives the right to write about a task: the claim, and the task that it is on. The claim's id alone does not. */
+export interface ClaimOnTask {
+  readonly claimId: ClaimId;
+  readonly taskId: TaskId;
+}
+
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 export function isUuid(value: unknown): value is string {

@@ -167,15 +167,15 @@ export class Attempts {
   }
 
   async #startGroups(groups: readonly Group[]): Promise<void> {
-    const claims = groups.flatMap((group) => group.members.map((member) => member.claimId));
+    const all = groups.flatMap((group) => group.members);
     const asked = { under: this.#parts.execution.replica.id, atMs: performance.now() };
-    const started = await startClaims(this.#parts.database, claims).catch((error: unknown) => {
+    const started = await startClaims(this.#parts.database, all).catch((error: unknown) => {
       // Not known whether they are running now. Forgotten here, found again by the claimer, which looks for its own.
       this.#parts.outages.noticed(error, "starting tasks");
       return undefined;
     });
     if (!started) {
-      this.#parts.hand.dropStarting(claims);
+      this.#parts.hand.dropStarting(all);
       this.#parts.onUnsure();
     }
     const running = new Set(started);
@@ -184,12 +184,12 @@ export class Attempts {
       const held = group.members.filter((member) => running.has(member.claimId));
       const members = mayBegin ? held : [];
       if (!mayBegin) {
-        this.#parts.hand.dropStarting(held.map((member) => member.claimId));
+        this.#parts.hand.dropStarting(held);
         const tasks = held.map((member) => ({ ...member, state: "running" as const }));
         void this.#parts.givingBack.giveBack([{ tasks, under: asked.under }]);
       }
       const lost = started ? group.members.filter((member) => !running.has(member.claimId)) : [];
-      this.#parts.hand.dropStarting(lost.map((member) => member.claimId));
+      this.#parts.hand.dropStarting(lost);
       for (const member of lost) this.#parts.events.emit("claim.lost", { ...refOf(member), refusedOutcome: undefined });
       if (members.length > 0) this.#run({ task: group.task, members });
       else this.#parts.slots.give(group.members[0]?.queue ?? "", group.task.settings.runIn);

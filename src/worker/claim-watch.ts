@@ -3,7 +3,7 @@ import type { Database } from "../database/database.ts";
 import { createService, type Service } from "../service.ts";
 import { readOwnClaims } from "../sql/claims.ts";
 import { ClaimLostError, TaskCancelledError } from "../task/errors.ts";
-import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import type { ClaimId, ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import type { Execution } from "./execution.ts";
 import type { Hand } from "./hand.ts";
 
@@ -30,25 +30,29 @@ export function createClaimWatch(parts: {
       if (isMoving()) return;
       const { id } = replica;
       const before = hand.executions();
-      const waiting = hand.reserve.tasks().map(({ claimId }) => claimId);
-      const own = new Map((await readOwnClaims(database, id)).map((row) => [row.claimId, row]));
+      const waiting = hand.reserve.tasks();
+      const rows = await readOwnClaims(database, id);
       if (isMoving() || replica.id !== id) return;
-      const known = new Set(hand.claims());
-      if ([...own.keys()].some((claimId) => !known.has(claimId))) onUnknown();
+      const known = new Map(hand.claims().map(({ claimId, taskId }) => [claimId, taskId]));
+      if (rows.some(({ claimId, taskId }) => known.get(claimId) !== taskId)) onUnknown();
       onLooked();
-      const stopped = waiting.filter((claimId) => own.get(claimId)?.isCancelled !== false);
-      if (stopped.length > 0) onUnbegun(new Set(stopped));
+      const own = new Map(rows.map((row) => [row.claimId, row]));
+      const heldOn = ({ claimId, taskId }: ClaimOnTask) => {
+        const row = own.get(claimId);
+        return row?.taskId === taskId ? row : undefined;
+      };
+      const stopped = waiting.filter((task) => heldOn(task)?.isCancelled !== false);
+      if (stopped.length > 0) onUnbegun(new Set(stopped.map(({ claimId }) => claimId)));
       // Also those that have begun meanwhile.
       for (const execution of hand.executions()) {
-        const { claimId, taskId } = execution.claimed;
-        const row = own.get(claimId);
-        if (row?.isCancelled) execution.abort(new TaskCancelledError(taskId, row.reason ?? undefined));
+        const row = heldOn(execution.claimed);
+        if (row?.isCancelled) execution.abort(new TaskCancelledError(row.taskId, row.reason ?? undefined));
       }
       for (const execution of before) {
         const { claimId, taskId } = execution.claimed;
         // Ended in the meantime, by ourselves, or told to stop already.
         if (execution.hasEnded || execution.isAborted) continue;
-        if (own.has(claimId) || execution.completedInTransaction) continue;
+        if (heldOn(execution.claimed) || execution.completedInTransaction) continue;
         execution.abort(new ClaimLostError(claimId, taskId));
         onLost(execution);
       }

@@ -13,7 +13,7 @@ import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import { adoptClaims, type ClaimedTask, readNextDueMs } from "../sql/claims.ts";
-import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import { type LookMade, type Phase, phaseAfter } from "./after-look.ts";
 import { afterEnds, type Demand, NO_DEMAND, onlyFollowing, totalOf } from "./demand.ts";
 import type { Outages } from "./outages.ts";
@@ -38,7 +38,7 @@ export interface ClaimerParts {
   readonly pollMs: number;
   /** What there is room for, besides what was asked for and is on its way. */
   readonly demand: (asked: Demand, isAlone: boolean) => Demand;
-  readonly known: () => readonly ClaimId[];
+  readonly known: () => readonly ClaimOnTask[];
   /** Not all that there is may wait in reserve. */
   readonly onMet: () => void;
   /** There may be something to take. */

@@ -5,7 +5,7 @@ import { adoptClaims, type ClaimedTask, releaseUnbegun } from "../sql/claims.ts"
 import { endHeldClaims } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import { WorkerStoppingError } from "../task/errors.ts";
-import type { ClaimId, ReplicaId } from "../task/ids.ts";
+import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import type { Hand } from "./hand.ts";
 import type { Outages } from "./outages.ts";
 import type { Lot } from "./reserve.ts";
@@ -71,7 +71,7 @@ export class GivingBack {
 export async function giveBackUnknown(
   database: Database,
   replicaId: ReplicaId,
-  known: readonly ClaimId[],
+  known: readonly ClaimOnTask[],
 ): Promise<void> {
   const unknown = await adoptClaims(database, replicaId, known);
   if (unknown.length > 0) await giveBack(database, replicaId, unknown);
@@ -83,8 +83,7 @@ async function giveBack(
   replicaId: ReplicaId,
   tasks: readonly Pick<ClaimedTask, "claimId" | "taskId" | "state">[],
 ): Promise<void> {
-  const claims = tasks.map((task) => task.claimId);
-  const released = new Set(await releaseUnbegun(database, claims, replicaId));
+  const released = new Set(await releaseUnbegun(database, tasks, replicaId));
   // Cancelled meanwhile, or lost. What is on record as claimed needs nobody who stops it.
   const left = tasks.filter((task) => task.state === "running" && !released.has(task.claimId));
   if (left.length === 0) return;

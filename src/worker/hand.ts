@@ -4,7 +4,7 @@
  */
 import type { ClaimedTask } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
-import type { ClaimId } from "../task/ids.ts";
+import type { ClaimId, ClaimOnTask } from "../task/ids.ts";
 import type { Execution } from "./execution.ts";
 import { Reserve } from "./reserve.ts";
 import type { Slots } from "./slots.ts";
@@ -25,10 +25,10 @@ export class Hand {
   readonly #slots: Slots;
   readonly reserve = new Reserve();
   #prefetched: Prefetched[] = [];
-  readonly #starting = new Set<ClaimId>();
+  readonly #starting = new Map<ClaimId, ClaimOnTask>();
   readonly #begun = new Begun();
   #finishing = 0;
-  readonly #releasing = new Set<ClaimId>();
+  readonly #releasing = new Map<ClaimId, ClaimOnTask>();
   #isOverstocked = false;
 
   constructor(tasks: ReadonlyMap<string, AnyTask>, slots: Slots) {
@@ -59,8 +59,8 @@ export class Hand {
   }
 
   /** The claims of which code has run, or may have. */
-  begun(): ClaimId[] {
-    return this.#begun.all.map(({ claimed }) => claimed.claimId);
+  begun(): ClaimOnTask[] {
+    return this.#begun.all.map(({ claimed }) => claimed);
   }
 
   /** Some waited for too long and were given back, and nothing has ended since: they must not be claimed ahead again at once. */
@@ -69,13 +69,13 @@ export class Hand {
   }
 
   /** Every claim this replica knows it has. */
-  claims(): ClaimId[] {
+  claims(): ClaimOnTask[] {
     return [
-      ...this.#prefetched.map(({ claimed }) => claimed.claimId),
-      ...this.#starting,
-      ...this.reserve.tasks().map(({ claimId }) => claimId),
+      ...this.#prefetched.map(({ claimed }) => claimed),
+      ...this.#starting.values(),
+      ...this.reserve.tasks(),
       ...this.begun(),
-      ...this.#releasing,
+      ...this.#releasing.values(),
     ];
   }
 
@@ -103,7 +103,7 @@ export class Hand {
         left.push(entry);
         continue;
       }
-      this.#starting.add(claimed.claimId);
+      this.#starting.set(claimed.claimId, claimed);
     }
     this.#prefetched = left;
     return groups;
@@ -123,18 +123,17 @@ export class Hand {
   }
 
   /** These are being given back. Known until they are: they must not be taken for claims whose reply was lost. */
-  releasing(tasks: readonly ClaimedTask[]): ClaimId[] {
-    const claims = tasks.map(({ claimId }) => claimId);
-    for (const claim of claims) this.#releasing.add(claim);
-    return claims;
+  releasing(tasks: readonly ClaimedTask[]): readonly ClaimOnTask[] {
+    for (const task of tasks) this.#releasing.set(task.claimId, task);
+    return tasks;
   }
 
-  released(claims: readonly ClaimId[]): void {
-    for (const claim of claims) this.#releasing.delete(claim);
+  released(claims: readonly ClaimOnTask[]): void {
+    for (const { claimId } of claims) this.#releasing.delete(claimId);
   }
 
-  dropStarting(claims: readonly ClaimId[]): void {
-    for (const claim of claims) this.#starting.delete(claim);
+  dropStarting(claims: readonly ClaimOnTask[]): void {
+    for (const { claimId } of claims) this.#starting.delete(claimId);
   }
 
   begin(execution: Execution): void {

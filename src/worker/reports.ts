@@ -10,7 +10,7 @@ import type { Logger } from "../log.ts";
 import { Batcher } from "../queue/batcher.ts";
 import { type ReportWrite, writeProgress } from "../sql/progress.ts";
 import type { TaskContext } from "../task/context.ts";
-import type { ClaimId } from "../task/ids.ts";
+import type { ClaimId, ClaimOnTask, TaskId } from "../task/ids.ts";
 import { checkPhase, checkProgress, isSameProgress, NO_PROGRESS, type Progress } from "../task/progress.ts";
 import { keepingLines, LogRing } from "./log-ring.ts";
 import type { Outages } from "./outages.ts";
@@ -23,7 +23,7 @@ export interface Reporter extends Pick<TaskContext, "phase" | "progress"> {
 
 /** Who reports: an execution, or what stands for one. */
 export interface ReportingAttempt {
-  readonly claimed: { readonly claimId: ClaimId };
+  readonly claimed: ClaimOnTask;
   /** What a handler says that goes on all the same is dropped. */
   readonly hasEnded: boolean;
 }
@@ -43,6 +43,7 @@ const SAVED_PHASES = 10;
 
 interface Entry {
   readonly claim: ClaimId;
+  readonly task: TaskId;
   said: Progress;
   /** As of the last write that was sent. */
   sent: Progress;
@@ -142,7 +143,7 @@ export class Reports implements Reporting {
     const known = this.#entries.get(claim);
     if (known || hasEnded) return known;
     const entry: Entry = {
-      ...{ claim, said: NO_PROGRESS, sent: NO_PROGRESS, lines: undefined, hasNewLines: false },
+      ...{ claim, task: claimed.taskId, said: NO_PROGRESS, sent: NO_PROGRESS, lines: undefined, hasNewLines: false },
       ...{ sentAtMs: Number.NEGATIVE_INFINITY, saved: SAVED_PHASES, pending: undefined, waiting: [] },
     };
     this.#entries.set(claim, entry);
@@ -208,7 +209,7 @@ export class Reports implements Reporting {
     entry.sent = entry.said;
     entry.hasNewLines = false;
     entry.sentAtMs = performance.now();
-    entry.pending = this.#batcher.add({ claim: entry.claim, ...entry.said, log, isSign }).then(() => {
+    entry.pending = this.#batcher.add({ claim: entry.claim, task: entry.task, ...entry.said, log, isSign }).then(() => {
       entry.pending = undefined;
       for (const resolve of waiting) resolve();
       this.#sendIfAwaited(entry);

@@ -36,7 +36,7 @@ export function createRunnerBlockages(parts: {
   function begin(runner: Runner, sight: BlockageSight): Blockage {
     const { id: runnerId, kind, pid } = runner;
     const who = kind === "process" ? `process ${pid}` : "a thread";
-    const claims = runner.attempts.map(({ claimId }) => claimId);
+    const claims = runner.attempts;
     const record = new BlockageRecord({
       thread: () => ({ replicaId: replica.id, runnerId, claims }),
       name: () => `runner ${runnerId} (${who}) of replica ${replica.id} on ${hostname}`,

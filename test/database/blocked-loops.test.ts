@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { type BlockedThread, noteBlockedLoop, noteLoopTurned } from "../../src/sql/blocked-loops.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { type ClaimId, newReplicaId } from "../../src/task/ids.ts";
+import { type ClaimOnTask, newReplicaId } from "../../src/task/ids.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
 
@@ -45,7 +45,7 @@ test("a task in a runner whose blockage is noted is explained by it before any b
   const id = await everbeat.enqueue(defineTask({ name: "noop", run: (_input: unknown) => null }), 1);
   const [task] = await claimer.claim();
   expect((await everbeat.recovery.explain(id)).evidence.join("\n")).not.toMatch(/fib/);
-  const thread = { replicaId: claimer.replicaId, runnerId: RUNNER, claims: [task?.claimId as ClaimId] };
+  const thread = { replicaId: claimer.replicaId, runnerId: RUNNER, claims: [task as ClaimOnTask] };
   const sight = { blockedMs: 5_000, stack: "at fib (tasks.ts:12:5)", pausedMs: 1, message: "blocked" };
   await noteBlockedLoop(everbeat.database, thread, undefined, sight);
   expect((await everbeat.recovery.explain(id)).evidence.join("\n")).toMatch(/stuck at fib/);

@@ -18,7 +18,7 @@ test.each([
   const claimer = handClaimer(everbeat.database, ["noop"]);
   await everbeat.enqueue(noop, 1);
   const [task] = await claimer.claim({ run: 1 });
-  await startClaims(everbeat.database, [task?.claimId as never]);
+  await startClaims(everbeat.database, [task as never]);
   await beginSweep(everbeat.database, { id: claimer.replicaId, minIntervalMs: 0, gapMs: 60_000 });
   await pass(120_000);
   expect(await everbeat.recovery.findStale({ replicaId: claimer.replicaId })).toHaveLength(1);

@@ -17,7 +17,7 @@ async function ownersOfEveryKind(state: "claimed" | "running"): Promise<string[]
     const claimer = handClaimer(everbeat.database, ["noop"]);
     ids.push(await everbeat.enqueue(noop, 1));
     const [task] = await claimer.claim({ run: 0, prefetch: 1 });
-    if (state === "running") await startClaims(everbeat.database, [task?.claimId as never]);
+    if (state === "running") await startClaims(everbeat.database, [task as never]);
     const { replicaId } = claimer;
     if (status === "missing") await database.query("delete from everbeat.replica where id = $1", [replicaId]);
     else await database.query("update everbeat.replica set status = $2 where id = $1", [replicaId, status]);

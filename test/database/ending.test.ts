@@ -67,7 +67,7 @@ describe("an outcome", () => {
     const [taken, left] = [await running(), await running()];
     const next = handClaimer(everbeat.database, ["noop"]);
     await next.claim({ queues: [], room: [] });
-    await rehomeClaims(everbeat.database, claimer.replicaId, next.replicaId, [taken.claimId]);
+    await rehomeClaims(everbeat.database, claimer.replicaId, next.replicaId, [taken]);
     const report = await claimer.end([completed(taken, claimer.replicaId), completed(left, claimer.replicaId)]);
     expect(report).toEqual({ repeated: [], late: [], hasUnparked: false });
     expect(await everbeat.tasks.show(taken.taskId)).toMatchObject({

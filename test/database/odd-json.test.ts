@@ -29,7 +29,14 @@ async function stalledWith(details: unknown, options: Partial<TaskOptions> = {})
   const claimed = await worker.claim();
   const [odd, other] = ids.map((id) => claimed.find(({ taskId }) => taskId === id)) as [ClaimedTask, ClaimedTask];
   await writeProgress(everbeat.database, [
-    { ...NO_PROGRESS, claim: odd.claimId, phase: "parse", details: JSON.stringify(details), isSign: true },
+    {
+      ...NO_PROGRESS,
+      claim: odd.claimId,
+      task: odd.taskId,
+      phase: "parse",
+      details: JSON.stringify(details),
+      isSign: true,
+    },
   ]);
   await anHourLater(everbeat.database);
   return { name: task.name, odd, other, worker };

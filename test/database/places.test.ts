@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { expect, test } from "vitest";
+import { releaseClaims } from "../../src/sql/claims.ts";
 import { pageOf } from "../../src/sql/task-filter.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
@@ -32,7 +33,7 @@ const KINDS: Record<string, { hasInput: boolean; put: (queue: string) => Promise
     async put(queue) {
       const id = await everbeat.enqueue(noop, 1, { queue });
       const [task] = await claimer.claim({ queues: [queue], room: [null], run: 0, prefetch: 1 });
-      await database.query("select everbeat.release_claims(array[$1]::bigint[])", [task?.claimId]);
+      await releaseClaims(everbeat.database, [task as never]);
       return id;
     },
   },

@@ -54,17 +54,19 @@ describe("with statistics that say that ready is empty, and a large record", () 
     );
     const outcomes = rows.map((row) => ({ ...row, claim: Number(row.claim), to: "completed", outcome: "completed" }));
     const claims = rows.map((row) => row.claim);
+    const tasks = rows.map((row) => row.task);
     for (let round = 0; round < 8; round++) {
       expect(
-        await pagesTouched(client, "select * from everbeat.end_claims($1::bigint[], $2::json)", [
+        await pagesTouched(client, "select * from everbeat.end_claims($1::bigint[], $2::uuid[], $3::json)", [
           claims.slice(round * 10, round * 10 + 10),
+          tasks.slice(round * 10, round * 10 + 10),
           JSON.stringify(outcomes.slice(round * 10, round * 10 + 10)),
         ]),
       ).toBeLessThan(1_000);
     }
-    expect(await pagesTouched(client, "select * from everbeat.start_claims($1::bigint[])", [claims])).toBeLessThan(
-      2_000,
-    );
+    expect(
+      await pagesTouched(client, "select * from everbeat.start_claims($1::bigint[], $2::uuid[])", [claims, tasks]),
+    ).toBeLessThan(2_000);
     const { rows: pending } = await client.query("select task_id from everbeat.ready limit 10");
     expect(
       await pagesTouched(client, "select * from everbeat.cancel_tasks($1::uuid[], 0, null)", [
@@ -108,7 +110,8 @@ describe("with statistics that say that ready is empty, and a large record", () 
     const owner = `'${claimer.replicaId}'`;
     for (let round = 0; round < 8; round++) {
       const next = `select * from everbeat.claim_tasks(${owner}, '{noop}', '{keyed}', '{NULL}', 1, 0, '{}', '{}', '{}', false,
-        everbeat.end_claims(array(select claim_id from everbeat.running where exclusive_key = 'two'), '[]', ${owner}, true))`;
+        everbeat.end_claims(array(select claim_id from everbeat.running where exclusive_key = 'two'),
+                            array(select task_id from everbeat.running where exclusive_key = 'two'), '[]', array[${owner}::uuid], true))`;
       expect(await pagesTouched(client, next)).toBeLessThan(150);
     }
     expect(

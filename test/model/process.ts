@@ -10,7 +10,7 @@ import { beat, beginHeart, takeSession } from "../../src/sql/hearts.ts";
 import { guardClaim } from "../../src/sql/outcomes.ts";
 import { registerReplica, setReplicaStatus } from "../../src/sql/replicas.ts";
 import { workRound } from "../../src/sql/work-round.ts";
-import { type ClaimId, newReplicaId, type ReplicaId, type TaskId } from "../../src/task/ids.ts";
+import { type ClaimId, type ClaimOnTask, newReplicaId, type ReplicaId, type TaskId } from "../../src/task/ids.ts";
 import type { Chronicle } from "./chronicle.ts";
 import { type Ending, outcomeOf } from "./endings.ts";
 import { KINDS } from "./kinds.ts";
@@ -152,20 +152,21 @@ export class Process {
     return this.round([], { run, prefetch });
   }
 
-  async start(claims: readonly ClaimId[] = this.#unstarted()): Promise<void> {
-    if (claims.length === 0) return;
-    const held = new Set(await this.#writeAll("start", claims, () => startClaims(this.#chronicle.database, claims)));
-    for (const claim of claims) {
+  async start(these: readonly InHand[] = this.#unstarted()): Promise<void> {
+    if (these.length === 0) return;
+    const start = () => startClaims(this.#chronicle.database, these.map(claimOf));
+    const held = new Set(await this.#writeAll("start", these, start));
+    for (const { claim } of these) {
       const own = this.hand.get(claim);
       if (own && held.has(claim)) own.isStarted = true;
       else this.hand.delete(claim);
     }
   }
 
-  async release(claims: readonly ClaimId[] = this.#unstarted()): Promise<void> {
-    if (claims.length === 0) return;
-    await this.#writeAll("release", claims, () => releaseClaims(this.#chronicle.database, claims));
-    for (const claim of claims) this.hand.delete(claim);
+  async release(these: readonly InHand[] = this.#unstarted()): Promise<void> {
+    if (these.length === 0) return;
+    await this.#writeAll("release", these, () => releaseClaims(this.#chronicle.database, these.map(claimOf)));
+    for (const { claim } of these) this.hand.delete(claim);
   }
 
   finish(own: InHand, ending: Ending): Promise<void> {
@@ -207,7 +208,7 @@ export class Process {
     const isAccepted = await this.#chronicle.during(
       () =>
         this.#chronicle.database
-          .transaction((tx) => guardClaim(tx, own.claim, outcome))
+          .transaction((tx) => guardClaim(tx, claimOf(own), outcome))
           .then(() => true)
           .catch(refusal),
       (accepted) => ({
@@ -221,8 +222,8 @@ export class Process {
   /** Everything that a process which knows nothing of its loss could still write. */
   async tryEveryWrite(): Promise<void> {
     for (const own of [...this.hand.values()]) {
-      if (!own.isStarted) await this.release([own.claim]);
-      await this.start([own.claim]);
+      if (!own.isStarted) await this.release([own]);
+      await this.start([own]);
       await this.inTransaction(own, "guard");
       await this.inTransaction(own, "complete");
       await this.finish(own, "complete");
@@ -279,9 +280,8 @@ export class Process {
     const unstarted = this.#unstarted();
     await this.join();
     const after = this.#replica;
-    const claims = begun.map(({ claim }) => claim);
     const held = await this.#chronicle.during(
-      () => rehomeClaims(this.#chronicle.database, before, after, claims),
+      () => rehomeClaims(this.#chronicle.database, before, after, begun.map(claimOf)),
       (taken) => ({ kind: "rehomed", before, after, claims: taken }),
     );
     await this.release(unstarted);
@@ -292,8 +292,8 @@ export class Process {
     }
   }
 
-  #unstarted(): ClaimId[] {
-    return [...this.hand.values()].filter(({ isStarted }) => !isStarted).map(({ claim }) => claim);
+  #unstarted(): InHand[] {
+    return [...this.hand.values()].filter(({ isStarted }) => !isStarted);
   }
 
   async #setOffline(replica: ReplicaId): Promise<void> {
@@ -317,15 +317,19 @@ export class Process {
     );
   }
 
-  #writeAll(what: Write, claims: readonly ClaimId[], work: () => Promise<ClaimId[]>): Promise<ClaimId[]> {
+  #writeAll(what: Write, these: readonly InHand[], work: () => Promise<ClaimId[]>): Promise<ClaimId[]> {
     const replica = this.#replica;
     return this.#chronicle.during(work, (done) =>
-      claims.map((claim) => ({
+      these.map(({ claim }) => ({
         ...{ kind: "wrote", what, claim, replica, outcome: undefined },
         verdict: done.includes(claim) ? "accepted" : "refused",
       })),
     );
   }
+}
+
+function claimOf({ claim, task }: InHand): ClaimOnTask {
+  return { claimId: claim, taskId: task };
 }
 
 /** See src/worker/stand-down.ts. */
