@@ -1,7 +1,7 @@
 /** How a replica's heart is doing, in a few words: by the same rules as the reaper's verdict. */
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
-import { policyOf } from "../recovery/reaper.ts";
+import { policyOf } from "../recovery/policy.ts";
 import { causeOf, type Death } from "../recovery/recovery-action.ts";
 import { verdictOn } from "../recovery/verdict.ts";
 import type { ReplicaRow } from "../sql/replicas.ts";

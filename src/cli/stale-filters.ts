@@ -1,6 +1,5 @@
 /** The options by which stale tasks are chosen, shared by the commands that find and recover them. */
 import type { Command } from "commander";
-import type { Everbeat } from "../everbeat.ts";
 import type { StaleQuery } from "../recovery/recovery-orders.ts";
 import { isName } from "../task/settings.ts";
 import { checkedBy, duration } from "./arguments.ts";
@@ -19,7 +18,7 @@ export function addStaleFilters(command: Command): void {
     .optionsGroup("Filters:")
     .option(
       "--after <duration>",
-      "how long the owner must have been silent (default: the workers' own thresholds)",
+      "how long the owner must have been silent (default: the workers' own thresholds; never less than they take to stop)",
       duration({ minMs: 0, maxMs: 365 * 86_400_000 }),
     )
     .option("--name <name>", "tasks of this name", checkedBy(isName))
@@ -28,16 +27,10 @@ export function addStaleFilters(command: Command): void {
     .optionsGroup("Options:");
 }
 
-/** By the thresholds of the workers, which this process does not share: theirs are on record. */
-export async function toStaleQuery(
-  state: OwnedState,
-  { after, name, queue, replica }: StaleFilters,
-  everbeat: Everbeat,
-): Promise<StaleQuery> {
-  const settings = await everbeat.recovery.settings();
+export function toStaleQuery(state: OwnedState, { after, name, queue, replica }: StaleFilters): StaleQuery {
   return {
     state,
-    after: after ?? (state === "claimed" ? settings.claimedDeadAfterMs : settings.runningDeadAfterMs),
+    ...(after === undefined ? {} : { after }),
     ...(name === undefined ? {} : { name }),
     ...(queue === undefined ? {} : { queue }),
     ...(replica === undefined ? {} : { replicaId: replica }),

@@ -5,7 +5,7 @@ import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import type { Reason } from "./explain.ts";
 import { hungEvidence, hungFinding } from "./explain-hung.ts";
 import { actionOn, budgetWords, outcomeWords } from "./explain-outcome.ts";
-import { policyOf } from "./reaper.ts";
+import { policyOf } from "./policy.ts";
 import { causeOf, type Death } from "./recovery-action.ts";
 import { isSweeping } from "./sweeping.ts";
 import { type Verdict, verdictOn } from "./verdict.ts";

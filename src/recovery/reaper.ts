@@ -33,6 +33,7 @@ import { noteSilence } from "../sql/reliability.ts";
 import { purgeRunners } from "../sql/runners.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { countDying, type DoubtfulReplica, holdOn } from "./mass-death.ts";
+import { policyOf } from "./policy.ts";
 import { type LastSigns, PostMortems, type Told } from "./post-mortems.ts";
 import { recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
@@ -266,18 +267,6 @@ function judge(heart: DoubtfulHeart, settings: RecoverySettings): Judged {
     heart,
     running: verdictOn(evidence, policyOf(settings, "running")),
     claimed: verdictOn(evidence, policyOf(settings, "claimed")),
-  };
-}
-
-export function policyOf(settings: RecoverySettings, role: "claimed" | "running"): SilencePolicy {
-  const { staleAfterMs, sessionGraceMs } = settings;
-  const deadAfterMs = role === "claimed" ? settings.claimedDeadAfterMs : settings.runningDeadAfterMs;
-  return {
-    staleAfterMs,
-    deadAfterMs,
-    sessionGraceMs,
-    marginMs: deadAfterMs / 10,
-    sessionMarginMs: (sessionGraceMs ?? 0) / 5,
   };
 }
 

@@ -7,21 +7,19 @@ import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
 import { releaseClaims } from "../sql/claims.ts";
 import { readTaskFacts } from "../sql/explain-task.ts";
-import { type ReplicaSettings, readFleetSettings } from "../sql/fleet-settings.ts";
+import { type ReplicaSettings, readActingSettings, readFleetSettings } from "../sql/fleet-settings.ts";
 import { endClaims, type Outcome } from "../sql/outcomes.ts";
 import type { PostMortemRow } from "../sql/post-mortems.ts";
 import { confirmHold } from "../sql/recovery.ts";
 import { readUnrest } from "../sql/reliability.ts";
 import {
   type AlertRow,
-  findStaleTasks,
   type Listening,
   listAlerts,
   listMachines,
   type MachineRow,
   readListening,
   type StaleFilter,
-  type StaleTask,
 } from "../sql/stale-tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
 import { type ClaimId, isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
@@ -33,9 +31,13 @@ import { byHandError } from "./recovery-action.ts";
 import { FLAPPING, type Reliability, reliabilityOf } from "./reliability.ts";
 import { type ExitReport, reportExit } from "./report-exit.ts";
 import { ReviewOrders } from "./review.ts";
+import { findStaleTasks, type StaleTask } from "./stale-tasks.ts";
 
 export interface StaleQuery {
-  /** How long the owner must have been silent (default: the thresholds of the settings, by state). */
+  /**
+   * How long the owner must have been silent (default: its own thresholds, by state). Never less than its heart takes to stop its own work:
+   * what is in the hands of one that is well stays there.
+   */
   after?: Duration;
   state?: "claimed" | "running";
   name?: string;
@@ -85,13 +87,12 @@ export class RecoveryOrders {
   async explain(id: string): Promise<Explanation> {
     const facts = isUuid(id) ? await readTaskFacts(this.#database, id.toLowerCase() as TaskId) : undefined;
     if (!facts) throw new TaskNotFoundError(id);
-    return explain(facts, this.#settings);
+    return explain(facts, await this.settings());
   }
 
-  /** The settings by which recovery acts: those of the replica that swept last, else of one that could, else our own. */
+  /** The settings by which recovery acts: those of the replica that swept last, else of one that could, else of the last that was here, else our own. */
   async settings(): Promise<RecoverySettings> {
-    const [first] = await readFleetSettings(this.#database);
-    return first?.settings ?? this.#settings;
+    return (await readActingSettings(this.#database)) ?? this.#settings;
   }
 
   /** The settings of every replica that could sweep, the one that did last first. */
@@ -101,27 +102,24 @@ export class RecoveryOrders {
 
   /** Tasks whose owner is not alive, or has been silent for that long. */
   async findStale(query: StaleQuery = {}): Promise<readonly StaleTask[]> {
-    const { ages, filter } = this.#check(query);
-    return findStaleTasks(this.#database, ages, filter);
+    const { afterMs, filter } = this.#check(query);
+    return this.#find(afterMs, filter);
   }
 
   /** Fails running tasks of silent owners, whatever their `onCrash` says. */
   async failStaleRunning(query: StaleQuery & { dryRun?: boolean } = {}): Promise<RecoveryCount> {
-    const { ages, filter, dryRun } = this.#check(query);
-    const stale = await findStaleTasks(this.#database, ages, { ...filter, state: "running" });
+    const { afterMs, filter, dryRun } = this.#check(query);
+    const stale = await this.#find(afterMs, { ...filter, state: "running" });
     if (dryRun || stale.length === 0) return counted(stale);
     const late: ClaimId[] = [];
-    for (const tasks of byOwner(stale)) {
-      const outcomes = tasks.map((task) => failedByHand(task, this.#settings.runningDeadAfterMs));
-      late.push(...(await endClaims(this.#database, outcomes)).late);
-    }
+    for (const tasks of byOwner(stale)) late.push(...(await endClaims(this.#database, tasks.map(failedByHand))).late);
     return this.#told(stale, new Set(late), "failed");
   }
 
   /** Gives back tasks that a silent owner had claimed and not started. */
   async requeueStaleClaimed(query: StaleQuery & { dryRun?: boolean } = {}): Promise<RecoveryCount> {
-    const { ages, filter, dryRun } = this.#check(query);
-    const stale = await findStaleTasks(this.#database, ages, { ...filter, state: "claimed" });
+    const { afterMs, filter, dryRun } = this.#check(query);
+    const stale = await this.#find(afterMs, { ...filter, state: "claimed" });
     if (dryRun || stale.length === 0) return counted(stale);
     const released = new Set<ClaimId>();
     for (const tasks of byOwner(stale)) {
@@ -184,12 +182,11 @@ export class RecoveryOrders {
     const problems = new Problems();
     const { after, dryRun = false, ...filter } = checkOptions(query, SHAPE, { path: "", problems });
     problems.throwIfAny("The choice of stale tasks");
-    const { claimedDeadAfterMs, runningDeadAfterMs } = this.#settings;
-    return {
-      ages: { claimedMs: after ?? claimedDeadAfterMs, runningMs: after ?? runningDeadAfterMs },
-      filter: filter as StaleFilter,
-      dryRun,
-    };
+    return { afterMs: after, filter: filter as StaleFilter, dryRun };
+  }
+
+  async #find(afterMs: number | undefined, filter: StaleFilter): Promise<StaleTask[]> {
+    return findStaleTasks({ database: this.#database, settings: await this.settings() }, afterMs, filter);
   }
 
   #told(stale: readonly StaleTask[], lost: ReadonlySet<string>, action: "failed" | "released"): RecoveryCount {
@@ -209,7 +206,6 @@ export class RecoveryOrders {
   }
 }
 
-/** A crash is a matter of evidence, and somebody's order is none: one that takes a task from a worker that is alive counts none. */
 /** Together those of one: an owner that is not on record has to be named. */
 function byOwner(stale: readonly StaleTask[]): readonly (readonly StaleTask[])[] {
   const groups = new Map<ReplicaId, StaleTask[]>();
@@ -221,9 +217,9 @@ function byOwner(stale: readonly StaleTask[]): readonly (readonly StaleTask[])[]
   return [...groups.values()];
 }
 
-function failedByHand(task: StaleTask, deadAfterMs: number): Outcome {
-  const isOwnerDead = isDead(task, deadAfterMs);
-  const { owner, hostname, silentForMs } = task;
+/** A crash is a matter of evidence, and somebody's order is none: one that takes a task from a worker that is alive counts none. */
+function failedByHand(task: StaleTask): Outcome {
+  const { owner, hostname, silentForMs, isOwnerDead } = task;
   return {
     ...{ claim: task.claimId, task: task.id, replica: owner, to: "failed", outcome: "failed" },
     ...(isOwnerDead ? { crashes: task.crashes + 1 } : {}),
@@ -234,11 +230,6 @@ function failedByHand(task: StaleTask, deadAfterMs: number): Outcome {
       isOwnerDead,
     }),
   };
-}
-
-function isDead({ ownerStatus, silentForMs }: StaleTask, deadAfterMs: number): boolean {
-  const isAround = ownerStatus === "online" || ownerStatus === "draining";
-  return !isAround || silentForMs === null || silentForMs > deadAfterMs;
 }
 
 function counted(tasks: readonly StaleTask[]): RecoveryCount {

@@ -20,3 +20,13 @@ export async function readFleetSettings(store: Store): Promise<ReplicaSettings[]
      order by "hasSwept" desc, r.started_at desc`,
   );
 }
+
+/** Those that act: of whoever swept last, else of one that could be the next, else of the last that was here. Undefined: none are on record. */
+export async function readActingSettings(store: Store): Promise<RecoverySettings | undefined> {
+  const [row] = await store.query<{ settings: RecoverySettings }>(
+    `select r.recovery as settings from ${store.schema}.replica r left join ${store.schema}.listening l on true
+     where r.recovery is not null
+     order by r.id is not distinct from l.swept_by desc, r.status in ('online', 'draining') desc, r.started_at desc limit 1`,
+  );
+  return row?.settings;
+}

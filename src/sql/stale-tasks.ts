@@ -1,8 +1,10 @@
-/** Unfinished tasks and how long their owners have been silent. */
+/** Unfinished tasks, their owners, and how long those have been silent. */
+import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { SignsOfLife } from "./replicas.ts";
 
-export interface StaleTask {
+export interface UnfinishedTask {
   readonly id: TaskId;
   readonly claimId: ClaimId;
   readonly name: string;
@@ -11,11 +13,15 @@ export interface StaleTask {
   readonly attempt: number;
   readonly crashes: number;
   readonly owner: ReplicaId;
+}
+
+export interface OwnerSigns extends Omit<SignsOfLife, "vitals"> {
+  readonly owner: ReplicaId;
   readonly hostname: string | null;
   /** "missing" where the owner is not on record at all. */
   readonly ownerStatus: "online" | "draining" | "offline" | "dead" | "missing";
-  /** Null where the owner has no heart that could be heard: it counts as silent for ever. */
-  readonly silentForMs: number | null;
+  /** Those by which it works; null where none are on record. */
+  readonly settings: RecoverySettings | null;
 }
 
 export interface StaleFilter {
@@ -26,35 +32,45 @@ export interface StaleFilter {
   readonly ids?: readonly string[] | undefined;
 }
 
-/** Those whose owner is not alive, or has been silent for longer than the age of their state. Longest silence first. */
-export async function findStaleTasks(
+const FILTER = `($1::text is null or u.state = $1) and ($2::text is null or u.name = $2) and ($3::text is null or u.queue = $3)
+  and ($4::uuid is null or u.replica_id = $4) and ($5::uuid[] is null or u.task_id = any ($5))`;
+
+const valuesOf = ({ state, name, queue, replicaId, ids }: StaleFilter) => [
+  ...[state ?? null, name ?? null, queue ?? null, replicaId ?? null],
+  ids ?? null,
+];
+
+/** Whoever has such tasks, alive or not, with what is known of its heart at this moment. */
+export async function readOwners(store: Store, filter: StaleFilter): Promise<OwnerSigns[]> {
+  const s = store.schema;
+  return store.query<OwnerSigns>(
+    `select o.replica_id::text as owner, r.hostname, coalesce(r.status, 'missing') as "ownerStatus", r.recovery as settings,
+            ${s}.silent_ms(h, r.started_at, l) as "silentForMs", coalesce(${s}.session_counts(h, l), false) as "hasSession",
+            coalesce(h.session_key = any (k.held), false) as "holdsSession",
+            (extract(epoch from clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000)::float8 as "sessionFreeForMs",
+            h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs"
+     from (select distinct u.replica_id from ${s}.running u where ${FILTER}) o
+     cross join (select ${s}.held_sessions() as held) k
+     left join ${s}.replica r on r.id = o.replica_id
+     left join ${s}.heart h on h.replica_id = o.replica_id
+     left join ${s}.listening_now() l on true`,
+    valuesOf(filter),
+  );
+}
+
+/** What these owners have, each in one of the states that are named for it. */
+export async function readTasksOf(
   store: Store,
-  ages: { claimedMs: number; runningMs: number },
+  owners: readonly { owner: ReplicaId; state: "claimed" | "running" }[],
   filter: StaleFilter,
-): Promise<StaleTask[]> {
-  return store.query<StaleTask>(
-    `select * from (
-       select u.task_id::text as id, u.claim_id as "claimId", u.name, u.queue, u.state, u.attempt, u.crashes, u.replica_id::text as owner, r.hostname,
-              coalesce(r.status, 'missing') as "ownerStatus", ${store.schema}.silent_ms(h, r.started_at, l) as "silentForMs"
-       from ${store.schema}.running u
-       left join ${store.schema}.replica r on r.id = u.replica_id
-       left join ${store.schema}.heart h on h.replica_id = u.replica_id
-       left join ${store.schema}.listening_now() l on true
-       where ($3::text is null or u.state = $3) and ($4::text is null or u.name = $4) and ($5::text is null or u.queue = $5)
-         and ($6::uuid is null or u.replica_id = $6) and ($7::uuid[] is null or u.task_id = any ($7))
-     ) t
-     where t."ownerStatus" in ('dead', 'offline', 'missing') or t."silentForMs" is null
-        or t."silentForMs" > case t.state when 'claimed' then $1::float8 else $2::float8 end
-     order by t."silentForMs" desc nulls first, t."claimId"`,
-    [
-      ages.claimedMs,
-      ages.runningMs,
-      filter.state ?? null,
-      filter.name ?? null,
-      filter.queue ?? null,
-      filter.replicaId ?? null,
-      filter.ids ?? null,
-    ],
+): Promise<UnfinishedTask[]> {
+  return store.query<UnfinishedTask>(
+    `select u.task_id::text as id, u.claim_id as "claimId", u.name, u.queue, u.state, u.attempt, u.crashes, u.replica_id::text as owner
+     from json_to_recordset($6::json) as o (owner uuid, state text)
+     join ${store.schema}.running u on u.replica_id = o.owner and u.state = o.state
+     where ${FILTER}
+     order by u.claim_id`,
+    [...valuesOf(filter), JSON.stringify(owners)],
   );
 }
 

@@ -179,26 +179,57 @@ describe("where recovery is switched off", () => {
   });
 });
 
-test("a task failed by hand under a worker that is alive is no crash: the worker is told, and its outcome refused", async () => {
-  const database = await openCrashDatabase();
-  const { everbeat } = database;
-  const worker = await startWorker({ url: database.url, tasks: [{ handler: "deaf" }], open: { recovery: SCALED } });
-  const id = await everbeat.enqueue(task("deaf"), {});
-  await worker.heard({ handler: "begun", taskId: id });
-  // Silent for longer than no time at all: every owner is, from the moment after its beat.
-  expect(
-    await eventually(() => everbeat.recovery.failStaleRunning({ after: 0 }), { until: ({ count }) => count > 0 }),
-  ).toEqual({
-    count: 1,
-    ids: [id],
+describe("by hand, whatever silence is asked for", () => {
+  test("a task in the hands of a worker that is well stays there", async () => {
+    const database = await openCrashDatabase();
+    const { recovery } = database.everbeat;
+    const worker = await startWorker({ url: database.url, tasks: HOLD, open: { recovery: { profile: "quick" } } });
+    const id = await database.everbeat.enqueue(task("hold"), {});
+    await worker.heard({ handler: "begun", taskId: id });
+    const silentFor = async () => (await database.everbeat.replicas())[0]?.silentForMs ?? 0;
+    await eventually(async () => (await silentFor()) > 0);
+    expect(await recovery.findStale({ after: 0 })).toEqual([]);
+    expect(await recovery.failStaleRunning({ after: 0 })).toEqual({ count: 0, ids: [] });
+    expect((await database.everbeat.tasks.show(id)).state).toBe("running");
   });
-  expect(await everbeat.tasks.show(id)).toMatchObject({
-    ...{ state: "failed", attempt: 1, failures: 0 },
-    error: { code: "WORKER_CRASHED", because: "by-hand", message: expect.stringContaining("was alive") },
+
+  test("a task failed under a worker that stands still and is not dead yet is no crash, and its outcome is refused", async () => {
+    const database = await openCrashDatabase();
+    const { everbeat } = database;
+    const open = { recovery: { ...SCALED, runningStaleThreshold: 60_000 } };
+    const worker = await startWorker({ url: database.url, tasks: HOLD, open });
+    const id = await everbeat.enqueue(task("hold"), {});
+    await worker.heard({ handler: "begun", taskId: id });
+    worker.signal("SIGSTOP");
+    const failing = () => everbeat.recovery.failStaleRunning({ after: 0 });
+    expect(await eventually(failing, { until: ({ count }) => count > 0, within: 30_000 })).toEqual({
+      count: 1,
+      ids: [id],
+    });
+    expect(await everbeat.tasks.show(id)).toMatchObject({
+      ...{ state: "failed", attempt: 1, failures: 0 },
+      error: { code: "WORKER_CRASHED", because: "by-hand", message: expect.stringContaining("was alive") },
+    });
+    expect(await database.crashesOf(id)).toBe(0);
+    worker.signal("SIGCONT");
+    await worker.heard({ handler: "aborted", taskId: id });
+    expect((await everbeat.tasks.show(id)).state).toBe("failed");
   });
-  expect(await database.crashesOf(id)).toBe(0);
-  await worker.heard({ handler: "aborted", taskId: id, code: "CLAIM_LOST" });
-  worker.release();
-  await eventually(async () => (await everbeat.tasks.show(id)).late.length === 1);
-  expect((await database.replica(worker.replicaId)).status).toBe("online");
+
+  test("a task of a worker that was killed, and whose session has ended, is taken, and its worker was dead", async () => {
+    const database = await openCrashDatabase();
+    const { everbeat } = database;
+    const worker = await startWorker({ url: database.url, tasks: HOLD });
+    const id = await everbeat.enqueue(task("hold"), {});
+    await worker.heard({ handler: "begun", taskId: id });
+    await eventually(async () => (await database.replica(worker.replicaId)).vitals, { what: "a beat of its own" });
+    await worker.kill();
+    const failing = () => everbeat.recovery.failStaleRunning({ after: "1s" });
+    await eventually(failing, { until: ({ count }) => count > 0, within: 30_000 });
+    const { error } = await everbeat.tasks.show(id);
+    expect(error).toMatchObject({ because: "by-hand", message: expect.stringContaining("was dead") });
+    // Long before its silence would have said so.
+    expect((error as { silentForMs?: number } | null)?.silentForMs).toBeLessThan(13_000);
+    expect(await database.crashesOf(id)).toBe(1);
+  });
 });

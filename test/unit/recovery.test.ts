@@ -5,7 +5,7 @@ import { checkRecovery, PROFILES } from "../../src/config/recovery-options.ts";
 import { heartPlanOf } from "../../src/heart/heart-plan.ts";
 import { fenceOn } from "../../src/heart/self-fencing.ts";
 import { countDying, holdOn } from "../../src/recovery/mass-death.ts";
-import { policyOf } from "../../src/recovery/reaper.ts";
+import { policyOf } from "../../src/recovery/policy.ts";
 import {
   causeOf,
   crashError,

@@ -1,7 +1,7 @@
 /** `everbeat recover`: what workers do by themselves, done by hand. Or the word that a held recovery waits for. */
 import { type Command, Option } from "commander";
 import type { Everbeat } from "../../everbeat.ts";
-import type { StaleTask } from "../../sql/stale-tasks.ts";
+import type { StaleTask } from "../../recovery/stale-tasks.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
@@ -76,7 +76,7 @@ async function recover(call: Call<RecoverOptions>): Promise<undefined> {
 
 /** Those that are stale, and of them the ones that were still so when they were recovered. */
 async function recoverThose(state: OwnedState, options: RecoverOptions, everbeat: Everbeat): Promise<StaleTask[]> {
-  const query = await toStaleQuery(state, options, everbeat);
+  const query = toStaleQuery(state, options);
   const stale = await everbeat.recovery.findStale(query);
   if (options.dryRun || stale.length === 0) return [...stale];
   const those = { ...query, ids: stale.map((task) => task.id) };

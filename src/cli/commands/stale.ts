@@ -1,6 +1,6 @@
 /** `everbeat stale`: tasks whose owner is not alive, or has not been heard for too long. */
 import { type Command, Option } from "commander";
-import type { StaleTask } from "../../sql/stale-tasks.ts";
+import type { StaleTask } from "../../recovery/stale-tasks.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
@@ -33,7 +33,7 @@ async function showStale(call: Call<StaleOptions>): Promise<undefined> {
   await withEverbeat(call, async (everbeat) => {
     const tasks: StaleTask[] = [];
     for (const state of options.state ? [options.state] : (["running", "claimed"] as const))
-      tasks.push(...(await everbeat.recovery.findStale(await toStaleQuery(state, options, everbeat))));
+      tasks.push(...(await everbeat.recovery.findStale(toStaleQuery(state, options))));
     screen.answer({ tasks }, () => {
       if (tasks.length === 0) return "No task is stale: whoever holds one is alive and heard.";
       const hint =
