@@ -23,11 +23,16 @@ export function checkOptions<S extends Record<string, Check<unknown>>>(
   }
   for (const [key, value] of Object.entries(options)) {
     const check = Object.hasOwn(shape, key) ? shape[key] : undefined;
-    const path = at.path === "" ? key : `${at.path}.${key}`;
+    const path = pathOf(at.path, key);
     if (!check) at.problems.add(path, unknownKey(key, Object.keys(shape)));
     else if (value !== undefined) checked[key] = check(value, path, at.problems);
   }
   return checked as Checked<S>;
+}
+
+/** Where an option is: those at the top have nothing before them. */
+export function pathOf(path: string, key: string): string {
+  return path === "" ? key : `${path}.${key}`;
 }
 
 export function unknownKey(key: string, known: readonly string[], what = "option"): string {

@@ -1,5 +1,15 @@
 /** How silence is judged and what follows: named profiles, every option by itself, and the rules between them. */
-import { type Check, checkOptions, describe, isBoolean, isDuration, isInteger, isOneOf, isOptions } from "./checks.ts";
+import {
+  type Check,
+  checkOptions,
+  describe,
+  isBoolean,
+  isDuration,
+  isInteger,
+  isOneOf,
+  isOptions,
+  pathOf,
+} from "./checks.ts";
 import { type Duration, formatDuration } from "./duration.ts";
 import type { Problems } from "./problems.ts";
 
@@ -68,6 +78,8 @@ type Profile = Omit<
   "profile" | "requeuesClaimed" | "recoversRunning" | "postMortemAgeMs" | "crashBudget" | "massDeath" | "blockedLoop"
 >;
 
+/** So many beats may be missing before that is worth a warning, where nothing else is said. */
+const WARN_AFTER_BEATS = 3;
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
@@ -162,15 +174,21 @@ export function checkRecovery(options: unknown, problems: Problems, path = "reco
       : (given.sessionGrace ??
         base.sessionGraceMs ??
         (given.sessionEvidence ? PROFILES.fast.sessionGraceMs : undefined));
+  const beats = {
+    claimerIntervalMs: given.claimerHeartbeatInterval ?? base.claimerIntervalMs,
+    runnerIntervalMs: given.runnerHeartbeatInterval ?? base.runnerIntervalMs,
+  };
+  const runningDeadAfterMs = given.runningStaleThreshold ?? base.runningDeadAfterMs;
+  const hasOwnBeats = beatIntervalMs(beats) !== beatIntervalMs(base);
+  const staleFromMs = hasOwnBeats ? WARN_AFTER_BEATS * beatIntervalMs(beats) : base.staleAfterMs;
   const settings: RecoverySettings = {
     profile,
     requeuesClaimed: given.autoRequeueStaleClaimed ?? true,
     claimedDeadAfterMs: given.claimedStaleThreshold ?? base.claimedDeadAfterMs,
-    claimerIntervalMs: given.claimerHeartbeatInterval ?? base.claimerIntervalMs,
     recoversRunning: given.autoFailStaleRunning ?? true,
-    runningDeadAfterMs: given.runningStaleThreshold ?? base.runningDeadAfterMs,
-    runnerIntervalMs: given.runnerHeartbeatInterval ?? base.runnerIntervalMs,
-    staleAfterMs: given.warnAfter ?? Math.min(base.staleAfterMs, given.runningStaleThreshold ?? base.staleAfterMs),
+    runningDeadAfterMs,
+    ...beats,
+    staleAfterMs: given.warnAfter ?? Math.min(staleFromMs, runningDeadAfterMs),
     checkMs: given.checkInterval ?? base.checkMs,
     sessionGraceMs,
     historyAgeMs: given.historyAge ?? base.historyAgeMs,
@@ -201,14 +219,37 @@ export function checkRecovery(options: unknown, problems: Problems, path = "reco
     ["runningStaleThreshold", settings.runningDeadAfterMs],
     ["runnerHeartbeatInterval", settings.runnerIntervalMs],
   );
+  if (given.warnAfter !== undefined) requireBetween(problems, path, settings);
   return Object.freeze(settings);
+}
+
+/** How often a heart beats: one beat says both that a claimer lives and that a runner does. */
+export function beatIntervalMs(beats: Pick<RecoverySettings, "claimerIntervalMs" | "runnerIntervalMs">): number {
+  return Math.min(beats.claimerIntervalMs, beats.runnerIntervalMs);
+}
+
+/** One lost beat is no reason to warn, and a warning that comes after a death is none. */
+function requireBetween(problems: Problems, path: string, settings: RecoverySettings): void {
+  const { staleAfterMs, runningDeadAfterMs } = settings;
+  const leastMs = 2 * beatIntervalMs(settings);
+  const [given, least, most] = [staleAfterMs, leastMs, runningDeadAfterMs].map(formatDuration);
+  if (staleAfterMs < leastMs)
+    problems.add(
+      pathOf(path, "warnAfter"),
+      `${given} is less than two beats (a heart beats every ${formatDuration(leastMs / 2)}); use at least ${least}, or leave it out`,
+    );
+  if (staleAfterMs > runningDeadAfterMs)
+    problems.add(
+      pathOf(path, "warnAfter"),
+      `${given} is more than runningStaleThreshold (${most}), after which a replica is dead; use less, or leave it out`,
+    );
 }
 
 /** One lost beat must never be a death. */
 function requireTwice(problems: Problems, path: string, threshold: [string, number], interval: [string, number]): void {
   if (threshold[1] >= 2 * interval[1]) return;
   problems.add(
-    `${path}.${threshold[0]}`,
+    pathOf(path, threshold[0]),
     `${formatDuration(threshold[1])} is less than twice ${interval[0]} (${formatDuration(interval[1])}); use at least ${formatDuration(2 * interval[1])}, or beat more often`,
   );
 }

@@ -6,7 +6,7 @@
  *
  * While another session stands in for that of a heart that is still starting, the second line is a second longer.
  */
-import type { RecoverySettings } from "../config/recovery-options.ts";
+import { beatIntervalMs, type RecoverySettings } from "../config/recovery-options.ts";
 import type { HeartPromise } from "../sql/hearts.ts";
 import type { FenceAfter, FenceReason } from "./self-fencing.ts";
 
@@ -29,7 +29,7 @@ export function heartPlanOf(settings: RecoverySettings): HeartPlan {
   const deadAfterMs = Math.min(settings.claimedDeadAfterMs, settings.runningDeadAfterMs);
   const graceMs = settings.sessionGraceMs ?? deadAfterMs;
   const promise = {
-    intervalMs: Math.min(settings.claimerIntervalMs, settings.runnerIntervalMs),
+    intervalMs: beatIntervalMs(settings),
     promiseMs: Math.floor(deadAfterMs * 0.9),
     sessionPromiseMs: Math.floor(graceMs * 0.8),
   };

@@ -12,6 +12,7 @@ import {
   isOneOf,
   isOptions,
   isText,
+  pathOf,
 } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import type { Problems } from "../config/problems.ts";
@@ -135,7 +136,7 @@ export function checkTerms(parts: TermsParts, problems: Problems): Terms {
   const { task, path } = parts;
   const given = checkEnqueueOptions(parts.options, path, problems);
   const metadata = given.metadata === undefined ? undefined : toJson(given.metadata, parts.limitBytes);
-  if (metadata?.ok === false) problems.add(join(path, "metadata"), metadata.problem);
+  if (metadata?.ok === false) problems.add(pathOf(path, "metadata"), metadata.problem);
   const bare = {
     name: task.name,
     queue: given.queue ?? task.settings.queue,
@@ -183,7 +184,7 @@ function checkCombinations(options: unknown, path: string, problems: Problems): 
       problems.add(path, `${a} and ${b} exclude each other; give one of them`);
   };
   const needs = (option: OptionName, other: OptionName) => {
-    if (isGiven(options, option) && !isGiven(options, other)) problems.add(join(path, option), `needs ${other}`);
+    if (isGiven(options, option) && !isGiven(options, other)) problems.add(pathOf(path, option), `needs ${other}`);
   };
   clash("delay", "runAt");
   clash("delay", "debounce");
@@ -196,7 +197,7 @@ function checkCombinations(options: unknown, path: string, problems: Problems): 
   needs("exclusiveLimit", "exclusiveKey");
   const { debounce, onDuplicate } = (options ?? {}) as { debounce?: unknown; onDuplicate?: unknown };
   if (debounce !== undefined && (onDuplicate === "keep" || onDuplicate === "refuse")) {
-    problems.add(join(path, "onDuplicate"), `must be "replace" with debounce, or left out`);
+    problems.add(pathOf(path, "onDuplicate"), `must be "replace" with debounce, or left out`);
   }
 }
 
@@ -212,8 +213,4 @@ function checkExpiry(given: Checked<typeof ENQUEUE_SHAPE>, path: string, problem
 
 function isGiven(options: unknown, name: string): boolean {
   return (options as Record<string, unknown> | null | undefined)?.[name] !== undefined;
-}
-
-function join(path: string, key: string): string {
-  return path === "" ? key : `${path}.${key}`;
 }

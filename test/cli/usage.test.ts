@@ -110,6 +110,8 @@ describe("wrong usage exits with 2 and says what was meant", () => {
     expect(stderr).toMatch(message);
     expect(stdout).toBe("");
     expect(stderr).not.toMatch(/^\s+at /m);
+    // What an option is called has nothing before it.
+    expect(stderr).not.toMatch(/\s\.\w+: /);
     expect(code).toBe(2);
   });
 

@@ -328,6 +328,40 @@ describe("the recovery settings", () => {
     );
   });
 
+  test("warn after three beats, where nothing else is said, and before a replica is dead", () => {
+    // The block that users of claimer and runner heartbeats have, without a profile.
+    const block = {
+      ...{ autoRequeueStaleClaimed: true, claimedStaleThreshold: 120_000, claimerHeartbeatInterval: 30_000 },
+      ...{ autoFailStaleRunning: true, runningStaleThreshold: 300_000, runnerHeartbeatInterval: 30_000 },
+      checkInterval: 30_000,
+    };
+    const { settings, problems } = settingsOf(block);
+    expect(problems).toEqual([]);
+    expect(settings.staleAfterMs).toBe(90_000);
+    // A heart beats for both, so as often as the one that needs it more.
+    expect(settingsOf({ ...block, runnerHeartbeatInterval: "10s" }).settings.staleAfterMs).toBe(30_000);
+    expect(settingsOf({ ...block, runningStaleThreshold: "1m" }).settings.staleAfterMs).toBe(60_000);
+    expect(settingsOf({ runningStaleThreshold: "5s" }).settings.staleAfterMs).toBe(5_000);
+    expect(settingsOf({ ...block, warnAfter: "1m" })).toMatchObject({
+      settings: { staleAfterMs: 60_000 },
+      problems: [],
+    });
+    for (const [profile, { staleAfterMs }] of Object.entries(PROFILES))
+      expect(settingsOf({ profile }).settings.staleAfterMs).toBe(staleAfterMs);
+  });
+
+  test("refuse a warning after less than two beats, or after a death, together with all else", () => {
+    const beats = { claimerHeartbeatInterval: "30s", runnerHeartbeatInterval: "30s" };
+    const thresholds = { claimedStaleThreshold: "2m", runningStaleThreshold: "5m" };
+    expect(settingsOf({ ...beats, ...thresholds, warnAfter: "6s" }).problems).toEqual([
+      "recovery.warnAfter: 6s is less than two beats (a heart beats every 30s); use at least 1m, or leave it out",
+    ]);
+    expect(settingsOf({ ...beats, ...thresholds, warnAfter: "6m" }).problems).toEqual([
+      "recovery.warnAfter: 6m is more than runningStaleThreshold (5m), after which a replica is dead; use less, or leave it out",
+    ]);
+    expect(settingsOf({ ...beats, runningStaleThreshold: "59s", warnAfter: "58s" }).problems).toHaveLength(3);
+  });
+
   test("refuse everything that is wrong together, with the nearest key", () => {
     const { problems } = settingsOf({
       autoFailStaleRuning: true,
