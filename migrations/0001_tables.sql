@@ -121,8 +121,6 @@ create table ended (
   result     json,
   error      json
 );
--- Appended in the order of time, which is what a BRIN needs: retention finds the old end for almost nothing.
-create index ended_age on ended using brin (ended_at) with (pages_per_range = 32, autosummarize = on);
 create index ended_trouble on ended (task_id) where state <> 'completed';
 
 create table attempt (
@@ -172,12 +170,17 @@ create table lane (
 -- The last task with this unique key. Whether it still counts is judged when the next one arrives, so ending a
 -- task costs nothing here.
 create table unique_hold (
-  name    text not null,
-  key     text not null,
-  task_id uuid not null,
+  name         text not null,
+  key          text not null,
+  task_id      uuid not null,
+  counts_until timestamptz,  -- the longest `uniqueFor` that was asked for it; null: for as long as the task is on record
+  -- Of a task that was purged before that: when it was enqueued, and the state in which it ended. Null while it is on record.
+  created_at   timestamptz,
+  ended_as     text,
   primary key (name, key)
 );
 create index unique_hold_task on unique_hold (task_id);
+create index unique_hold_purged on unique_hold (counts_until) where ended_as is not null;
 
 -- One row per rate-limited thing. `spent_until`: when what was already spent will have been earned back (GCRA).
 -- `deferred_until`: the last moment to which a task without budget was put off, so that the next goes behind it.

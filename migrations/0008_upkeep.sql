@@ -23,39 +23,15 @@ as $$
     json_build_object('code', 'TASK_CANCELLED', 'message', 'Cancelled by request; its worker did not confirm it within the grace.'))
 $$;
 
--- The record of ended tasks: no older than p_max_age_ms, no more than p_max_count. Null: no such limit.
-create function purge_ended(p_max_age_ms bigint, p_max_count bigint, p_batch integer) returns integer
-language plpgsql set search_path from current set enable_seqscan = off set jit = off
-as $$
-declare
-  v_last uuid;
-  v_gone uuid[] := '{}';
-begin
-  if p_max_age_ms is not null then
-    v_gone := array(select task_id from ended where ended_at < now() - make_interval(secs => p_max_age_ms / 1000.0) limit p_batch);
-  end if;
-  if p_max_count is not null and cardinality(v_gone) < p_batch then
-    select task_id into v_last from ended order by task_id desc offset p_max_count limit 1;
-    v_gone := v_gone || array(select task_id from ended where task_id <= v_last order by task_id limit p_batch - cardinality(v_gone));
-  end if;
-  v_gone := array(select task_id from ended where task_id = any (v_gone) for update skip locked);
-  delete from unique_hold where ctid = any (array(select ctid from unique_hold where task_id = any (v_gone) for update skip locked));
-  delete from late where task_id = any (v_gone);
-  delete from progress where task_id = any (v_gone);
-  delete from attempt where task_id = any (v_gone);
-  delete from ended where task_id = any (v_gone);
-  delete from task where id = any (v_gone);
-  return cardinality(v_gone);
-end $$;
-
--- To search the record for what is too old takes the longer the more has been added to it since its last vacuum, so that is
--- done now and then for all replicas together, and not by each of them with every upkeep. Whoever keeps less than the last one
--- did does not count it as done.
+-- The record is searched for what is too old now and then for all replicas together, and not by each of them with every upkeep.
+-- Whoever keeps less than the last one did does not count it as done.
 create table upkeep (
-  is_only    boolean primary key default true check (is_only),
-  purged_at  timestamptz not null,
-  max_age_ms bigint,
-  max_count  bigint
+  is_only       boolean primary key default true check (is_only),
+  purged_at     timestamptz not null,
+  max_age_ms    bigint,
+  max_count     bigint,
+  surveyed_at   timestamptz not null default '-infinity', -- see survey_ended
+  surveyed_file oid
 );
 insert into upkeep (purged_at) values ('-infinity');
 

@@ -96,6 +96,7 @@ export async function moveIntoPast(tx: Store, ms: number): Promise<void> {
     attempt: ["claimed_at", "started_at", "ended_at"],
     late: ["arrived_at"],
     rate: ["spent_until", "deferred_until"],
+    unique_hold: ["counts_until", "created_at"],
     upkeep: ["purged_at"],
   };
   const moves = Object.entries(columns).map(([table, names]) => {

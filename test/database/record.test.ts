@@ -90,6 +90,23 @@ describe("retention", () => {
     expect(left.map(({ id }) => id)).toEqual(ended.slice(-3));
   });
 
+  test("by number keeps those that ended last, whatever ids their callers chose, and also within one moment", async () => {
+    await database.query("delete from everbeat.ended");
+    const chosen = [9, 1, 8, 2, 7, 3].map((digit) => `${digit}0000000-0000-4000-8000-${randomUUID().slice(24)}`);
+    for (const id of chosen) await claimer.complete(await running({ id }));
+    await purgedLongAgo();
+    expect((await upkeep({ maxCount: 4 }))?.purged).toBe(2);
+    const left = async () =>
+      (await database.query<{ id: string }>("select task_id::text as id from everbeat.ended order by ended_at")).map(
+        ({ id }) => id,
+      );
+    expect(await left()).toEqual(chosen.slice(2));
+    await database.query("update everbeat.ended set ended_at = now()");
+    await purgedLongAgo();
+    expect((await upkeep({ maxCount: 1 }))?.purged).toBe(3);
+    expect(await left()).toHaveLength(1);
+  });
+
   test("searches the record once a minute, whoever does it, and again at once where more than a batch was too old", async () => {
     await purgedLongAgo();
     const retention = { maxAgeMs: 3_600_000, maxCount: undefined };

@@ -1,10 +1,13 @@
 /** One task per key: kept, replaced, refused, for as long as the key counts. */
 import { randomUUID } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import pg from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { runUpkeep } from "../../src/sql/upkeep.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { DuplicateTaskError } from "../../src/task/errors.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const plain = defineTask({ name: "plain", run: (_input: unknown) => null });
@@ -127,5 +130,119 @@ describe("a unique key", () => {
       [first],
     );
     expect(row?.wait).toBeGreaterThan(3_590);
+  });
+});
+
+describe("a unique key whose task is purged", () => {
+  const claimer = handClaimer(everbeat.database, ["plain"]);
+  type Keyed = {
+    queue: string;
+    uniqueKey: string;
+    uniqueOver?: ("pending" | "completed")[];
+    uniqueFor?: string | number;
+  };
+
+  /** A task that was made so long ago, and completed at once. */
+  async function endedTask(options: Keyed, hoursAgo: number): Promise<string> {
+    const id = await everbeat.enqueue(plain, 1, options as never);
+    const [task] = await claimer.claim({ queues: [options.queue], room: [null] });
+    await claimer.complete(task as never);
+    const ago = `${hoursAgo} hours`;
+    await database.query("update everbeat.task set created_at = now() - $2::interval where id = $1", [id, ago]);
+    await database.query("update everbeat.ended set ended_at = now() - $2::interval where task_id = $1", [id, ago]);
+    return id;
+  }
+  async function purge(): Promise<number | undefined> {
+    await database.query("update everbeat.upkeep set purged_at = '-infinity'");
+    return (await runUpkeep(everbeat.database, { maxAgeMs: 3_600_000, maxCount: undefined }, 100))?.purged;
+  }
+  const holds = (uniqueKey: string) =>
+    database.query<{ task: string }>("select task_id::text as task from everbeat.unique_hold where key = $1", [
+      uniqueKey,
+    ]);
+
+  test("at the very moment in which another is put in is that one's", async () => {
+    const options = { ...inQueue(), uniqueKey: "purged-meanwhile" };
+    const old = await endedTask(options, 2);
+    const purger = new pg.Client(database.url);
+    await purger.connect();
+    onTestFinished(() => purger.end());
+    const { rows } = await purger.query("select pg_backend_pid() as pid");
+    await purger.query("begin");
+    // As the purge locks it before it deletes it: whoever puts one in now finds the key taken, and waits for the row.
+    await purger.query("select from everbeat.unique_hold where key = $1 for update", [options.uniqueKey]);
+    const next = everbeat.enqueue(plain, 2, options);
+    await eventually(
+      async () =>
+        (await database.query("select from pg_stat_activity where $1 = any (pg_blocking_pids(pid))", [rows[0].pid]))
+          .length === 1,
+    );
+    await purger.query("select everbeat.purge_ended(3600000, null, 100)");
+    await purger.query("commit");
+    const id = await next;
+    expect(id).not.toBe(old);
+    expect(await holds(options.uniqueKey)).toEqual([{ task: id }]);
+    expect(await everbeat.enqueue(plain, 3, options)).toBe(id);
+  });
+
+  test("is not purged while somebody decides over its key, and leaves no key behind", async () => {
+    const options = { ...inQueue(), uniqueKey: "held-while-purging" };
+    const old = await endedTask(options, 2);
+    const client = new pg.Client(database.url);
+    await client.connect();
+    onTestFinished(() => client.end());
+    await client.query("begin");
+    await client.query("select from everbeat.unique_hold where key = $1 for update", [options.uniqueKey]);
+    expect(await purge()).toBe(0);
+    await client.query("rollback");
+    expect((await everbeat.tasks.show(old)).state).toBe("completed");
+    expect(await purge()).toBe(1);
+    expect(await holds(options.uniqueKey)).toEqual([]);
+  });
+
+  test("counts for as long as was asked, whatever retention says", async () => {
+    const options: Keyed = {
+      ...{ ...inQueue(), uniqueKey: "longer-than-retention" },
+      ...{ uniqueOver: ["pending", "completed"], uniqueFor: "3h" },
+    };
+    const again = (more = {}) => everbeat.enqueue(plain, 2, { ...options, ...more } as never);
+    const first = await endedTask(options, 2);
+    expect(await purge()).toBe(1);
+    await expect(everbeat.tasks.show(first)).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
+    expect(await again()).toBe(first);
+    await expect(again({ onDuplicate: "refuse" })).rejects.toMatchObject({ holder: first });
+    // Who asks for less, or for another state, is judged by that.
+    const other = { ...options, uniqueKey: "for-less", uniqueFor: "3h" };
+    const less = await endedTask(other, 2);
+    await purge();
+    expect(await everbeat.enqueue(plain, 2, { ...other, uniqueFor: "1h" } as never)).not.toBe(less);
+
+    await database.query(
+      "update everbeat.unique_hold set created_at = created_at - interval '2 hours', counts_until = counts_until - interval '2 hours' where key = $1",
+      [options.uniqueKey],
+    );
+    expect(await again()).not.toBe(first);
+  });
+
+  test("counts for as long as the last one asked who was told of it", async () => {
+    const options: Keyed = { ...inQueue(), uniqueKey: "longer", uniqueOver: ["pending", "completed"], uniqueFor: "1m" };
+    const longer = { ...options, uniqueFor: "1d" };
+    const first = await everbeat.enqueue(plain, 1, options as never);
+    expect(await everbeat.enqueue(plain, 1, longer as never)).toBe(first);
+    const [task] = await claimer.claim({ queues: [options.queue], room: [null] });
+    await claimer.complete(task as never);
+    await database.query("update everbeat.ended set ended_at = now() - interval '2 hours' where task_id = $1", [first]);
+    expect(await purge()).toBe(1);
+    expect(await everbeat.enqueue(plain, 1, longer as never)).toBe(first);
+  });
+
+  test("leaves when its time is over, also if nobody asks for it again", async () => {
+    const options: Keyed = { ...inQueue(), uniqueKey: "over", uniqueOver: ["completed"], uniqueFor: "3h" };
+    await endedTask(options, 2);
+    expect(await purge()).toBe(1);
+    expect(await holds("over")).toHaveLength(1);
+    await database.query("update everbeat.unique_hold set counts_until = now() where key = 'over'");
+    await purge();
+    expect(await holds("over")).toEqual([]);
   });
 });

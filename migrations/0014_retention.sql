@@ -1,0 +1,119 @@
+-- What leaves the record of ended tasks, and how it is found.
+--
+-- `ended` is appended to, and what a purge has freed is written anew: tasks that ended at about the same time lie together. So the oldest are
+-- found by the pages in which they lie, of which this keeps account: in spans of 32 pages, each with a time before which nothing in
+-- them ended. An index of ended_at would find them too, and would be written with every task that ends: a twelfth of the WAL of a claim
+-- and its end. A BRIN would not: it never forgets the old times of pages that are written anew, and leads to the whole table then.
+-- (test/database/oldest-ended.test.ts)
+create table ended_span (
+  span   bigint primary key,    -- pages 32 * span to 32 * span + 31
+  oldest timestamptz not null   -- nothing that lies there ended before
+);
+create index ended_span_oldest on ended_span (oldest);
+
+create function first_row_of(p_span bigint) returns tid
+language sql immutable
+as $$ select format('(%s,0)', 32 * p_span)::tid $$;
+
+-- Takes up the pages that have come since the last time: what lies there ended after that. In a table that was written anew as a whole
+-- (vacuum full, a restored dump) everything lies elsewhere.
+create function survey_ended() returns void
+language plpgsql set search_path from current
+as $$
+declare
+  v_file  oid := pg_relation_filenode('ended');
+  v_last  bigint := (pg_relation_size('ended') / current_setting('block_size')::bigint - 1) / 32;
+  v_since timestamptz := (select case when surveyed_file = v_file then surveyed_at else '-infinity' end from upkeep);
+begin
+  delete from ended_span where span > v_last;
+  if v_since = '-infinity' then
+    delete from ended_span;
+  end if;
+  insert into ended_span (span, oldest)
+  select s, v_since from generate_series((select coalesce(max(span), -1) + 1 from ended_span), v_last) s;
+  update upkeep set surveyed_at = now(), surveyed_file = v_file;
+end $$;
+
+-- Nobody of ours changes when a task ended. Where somebody does, nothing is known of where the oldest lie.
+create function forget_spans() returns trigger
+language plpgsql set search_path from current
+as $$
+begin
+  update ended_span set oldest = '-infinity' where oldest > '-infinity';
+  return null;
+end $$;
+create trigger ended_moved after update of ended_at on ended for each statement execute function forget_spans();
+
+-- Of the tasks that ended before p_before the oldest, and the spans that were looked at for them.
+create function oldest_ended(p_before timestamptz, p_limit bigint, out tasks uuid[], out spans bigint[])
+language plpgsql set search_path from current set enable_seqscan = off set jit = off set enable_bitmapscan = off
+as $$
+declare
+  v_span  record;
+  v_times timestamptz[] := '{}';
+  v_here  record;
+begin
+  tasks := '{}';
+  spans := '{}';
+  for v_span in
+    select span, lead(oldest, 1, 'infinity') over (order by oldest) as next from ended_span where oldest < p_before order by oldest
+  loop
+    select array_agg(task_id) as tasks, array_agg(ended_at) as times into v_here
+    from ended where ctid >= first_row_of(v_span.span) and ctid < first_row_of(v_span.span + 1) and ended_at < p_before;
+    tasks := tasks || v_here.tasks;
+    v_times := v_times || v_here.times;
+    spans := spans || v_span.span;
+    -- What lies elsewhere ended after these.
+    exit when (select count(*) from unnest(v_times) t where t < v_span.next) >= p_limit;
+  end loop;
+  tasks := array(select t.id from unnest(tasks, v_times) t (id, ended_at) order by t.ended_at, t.id limit p_limit);
+end $$;
+
+-- A task leaves with its unique key, unless that was asked for longer: then the key goes on without it. Returns the tasks that may leave.
+-- The others stay until the next time, because somebody decides over their key at this moment. Keys without a task leave when their time is over.
+create function purge_holds(p_tasks uuid[], p_batch integer) returns uuid[]
+language plpgsql set search_path from current set enable_seqscan = off set jit = off
+as $$
+declare
+  v_ours uuid[] := array(select task_id from unique_hold where task_id = any (p_tasks) order by name, key for update skip locked);
+  v_busy uuid[] := array(select task_id from unique_hold where task_id = any (p_tasks) and task_id <> all (v_ours));
+begin
+  delete from unique_hold where task_id = any (v_ours) and (counts_until > now()) is not true;
+  update unique_hold h set created_at = t.created_at, ended_as = e.state
+  from task t join ended e on e.task_id = t.id where t.id = any (v_ours) and h.task_id = t.id;
+  delete from unique_hold where ctid = any (array(
+    select ctid from unique_hold where ended_as is not null and counts_until <= now() limit p_batch for update skip locked));
+  return array(select t from unnest(p_tasks) t where t <> all (v_busy));
+end $$;
+
+-- The record of ended tasks: no older than p_max_age_ms, no more than p_max_count. Null: no such limit.
+create function purge_ended(p_max_age_ms bigint, p_max_count bigint, p_batch integer) returns integer
+language plpgsql set search_path from current set enable_seqscan = off set jit = off
+as $$
+declare
+  v_excess bigint;
+  v_gone   uuid[];
+  v_spans  bigint[];
+begin
+  perform survey_ended();
+  select tasks, spans into v_gone, v_spans from oldest_ended(now() - make_interval(secs => p_max_age_ms / 1000.0), p_batch);
+  if p_max_count is not null then
+    select least(count(*) - p_max_count, p_batch) into v_excess from ended;
+    if v_excess > cardinality(v_gone) then
+      select tasks, spans into v_gone, v_spans from oldest_ended('infinity', v_excess);
+    end if;
+  end if;
+  v_gone := array(select task_id from ended where task_id = any (v_gone) for update skip locked);
+  v_gone := purge_holds(v_gone, p_batch);
+  delete from review where task_id = any (v_gone);
+  delete from suspicion where task_id = any (v_gone);
+  delete from late where task_id = any (v_gone);
+  delete from progress where task_id = any (v_gone);
+  delete from attempt where task_id = any (v_gone);
+  delete from ended where task_id = any (v_gone);
+  delete from task where id = any (v_gone);
+  update ended_span s set oldest = coalesce(
+    (select min(e.ended_at) from ended e where e.ctid >= first_row_of(s.span) and e.ctid < first_row_of(s.span + 1)), now())
+  where s.span = any (v_spans);
+  return cardinality(v_gone);
+end $$;
