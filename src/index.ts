@@ -13,6 +13,7 @@ export {
   PoolExhaustedError,
   SchemaTooNewError,
   SchemaTooOldError,
+  TransactionRolledBackError,
   UnsupportedServerError,
 } from "./database/errors.ts";
 export { EverbeatError } from "./errors.ts";

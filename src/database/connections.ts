@@ -2,7 +2,16 @@
 import pg from "pg";
 import { endClient } from "./end-client.ts";
 import { DatabaseUnavailableError } from "./errors.ts";
+import { listenToPool } from "./listen-to-pool.ts";
 import { Pool } from "./pool.ts";
+import {
+  type DedicatedConnection,
+  lookAtSession,
+  type Session,
+  settleOwnSession,
+  settleSharedSession,
+} from "./session.ts";
+import type { Change } from "./session-settings.ts";
 import { type Targets, withoutPassword } from "./targets.ts";
 
 export interface Connections {
@@ -10,8 +19,10 @@ export interface Connections {
   acquire(): pg.ClientBase | Promise<pg.ClientBase>;
   /** One that is broken, as far as its user or anybody knows, is closed. */
   release(client: pg.ClientBase, isBroken: boolean): void;
+  /** How our statements are run on one that was acquired. */
+  sessionOf(client: pg.ClientBase): Session;
   /** Outside the pool, for LISTEN; the caller ends it. */
-  dedicated(): Promise<pg.Client>;
+  dedicated(): Promise<DedicatedConnection>;
   /** How another thread can connect to the same database. */
   readonly source: ConnectionSource;
   close(): Promise<void>;
@@ -30,7 +41,7 @@ const KEEP_ALIVE_AFTER_MS = 10_000;
 
 export function ownConnections(
   targets: Targets,
-  options: { max: number; client?: pg.ClientConfig | undefined },
+  options: { max: number; client?: pg.ClientConfig | undefined; changes?: readonly Change[] },
 ): Connections {
   const { urls } = targets;
   const configOf = (url: string): pg.ClientConfig => ({
@@ -43,7 +54,9 @@ export function ownConnections(
   let current = 0;
 
   /** The first target that answers and has the wanted role, beginning with the one that had it last. */
-  async function firstFitting(connectTo: (config: pg.ClientConfig) => Promise<pg.Client>): Promise<pg.Client> {
+  async function firstFitting(
+    connectTo: (config: pg.ClientConfig) => Promise<pg.Client>,
+  ): Promise<DedicatedConnection> {
     const failures: string[] = [];
     let cause: unknown;
     // Others may find another one meanwhile.
@@ -54,9 +67,11 @@ export function ownConnections(
       let client: pg.Client | undefined;
       try {
         client = await connectTo(configOf(url));
-        if (targets.role === "any" || (await isPrimary(client))) {
+        const facts = await lookAtSession(client, SHORT_REPLY_MS);
+        if (targets.role === "any" || facts.isPrimary) {
+          const session = await settleOwnSession(client, facts, options.changes);
           current = index;
-          return client;
+          return { client, session };
         }
         failures.push(`${withoutPassword(url)}: it follows another server and is not the primary`);
         void endClient(client);
@@ -69,9 +84,14 @@ export function ownConnections(
     throw new DatabaseUnavailableError(failures, { cause });
   }
 
+  const sessions = new WeakMap<pg.ClientBase, Session>();
   const pool = new Pool({
     max: options.max,
-    connect: (watch) => firstFitting((config) => connect(config, watch)),
+    async connect(watch) {
+      const { client, session } = await firstFitting((config) => connect(config, watch));
+      sessions.set(client, session);
+      return client;
+    },
     waitMs: CONNECT_TIMEOUT_MS,
     idleMs: CLOSE_IDLE_AFTER_MS,
   });
@@ -79,7 +99,8 @@ export function ownConnections(
     source: { kind: "targets", targets },
     acquire: () => pool.acquire(),
     release: (client, isBroken) => pool.release(client as pg.Client, isBroken),
-    dedicated: () => firstFitting(connectDedicated),
+    sessionOf: (client) => sessions.get(client) as Session,
+    dedicated: () => firstFitting(connectAlone),
     close: () => pool.close(),
   };
 }
@@ -87,12 +108,27 @@ export function ownConnections(
 /** The caller's own pool: used, never closed. LISTEN gets a connection of its own with the same settings. */
 export function callersConnections(pool: pg.Pool): Connections {
   const config = visible(pool.options);
+  const sessions = new WeakMap<pg.ClientBase, Session>();
+  const stopListening = listenToPool(pool);
   return {
     source: { kind: "config", config },
-    acquire: () => acquireFrom(pool),
+    async acquire() {
+      const client = await acquireFrom(pool);
+      if (sessions.has(client)) return client;
+      try {
+        sessions.set(client, settleSharedSession(await lookAtSession(client, SHORT_REPLY_MS)));
+        return client;
+      } catch (error) {
+        client.release(true);
+        throw error;
+      }
+    },
     release: (client, isBroken) => (client as pg.PoolClient).release(isBroken),
+    sessionOf: (client) => sessions.get(client) as Session,
     dedicated: () => connectDedicated(config),
-    async close() {},
+    async close() {
+      stopListening();
+    },
   };
 }
 
@@ -129,7 +165,22 @@ function acquireFrom(pool: pg.Pool): Promise<pg.PoolClient> {
   });
 }
 
-export function connectDedicated(config: pg.ClientConfig): Promise<pg.Client> {
+/** One outside any pool. `changes`: what is to be set on it besides. */
+export async function connectDedicated(
+  config: pg.ClientConfig,
+  changes: readonly Change[] = [],
+): Promise<DedicatedConnection> {
+  const client = await connectAlone(config);
+  try {
+    const facts = await lookAtSession(client, SHORT_REPLY_MS);
+    return { client, session: await settleOwnSession(client, facts, changes) };
+  } catch (error) {
+    void endClient(client);
+    throw error;
+  }
+}
+
+function connectAlone(config: pg.ClientConfig): Promise<pg.Client> {
   // Without a listener, an error between two queries would end the process.
   return connect({ ...config, query_timeout: SHORT_REPLY_MS }, (client) => client.on("error", () => {}));
 }
@@ -139,12 +190,6 @@ async function connect(config: pg.ClientConfig, watch: (client: pg.Client) => vo
   watch(client);
   await client.connect();
   return client;
-}
-
-async function isPrimary(client: pg.ClientBase): Promise<boolean> {
-  const question = { text: "select pg_is_in_recovery() as follows", query_timeout: SHORT_REPLY_MS };
-  const { rows } = await client.query<{ follows: boolean }>(question);
-  return rows[0]?.follows === false;
 }
 
 /** A name with several addresses fails with several errors in one that says nothing itself. */

@@ -1,11 +1,13 @@
 /** The database as the rest of Everbeat sees it: statements in, rows out, and a schema that qualifies every name. */
 import pg from "pg";
 import type { ConnectionSource, Connections } from "./connections.ts";
-import { ClosedError, NoReplyError } from "./errors.ts";
+import { ClosedError, NoReplyError, TransactionRolledBackError } from "./errors.ts";
 import { quoteIdentifier } from "./identifiers.ts";
 import { toParameter } from "./parameters.ts";
 import { PreparedNames } from "./prepared-names.ts";
 import { toLists, toObjects } from "./rows.ts";
+import type { DedicatedConnection } from "./session.ts";
+import { BEGIN } from "./session-settings.ts";
 import { isTransient } from "./transient.ts";
 
 /** Something that runs statements on tables of one schema: the database itself, or a transaction. */
@@ -20,8 +22,17 @@ export interface Database extends Store {
   readonly schemaName: string;
   /** Asked often, and with many rows: each is the list of its values, to be made here into what it is to be, once. */
   queryLists(text: string, values: readonly unknown[]): Promise<unknown[][]>;
+  /**
+   * A statement that commits by itself, and is asked often. `inTransaction`: what to ask with the same values where our statements
+   * must each be in a transaction, in which nothing may commit.
+   */
+  queryCommitting(text: { alone: string; inTransaction: string }, values: readonly unknown[]): Promise<void>;
+  /** In "read committed", whatever the default is. Throws unless it has been committed. */
   transaction<T>(work: (tx: Store) => Promise<T>): Promise<T>;
+  /** A connection outside the pool; whoever asked ends it. */
   dedicated(): Promise<pg.Client>;
+  /** The same, with what is known of it. */
+  ownSession(): Promise<DedicatedConnection>;
   /**
    * The same database, for statements of our own whose reply must not be waited for for ever: packets may be swallowed
    * without anybody being told. Without a reply in that time the connection is closed and the statement counts as lost.
@@ -54,22 +65,46 @@ export function createDatabase(connections: Connections, schemaName: string): Da
     schemaName,
     async query(text, values, use) {
       refuseIfClosed();
-      return withClient(connections, (client) => {
-        if (use !== "often") return runOn(client, text, values, { replyWithinMs });
-        return asNamed(text, (name) => runOn(client, text, values, { replyWithinMs, name }));
-      });
+      return withClient(connections, (client, frame) => {
+        const run = (name?: string) =>
+          inFrame({ client, frame, replyWithinMs }, () => runOn(client, text, values, { replyWithinMs, name }));
+        return use === "often" ? asNamed(text, run) : run();
+      }) as Promise<never[]>;
     },
     async queryLists(text, values) {
       refuseIfClosed();
-      return withClient(connections, (client) =>
-        asNamed(text, async (name) => toLists(await runWith(client, text, values, { replyWithinMs, name }))),
+      return withClient(connections, (client, frame) =>
+        asNamed(text, (name) =>
+          inFrame({ client, frame, replyWithinMs }, async () =>
+            toLists(await runWith(client, text, values, { replyWithinMs, name })),
+          ),
+        ),
       );
+    },
+    async queryCommitting(texts, values) {
+      refuseIfClosed();
+      await withClient(connections, (client, frame) => {
+        const text = frame === undefined ? texts.alone : texts.inTransaction;
+        return asNamed(text, (name) =>
+          inFrame({ client, frame, replyWithinMs }, () => runWith(client, text, values, { replyWithinMs, name })),
+        );
+      });
     },
     async transaction(work) {
       refuseIfClosed();
-      return withClient(connections, (client) => runTransaction(client, { schema, replyWithinMs }, work));
+      return withClient(connections, (client, frame = BEGIN) => {
+        let lastFailure: unknown;
+        const query: Store["query"] = (text, values) =>
+          runOn<never>(client, text, values, { replyWithinMs }).catch((error: unknown) => {
+            lastFailure = error;
+            throw error;
+          });
+        const whyRolledBack = () => lastFailure;
+        return inFrame({ client, frame, replyWithinMs, whyRolledBack }, () => work({ schema, query }));
+      });
     },
-    dedicated: () => connections.dedicated(),
+    dedicated: async () => (await connections.dedicated()).client,
+    ownSession: () => connections.dedicated(),
     withReplyWithin: withLimit,
     source: connections.source,
     close() {
@@ -80,11 +115,14 @@ export function createDatabase(connections: Connections, schemaName: string): Da
   return withLimit(undefined);
 }
 
-async function withClient<T>(connections: Connections, use: (client: pg.ClientBase) => Promise<T>): Promise<T> {
+async function withClient<T>(
+  connections: Connections,
+  use: (client: pg.ClientBase, frame: string | undefined) => Promise<T>,
+): Promise<T> {
   const client = await connections.acquire();
   let isBroken = false;
   try {
-    return await use(client);
+    return await use(client, connections.sessionOf(client).frame);
   } catch (error) {
     isBroken = isTransient(error);
     throw error;
@@ -93,22 +131,31 @@ async function withClient<T>(connections: Connections, use: (client: pg.ClientBa
   }
 }
 
-async function runTransaction<T>(
-  client: pg.ClientBase,
-  { schema, replyWithinMs }: { schema: string; replyWithinMs: number | undefined },
-  work: (tx: Store) => Promise<T>,
-): Promise<T> {
-  const query: Store["query"] = (text, values) => runOn(client, text, values, { replyWithinMs });
-  await query("begin");
+interface Framed {
+  readonly client: pg.ClientBase;
+  /** How the transaction begins; without it the work needs none. */
+  readonly frame: string | undefined;
+  readonly replyWithinMs?: number | undefined;
+  /** What may have failed in it, where somebody has caught it. */
+  readonly whyRolledBack?: () => unknown;
+}
+
+/** Also for connections outside the pool. */
+export async function inFrame<T>(framed: Framed, work: () => Promise<T>): Promise<T> {
+  const { client, frame, replyWithinMs, whyRolledBack } = framed;
+  if (frame === undefined) return work();
+  await ask(client, { text: frame }, replyWithinMs);
+  let result: T;
   try {
-    const result = await work({ schema, query });
-    await query("commit");
-    return result;
+    result = await work();
   } catch (error) {
     // The connection is closed for it, and the transaction with it: no reply would come to a rollback.
-    if (!isTransient(error)) await query("rollback").catch(() => {});
+    if (!isTransient(error)) await ask(client, { text: "rollback" }, replyWithinMs).catch(() => {});
     throw error;
   }
+  const { command } = await ask(client, { text: "commit" }, replyWithinMs);
+  if (command === "ROLLBACK") throw new TransactionRolledBackError({ cause: whyRolledBack?.() });
+  return result;
 }
 
 interface Asking {

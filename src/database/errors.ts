@@ -53,6 +53,17 @@ export class PoolExhaustedError extends EverbeatError {
   }
 }
 
+export class TransactionRolledBackError extends EverbeatError {
+  readonly code = "TRANSACTION_ROLLED_BACK";
+  constructor(options?: { cause?: unknown }) {
+    super(
+      "The transaction was rolled back, and nothing of it was written: a statement in it had failed, and its error was caught. " +
+        "Let such an error leave the callback, or set a savepoint before a statement that may fail and roll back to it.",
+      options,
+    );
+  }
+}
+
 export class SchemaTooOldError extends EverbeatError {
   readonly code = "SCHEMA_TOO_OLD";
   constructor(

@@ -5,6 +5,7 @@
 import {
   type AppliedMigration,
   applyMigration,
+  liftLimits,
   lockMigrations,
   readServerVersion,
   readVersions,
@@ -73,6 +74,7 @@ async function applyNext(database: Database, migrations: readonly Migration[]): 
   const { text, number } = await readServerVersion(database);
   if (number < 140_000) throw new UnsupportedServerError(text);
   return database.transaction(async (tx) => {
+    await liftLimits(tx);
     await lockMigrations(tx, MIGRATION_TABLE);
     const next = nextOf(await readVersions(tx), migrations);
     if (!next) return undefined;

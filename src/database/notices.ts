@@ -6,7 +6,6 @@ import type pg from "pg";
 import { createBackoff } from "./backoff.ts";
 import { type Database, runOn, type Store } from "./database.ts";
 import { endClient } from "./end-client.ts";
-import { isOwnSession } from "./own-session.ts";
 
 export type NoticeWord = "ready" | "ended" | "changed";
 type Handler = (object: string) => void;
@@ -85,14 +84,14 @@ export class Notices {
   }
 
   async #listenOnce(onConnected: () => void): Promise<void> {
-    const client = await this.#database.dedicated();
+    const { client, session } = await this.#database.ownSession();
     this.#client = client;
     try {
       const gone = new Promise<void>((resolve) => {
         client.once("end", resolve);
         client.once("error", () => resolve());
       });
-      if (!(await isOwnSession(client))) {
+      if (!session.isDirect) {
         this.#isImpossible = true;
         return;
       }

@@ -3,7 +3,6 @@ import { performance } from "node:perf_hooks";
 import type pg from "pg";
 import { delay } from "./backoff.ts";
 import type { Database } from "./database.ts";
-import { isOwnSession } from "./own-session.ts";
 
 export interface SessionProbe {
   /** The server's process is the one that the driver was told of at connect: nothing sits in between. */
@@ -15,9 +14,9 @@ export interface SessionProbe {
 const PATIENCE_MS = 2_000;
 
 export async function probeSession(database: Database): Promise<SessionProbe> {
-  const client = await database.dedicated();
+  const { client, session } = await database.ownSession();
   try {
-    const isDirect = await isOwnSession(client);
+    const { isDirect } = session;
     // Behind a pooler, the LISTEN would stay behind on a session that goes to others.
     return { isDirect, noticeMs: isDirect ? await timeNotice(client, database) : undefined };
   } finally {

@@ -1,9 +1,9 @@
 /** The heart's own connection to the database, wherever that is. */
-import type pg from "pg";
 import { type ConnectionSource, connectDedicated, ownConnections } from "../database/connections.ts";
-import { runOn, type Store } from "../database/database.ts";
+import { inFrame, runOn, type Store } from "../database/database.ts";
 import { breakOff } from "../database/end-client.ts";
-import { isOwnSession } from "../database/own-session.ts";
+import type { DedicatedConnection } from "../database/session.ts";
+import type { Change } from "../database/session-settings.ts";
 import { beat, beginHeart, takeSession } from "../sql/hearts.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { HeartConnection } from "./heart-loop.ts";
@@ -18,20 +18,19 @@ export interface HeartConnectionParts {
 }
 
 export async function connectHeart(parts: HeartConnectionParts): Promise<HeartConnection> {
-  const client = await connect(parts);
+  const { client, session } = await connect(parts);
   const store: Store = {
     schema: parts.schema,
     async query<Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
-      return runOn<Row>(client, text, values);
+      return inFrame({ client, frame: session.frame }, () => runOn<Row>(client, text, values));
     },
   };
   const ended = new Promise<void>((resolve) => {
     client.once("end", resolve);
     client.once("error", () => resolve());
   });
-  const hasSession = await isOwnSession(client);
   return {
-    hasSession,
+    hasSession: session.isDirect,
     ended,
     store,
     takeSession: () => takeSession(store, parts.replicaId),
@@ -44,27 +43,19 @@ export async function connectHeart(parts: HeartConnectionParts): Promise<HeartCo
   };
 }
 
-/** With the server's own time limits on this session, or without them where a pooler refuses to pass them on. */
-async function connect(parts: HeartConnectionParts): Promise<pg.Client> {
-  const seconds = Math.max(1, Math.ceil(parts.vanishedAfterMs / 1_000));
-  const limits = {
-    tcp_keepalives_idle: seconds,
-    tcp_keepalives_interval: Math.max(1, Math.ceil(seconds / 3)),
-    tcp_keepalives_count: 3,
-    tcp_user_timeout: parts.vanishedAfterMs,
-  };
-  const options = Object.entries(limits)
-    .map(([name, value]) => `-c ${name}=${value}`)
-    .join(" ");
-  try {
-    return await open(parts.source, { options, application_name: "everbeat heart" });
-  } catch (error) {
-    if (!/startup parameter|unsupported/i.test(String((error as Error)?.message))) throw error;
-    return open(parts.source, { application_name: "everbeat heart" });
-  }
-}
-
-function open(source: ConnectionSource, client: pg.ClientConfig): Promise<pg.Client> {
-  if (source.kind === "config") return connectDedicated({ ...source.config, ...client });
-  return ownConnections(source.targets, { max: 1, client }).dedicated();
+/**
+ * With the server's own time limits on this session. They are set once it is there, and not as options of its start: poolers
+ * refuse those, each in its own words, and they would take the place of the caller's own options.
+ */
+function connect({ source, vanishedAfterMs }: HeartConnectionParts): Promise<DedicatedConnection> {
+  const seconds = Math.max(1, Math.ceil(vanishedAfterMs / 1_000));
+  const changes: Change[] = [
+    ["tcp_keepalives_idle", String(seconds)],
+    ["tcp_keepalives_interval", String(Math.max(1, Math.ceil(seconds / 3)))],
+    ["tcp_keepalives_count", "3"],
+    ["tcp_user_timeout", String(vanishedAfterMs)],
+  ];
+  const client = { application_name: "everbeat heart" };
+  if (source.kind === "config") return connectDedicated({ ...source.config, ...client }, changes);
+  return ownConnections(source.targets, { max: 1, client, changes }).dedicated();
 }

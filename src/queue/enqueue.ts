@@ -46,8 +46,8 @@ interface How {
   /** Whether a refused duplicate refuses the whole batch. */
   readonly refuseAll: boolean;
   readonly alone: boolean;
-  /** Single calls: where one wakes a worker, that need not wait until the task is durable; the caller does. */
-  readonly promptly?: boolean;
+  /** For single calls, the database: where one wakes a worker, that need not wait until the task is durable; the caller does. */
+  readonly promptly?: Database;
   /** This, or something like it, was sent before. */
   readonly again: boolean;
 }
@@ -166,7 +166,7 @@ export class Enqueuer {
 
   /** One statement for callers who know nothing of each other: if it fails, each is tried alone and gets its own error. */
   async #putSharing(tasks: readonly NewTask[]): Promise<readonly (EnqueueAnswer | Promise<EnqueueAnswer>)[]> {
-    const how = { refuseAll: false, alone: true, promptly: true };
+    const how = { refuseAll: false, alone: true, promptly: this.#database };
     try {
       const answers = await patiently((again) => put(this.#database, tasks, { ...how, again }));
       return tasks.map((_, place) => answers.get(place));
@@ -245,7 +245,7 @@ async function put(
   }
   const [task] = tasks;
   if (how.promptly && !how.again && tasks.length === 1 && task?.terms.bare) {
-    await insertTaskPromptly(store, { ...task.terms.bare, id: task.id, input: task.input }).catch(refuse);
+    await insertTaskPromptly(how.promptly, { ...task.terms.bare, id: task.id, input: task.input }).catch(refuse);
     return answers;
   }
   const fresh = !how.again && tasks.every(({ terms }) => isPlain(terms));

@@ -1,5 +1,5 @@
 /** Putting tasks in: one statement for a batch, in groups of tasks that have the same terms. */
-import type { Store } from "../database/database.ts";
+import type { Database, Store } from "../database/database.ts";
 
 /** Tasks that have the same terms. */
 export interface TaskGroup {
@@ -47,13 +47,15 @@ export async function insertTasks(
  * can be seen and claimed before it is durable. It returns when it is. If it fails, the task may be there all the same.
  */
 export async function insertTaskPromptly(
-  store: Store,
+  { schema, queryCommitting }: Database,
   task: { id: string; name: string; queue: string; priority: number; input: string },
 ): Promise<void> {
-  await store.query(
-    `call ${store.schema}.insert_task_promptly($1, $2, $3, $4, $5)`,
+  await queryCommitting(
+    {
+      alone: `call ${schema}.insert_task_promptly($1, $2, $3, $4, $5)`,
+      inTransaction: `select ${schema}.insert_task($1, $2, $3, $4, $5)`,
+    },
     [task.id, task.name, task.queue, task.priority, task.input],
-    "often",
   );
 }
 

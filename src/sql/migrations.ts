@@ -1,6 +1,7 @@
 /** Statements of the migrator. */
 import type { Store } from "../database/database.ts";
 import type { Migration } from "../database/migrations.ts";
+import { LIMITS } from "../database/session-settings.ts";
 
 export interface AppliedMigration {
   readonly version: number;
@@ -17,6 +18,11 @@ export async function readVersions(store: Store): Promise<AppliedMigration[]> {
   return store.query<AppliedMigration>(
     `select version, checksum, compatible_from as "compatibleFrom" from ${store.schema}.migration order by version`,
   );
+}
+
+/** A migration takes as long as it takes, and may have to wait for another: the limits that somebody set are not meant for it. */
+export async function liftLimits(tx: Store): Promise<void> {
+  await tx.query("select set_config(name, '0', true) from pg_settings where name = any ($1::text[])", [[...LIMITS]]);
 }
 
 /** One migrator at a time in this schema, until the transaction ends; makes the schema and the record if need be. */

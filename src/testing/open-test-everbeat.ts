@@ -2,6 +2,8 @@
 import { randomBytes } from "node:crypto";
 import type pg from "pg";
 import type { OpenOptions } from "../config/open-options.ts";
+import { inFrame } from "../database/database.ts";
+import { BEGIN } from "../database/session-settings.ts";
 import { storeInTransaction } from "../database/transaction-store.ts";
 import { Everbeat } from "../everbeat.ts";
 import { dropSchema } from "../sql/testing.ts";
@@ -29,8 +31,6 @@ export async function openTestEverbeat(options: Omit<OpenOptions, "schema" | "mi
   return everbeat;
 }
 
-async function dropWith(client: pg.Client, schema: string): Promise<void> {
-  await client.query("begin");
-  await dropSchema(storeInTransaction(client, schema));
-  await client.query("commit");
+function dropWith(client: pg.Client, schema: string): Promise<void> {
+  return inFrame({ client, frame: BEGIN }, () => dropSchema(storeInTransaction(client, schema)));
 }

@@ -32,7 +32,17 @@ describe("doctor", () => {
     await cli(["migrate"], at);
     const { code, stdout } = await cli(["doctor"], at);
     expect(code).toBe(0);
-    for (const check of ["versions", "embedded", "database", "server", "rights", "schema", "pooler", "clock"])
+    for (const check of [
+      "versions",
+      "embedded",
+      "database",
+      "server",
+      "rights",
+      "schema",
+      "pooler",
+      "settings",
+      "clock",
+    ])
       expect(stdout).toMatch(new RegExp(`^✓ ${check} `, "m"));
     for (const check of ["reaper", "recovery", "hearts"])
       expect(stdout).toMatch(new RegExp(`^– ${check} .*no worker`, "m"));
@@ -86,6 +96,23 @@ describe("doctor", () => {
   test("knows a pooler, behind which notices cannot be used", async () => {
     const { code, stdout } = await cli(["doctor"], { database: await throughPooler(database.url) });
     expect(stdout).toMatch(/^! pooler +a pooler sits in between, so notices cannot be used/m);
+    expect(code).toBe(0);
+  });
+
+  test("knows settings of a role that are not meant for work like this, and says what becomes of them", async () => {
+    const role = `${database.name}_strict`;
+    await database.query(`create role ${role} superuser login password 'strict'`);
+    await database.query(`alter role ${role} set default_transaction_isolation = 'serializable'`);
+    await database.query(`alter role ${role} set statement_timeout = '200ms'`);
+    const strict = new URL(database.url);
+    strict.username = role;
+    strict.password = "strict";
+    const { code, stdout } = await cli(["doctor"], { database: strict.href });
+    await database.query(`drop role ${role}`);
+    expect(stdout).toMatch(
+      /^! settings +default_transaction_isolation is serializable, statement_timeout is 200ms; Everbeat changes that/m,
+    );
+    expect(stdout).toMatch(/→ Nothing has to be done/);
     expect(code).toBe(0);
   });
 

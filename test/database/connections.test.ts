@@ -125,9 +125,13 @@ describe("notices", () => {
 
   test("are not needed: without them workers and waiters look by themselves", async () => {
     await using everbeat = await Everbeat.open({ database: database.url, log: "silent" });
-    // As behind a pooler: the driver's key of the backend is not the backend's own.
-    const dedicated = everbeat.database.dedicated.bind(everbeat.database);
-    Object.assign(everbeat.database, { dedicated: async () => Object.assign(await dedicated(), { processID: -1 }) });
+    // As behind a pooler.
+    const ownSession = everbeat.database.ownSession.bind(everbeat.database);
+    const asPooled = async () => {
+      const { client, session } = await ownSession();
+      return { client, session: { ...session, isDirect: false } };
+    };
+    Object.assign(everbeat.database, { ownSession: asPooled });
     await everbeat.work([add], { handleSignals: false, pollInterval: 50 });
     expect(await everbeat.result(await everbeat.enqueue(add, 2), { timeout: "10s" })).toBe(3);
     expect(await database.query("select from everbeat.bell where armed")).toEqual([]);

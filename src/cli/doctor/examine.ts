@@ -14,6 +14,7 @@ import { checkRecoverySwitches } from "./check-recovery.ts";
 import { checkRights } from "./check-rights.ts";
 import { checkSchema } from "./check-schema.ts";
 import { checkServer } from "./check-server.ts";
+import { checkSettings } from "./check-settings.ts";
 import { checkVersions } from "./check-versions.ts";
 import { type Finding, skipped } from "./finding.ts";
 import { ifMigrated } from "./if-migrated.ts";
@@ -24,6 +25,7 @@ const DATABASE_CHECKS = {
   rights: checkRights,
   schema: checkSchema,
   pooler: checkPooler,
+  settings: checkSettings,
   reaper: ifMigrated("reaper", checkReaper),
   recovery: ifMigrated("recovery", checkRecoverySwitches),
   hearts: ifMigrated("hearts", checkHearts),

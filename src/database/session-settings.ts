@@ -1,0 +1,71 @@
+/**
+ * Settings that an administrator may have changed for a role or a database, and that our own statements must not be run with:
+ * an isolation level in which a statement counts in an old snapshot, and time limits that end a statement before it can be done.
+ */
+
+/** The server's time limits, in the order in which they are asked for. */
+export const LIMITS = [
+  "statement_timeout",
+  "lock_timeout",
+  "idle_in_transaction_session_timeout",
+  "transaction_timeout",
+  "idle_session_timeout",
+] as const;
+export type LimitName = (typeof LIMITS)[number];
+
+/** As a session of this role in this database has them when nobody changes them. */
+export interface SessionSettings {
+  readonly isolation: string;
+  /** 0: there is no such limit. Undefined: this server does not know it. */
+  readonly limitsMs: Partial<Record<LimitName, number>>;
+}
+
+export type Change = readonly [name: string, value: string];
+
+const READ_COMMITTED = "read committed";
+/** What is below this is raised to it, for our own statements: more than any of them takes. */
+export const ENOUGH_MS = 60_000;
+/** On a session that is not ours alone, raising costs two round trips for each statement: only what is below this is raised. */
+export const LOW_MS = 1_000;
+
+/** What to change on a session that is ours alone, once. */
+export function changesForOwnSession({ isolation, limitsMs }: SessionSettings): Change[] {
+  const changes: Change[] = [];
+  if (isolation !== READ_COMMITTED) changes.push(["default_transaction_isolation", READ_COMMITTED]);
+  for (const [name, ms] of limitsBelow(limitsMs, ENOUGH_MS)) {
+    if (name !== "idle_session_timeout") changes.push([name, String(Math.max(ms, ENOUGH_MS))]);
+  }
+  // A session that listens or holds a lock is idle by nature, however long its limit is.
+  if (limitsMs.idle_session_timeout) changes.push(["idle_session_timeout", "0"]);
+  return changes;
+}
+
+/**
+ * How each of our statements has to begin its transaction on a session that is not ours alone: a pooler's, or one of the
+ * caller's pool. Undefined where nothing stands in the way.
+ */
+export function frameForSharedSession({ isolation, limitsMs }: SessionSettings): string | undefined {
+  const low = limitsBelow(limitsMs, LOW_MS).filter(([name]) => name !== "idle_session_timeout");
+  if (isolation === READ_COMMITTED && low.length === 0) return undefined;
+  return [BEGIN, ...low.map(([name]) => `set local ${name} = ${withinTransaction(name)}`)].join("; ");
+}
+
+/** The server counts a transaction from its beginning: once that has begun, its limit can be taken away, and not raised. */
+function withinTransaction(name: LimitName): number {
+  return name === "transaction_timeout" ? 0 : ENOUGH_MS;
+}
+
+/** Whatever the default is. */
+export const BEGIN = `begin isolation level ${READ_COMMITTED}`;
+
+export function isReadCommitted({ isolation }: SessionSettings): boolean {
+  return isolation === READ_COMMITTED;
+}
+
+/** The limits that are set, and set lower than this. */
+export function limitsBelow(limitsMs: SessionSettings["limitsMs"], belowMs: number): [LimitName, number][] {
+  return LIMITS.flatMap((name): [LimitName, number][] => {
+    const ms = limitsMs[name] ?? 0;
+    return ms > 0 && ms < belowMs ? [[name, ms]] : [];
+  });
+}

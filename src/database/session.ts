@@ -1,0 +1,85 @@
+/** What a connection turns out to be once it is made, and how our statements are run on it. */
+import type pg from "pg";
+import { runOn } from "./database.ts";
+import {
+  type Change,
+  changesForOwnSession,
+  frameForSharedSession,
+  LIMITS,
+  type SessionSettings,
+} from "./session-settings.ts";
+import { isTransient } from "./transient.ts";
+
+export interface Session {
+  /**
+   * The server's process is the one that the driver was told of at connect: no pooler in between that gives each transaction
+   * another session. Only then do locks, LISTEN and settings of the session mean something.
+   */
+  readonly isDirect: boolean;
+  /** Where each of our statements must be in a transaction that begins like this. */
+  readonly frame: string | undefined;
+  /** As they were found. */
+  readonly settings: SessionSettings;
+}
+
+export interface SessionFacts {
+  readonly isDirect: boolean;
+  readonly isPrimary: boolean;
+  readonly settings: SessionSettings;
+}
+
+/** A connection that is not of our pool, and nobody's but ours. */
+export interface DedicatedConnection {
+  readonly client: pg.Client;
+  readonly session: Session;
+}
+
+/** One statement. Asked before any lock is taken, since an idle pooler can look like a session for a while. */
+export async function lookAtSession(client: pg.ClientBase, replyWithinMs: number): Promise<SessionFacts> {
+  const [row] = await runOn<Record<string, unknown>>(client, LOOK, [], { replyWithinMs });
+  const limits = LIMITS.map((name) => [name, row?.[name] ?? undefined]);
+  return {
+    isDirect: row?.["pid"] === (client as unknown as { processID: number }).processID,
+    isPrimary: row?.["follows"] === false,
+    settings: {
+      isolation: String(row?.["isolation"]),
+      limitsMs: Object.fromEntries(limits) as SessionSettings["limitsMs"],
+    },
+  };
+}
+
+/** A limit is told in the unit that suits it best ("1min"), which is how an interval is written too. */
+const LOOK = `select pg_backend_pid() as pid, pg_is_in_recovery() as follows, current_setting('default_transaction_isolation') as isolation,
+  ${LIMITS.map((name) => `(extract(epoch from current_setting('${name}', true)::interval) * 1000)::float8 as ${name}`).join(", ")}`;
+
+/** Our own connection: what stands in the way is changed for the whole session, or where that cannot be, for each statement. */
+export async function settleOwnSession(
+  client: pg.ClientBase,
+  { isDirect, settings }: SessionFacts,
+  more: readonly Change[] = [],
+): Promise<Session> {
+  const changes = [...changesForOwnSession(settings), ...more];
+  const isChanged = !isDirect || changes.length === 0 ? isDirect : await change(client, changes);
+  return { isDirect, settings, frame: isChanged ? undefined : frameForSharedSession(settings) };
+}
+
+/** A connection of the caller's: nothing of it is changed. */
+export function settleSharedSession({ isDirect, settings }: SessionFacts): Session {
+  return { isDirect, settings, frame: frameForSharedSession(settings) };
+}
+
+async function change(client: pg.ClientBase, changes: readonly Change[]): Promise<boolean> {
+  const names = changes.map(([name]) => name);
+  const values = changes.map(([, value]) => value);
+  try {
+    await runOn(
+      client,
+      "select set_config(name, value, false) from unnest($1::text[], $2::text[]) as s (name, value)",
+      [names, values],
+    );
+    return true;
+  } catch (error) {
+    if (isTransient(error)) throw error;
+    return false;
+  }
+}

@@ -1,0 +1,54 @@
+import { describe, expect, test } from "vitest";
+import { changesForOwnSession, frameForSharedSession } from "../../src/database/session-settings.ts";
+
+const USUAL = {
+  isolation: "read committed",
+  limitsMs: { statement_timeout: 0, lock_timeout: 0, idle_session_timeout: 0 },
+};
+
+describe("a session with the usual settings", () => {
+  test("is used as it is, whoever it belongs to", () => {
+    expect(changesForOwnSession(USUAL)).toEqual([]);
+    expect(frameForSharedSession(USUAL)).toBeUndefined();
+  });
+});
+
+describe("a session of our own", () => {
+  test("is made read committed", () => {
+    expect(changesForOwnSession({ ...USUAL, isolation: "serializable" })).toEqual([
+      ["default_transaction_isolation", "read committed"],
+    ]);
+  });
+
+  test("has its limits raised to a minute, and longer ones left as they are", () => {
+    const limitsMs = { statement_timeout: 59_999, lock_timeout: 60_000, transaction_timeout: 5 };
+    expect(changesForOwnSession({ ...USUAL, limitsMs })).toEqual([
+      ["statement_timeout", "60000"],
+      ["transaction_timeout", "60000"],
+    ]);
+  });
+
+  test("is never ended for being idle", () => {
+    const changes = changesForOwnSession({ ...USUAL, limitsMs: { idle_session_timeout: 3_600_000 } });
+    expect(changes).toEqual([["idle_session_timeout", "0"]]);
+  });
+});
+
+describe("a session that is not ours alone", () => {
+  test("brings each statement in a transaction of its own where its level is another", () => {
+    expect(frameForSharedSession({ ...USUAL, isolation: "repeatable read" })).toBe(
+      "begin isolation level read committed",
+    );
+  });
+
+  test("is asked as usual where its limits are those of an ordinary application", () => {
+    expect(frameForSharedSession({ ...USUAL, limitsMs: { statement_timeout: 1_000 } })).toBeUndefined();
+  });
+
+  test("has limits below a second raised for the statement; that of the transaction, which has begun, is taken away", () => {
+    const limitsMs = { statement_timeout: 999, transaction_timeout: 999, idle_session_timeout: 5 };
+    expect(frameForSharedSession({ ...USUAL, limitsMs })).toBe(
+      "begin isolation level read committed; set local statement_timeout = 60000; set local transaction_timeout = 0",
+    );
+  });
+});
