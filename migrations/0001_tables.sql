@@ -20,6 +20,12 @@
 -- Grows for ever: no id is issued twice, whatever the server forgets (see begin_epoch).
 create sequence claim_id as bigint;
 
+-- Whether so many starts in that time can be counted: a start costs a microsecond of it at the least, which is the finest that a
+-- time stamp tells apart. One row that cannot be counted would make every claim that meets it fail.
+create function is_countable(p_limit integer, p_per_ms bigint) returns boolean
+language sql immutable
+as $$ select coalesce(p_limit between 1 and 1000000 and p_per_ms between 1 and 31536000000 and p_limit <= p_per_ms * 1000, false) $$;
+
 create table task (
   id              uuid primary key,
   name            text not null,
@@ -33,10 +39,12 @@ create table task (
   -- One row with a limit of zero would make every claim of its lane fail.
   exclusive_limit smallint check (exclusive_limit > 0),
   rate_key        text,
-  rate_limit      integer check (rate_limit > 0),
-  rate_per_ms     bigint check (rate_per_ms > 0),
+  rate_limit      integer,
+  rate_per_ms     bigint,
   input           json not null,
-  metadata        json
+  metadata        json,
+  constraint task_rate_check check (
+    rate_key is null and rate_limit is null and rate_per_ms is null or rate_key is not null and is_countable(rate_limit, rate_per_ms))
 );
 
 -- By one index, since a task that is put in adds to each: its key is the order of claims. A row with its input waits where its task says
@@ -153,9 +161,10 @@ create table queue (
   name            text primary key,
   paused          boolean not null default false,
   concurrency     integer check (concurrency >= 0),
-  rate_limit      integer check (rate_limit > 0),
-  rate_per_ms     bigint check (rate_per_ms > 0),
-  changed_at      timestamptz not null default now()
+  rate_limit      integer,
+  rate_per_ms     bigint,
+  changed_at      timestamptz not null default now(),
+  constraint queue_rate_check check (rate_limit is null and rate_per_ms is null or is_countable(rate_limit, rate_per_ms))
 );
 
 -- Every queue and priority that was ever used: a claim searches lane by lane, so that it can start each
@@ -182,11 +191,13 @@ create table unique_hold (
 create index unique_hold_task on unique_hold (task_id);
 create index unique_hold_purged on unique_hold (counts_until) where ended_as is not null;
 
--- One row per rate-limited thing. `spent_until`: when what was already spent will have been earned back (GCRA).
+-- One row per rate-limited thing. `spent_until`: when what was already spent will have been earned back (GCRA). `spent_rest`: what was
+-- spent beyond that and is less than a microsecond, in as many parts of one as the limit counts; so a budget is counted exactly.
 -- `deferred_until`: the last moment to which a task without budget was put off, so that the next goes behind it.
 create table rate (
   key            text primary key,
   spent_until    timestamptz not null,
+  spent_rest     integer not null default 0,
   deferred_until timestamptz not null
 );
 

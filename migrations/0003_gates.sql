@@ -13,40 +13,60 @@ begin
   $format$, current_schema());
 end $do$;
 
--- When a queue's rate allows another, null where it was never used. Budget comes back one step at a time (see take_rate).
+-- The time that one start costs, or one and no less: a budget comes back one step at a time.
+create function rate_step(p_limit integer, p_per_ms bigint) returns interval
+language sql immutable
+as $$ select ceil(p_per_ms * 1000.0 / p_limit)::double precision * interval '1 microsecond' $$;
+
+-- A budget cannot be spent further ahead than a whole one: the server's clock was set back since, or the limit changed. A little further it
+-- can, for somebody whose transaction began before that of the one who spent it.
+create function is_far_ahead(p_spent_until timestamptz, p_per_ms bigint) returns boolean
+language sql stable
+as $$ select p_spent_until > now() + p_per_ms * interval '1 millisecond' + interval '1 minute' $$;
+
+-- When a queue's rate allows another, null where it was never used, or nobody knows (take_rate puts that right).
 create function next_in_rate(p_queue text, p_limit integer, p_per_ms bigint) returns timestamptz
 language sql stable set search_path from current
 as $$
-  select spent_until + make_interval(secs => p_per_ms / 1000.0 / p_limit - p_per_ms / 1000.0) from rate where key = 'queue/' || p_queue
+  select spent_until - p_per_ms * interval '1 millisecond' + rate_step(p_limit, p_per_ms) from rate
+  where key = 'queue/' || p_queue and not is_far_ahead(spent_until, p_per_ms)
 $$;
 
--- How many more may start now under `p_limit` per `p_per_ms`, at most `p_wanted`; takes them from the budget.
+-- How many more may start now under `p_limit` per `p_per_ms`, at most `p_wanted`; takes them from the budget. In parts of a microsecond
+-- (see rate), since most limits do not divide their time evenly, and what was lost by rounding would be lost with every start.
 create function take_rate(p_key text, p_limit integer, p_per_ms bigint, p_wanted integer) returns integer
 language plpgsql set search_path from current
 as $$
 declare
-  v_step    interval := make_interval(secs => p_per_ms / 1000.0 / p_limit);
-  v_per     interval := make_interval(secs => p_per_ms / 1000.0);
+  v_per     interval := p_per_ms * interval '1 millisecond';
+  v_cost    numeric := p_per_ms * 1000.0; -- of one start, in parts of a microsecond, of which there are p_limit
+  v_rate    rate;
   v_spent   timestamptz;
+  v_rest    numeric;
   v_granted integer;
 begin
   insert into rate (key, spent_until, deferred_until) values (p_key, now(), now()) on conflict (key) do nothing;
-  select greatest(spent_until, now()) into v_spent from rate where key = p_key for update;
-  v_granted := least(p_wanted, floor(extract(epoch from now() + v_per - v_spent) / extract(epoch from v_step))::integer);
-  if v_granted <= 0 then
+  select * into v_rate from rate where key = p_key for update;
+  v_spent := case when is_far_ahead(v_rate.spent_until, p_per_ms) then now() + v_per else greatest(v_rate.spent_until, now()) end;
+  v_rest := case when v_spent = v_rate.spent_until then least(v_rate.spent_rest, p_limit - 1) else 0 end;
+  v_granted := greatest(0, least(p_wanted, floor((extract(epoch from now() + v_per - v_spent) * 1000000 * p_limit - v_rest) / v_cost)));
+  if v_granted = 0 and v_spent >= v_rate.spent_until then
     return 0;
   end if;
-  update rate set spent_until = v_spent + v_granted * v_step where key = p_key;
+  v_rest := v_rest + v_granted * v_cost;
+  update rate
+  set spent_until = v_spent + div(v_rest, p_limit)::double precision * interval '1 microsecond', spent_rest = mod(v_rest, p_limit)
+  where key = p_key;
   return v_granted;
 end $$;
 
--- When a task without budget should ask again: one step behind the last one that was put off.
+-- When a task without budget should ask again: one step behind the last one that was put off, and not later than time goes.
 create function defer_rate(p_key text, p_limit integer, p_per_ms bigint) returns timestamptz
 language sql set search_path from current
 as $$
-  update rate
-  set deferred_until = greatest(deferred_until, spent_until - make_interval(secs => p_per_ms / 1000.0), now())
-                       + make_interval(secs => p_per_ms / 1000.0 / p_limit)
+  update rate r
+  set deferred_until = least(greatest(r.deferred_until, r.spent_until - p_per_ms * interval '1 millisecond', now()),
+                             now() + interval '10 years' - rate_step(p_limit, p_per_ms)) + rate_step(p_limit, p_per_ms)
   where key = p_key
   returning deferred_until
 $$;

@@ -286,16 +286,18 @@ as $$
     52, 1), 53, 1), 'hex')::uuid
 $$;
 
--- A duration as the clients write it, in milliseconds: a number of them, or text such as '30s', '5m', '2h'. Null if it is none.
-create function duration_ms(p_value jsonb) returns numeric
+-- A duration as the clients write it (src/config/duration.ts), in whole milliseconds: a number of them, or text such as '30s', '5m',
+-- '2h'. Null if it is none.
+create function duration_ms(p_value jsonb) returns bigint
 language sql immutable
 as $$
-  select case jsonb_typeof(p_value)
+  select case when ms between 0 and 315360000000 then round(ms)::bigint end
+  from (select case jsonb_typeof(p_value)
     when 'number' then (p_value #>> '{}')::numeric
     when 'string' then (
       select m[1]::numeric * case m[2] when 'ms' then 1 when 's' then 1000 when 'm' then 60000 when 'h' then 3600000 else 86400000 end
-      from regexp_match(btrim(p_value #>> '{}', E' \t\r\n'), '^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$') m)
-  end
+      from regexp_match(btrim(p_value #>> '{}', E' \t\r\n'), '^(\d{1,255}(?:\.\d{1,255})?)\s*(ms|s|m|h|d)$') m)
+  end) d (ms)
 $$;
 
 -- A moment as the clients write it: ISO 8601 with its zone, or a day, which begins in UTC. Null if it is none.
@@ -374,6 +376,11 @@ as $$
     union all
     select format('%s: %s', path, option_problem(value, kind, least, most)) from parts where option_problem(value, kind, least, most) is not null
     union all
+    select format('rateLimit: cannot be counted: at most %s starts in %s ms (one per microsecond)', per * 1000, per)
+    from (select case when option_problem(p_options #> '{rateLimit,limit}', 'number', 1, 1000000) is null
+                      then (p_options #>> '{rateLimit,limit}')::numeric end, duration_ms(p_options #> '{rateLimit,per}')) r (starts, per)
+    where starts > per * 1000 and per > 0
+    union all
     select format('%s and %s exclude each other; give one of them', a, b)
     from (values ('delay', 'runAt'), ('delay', 'debounce'), ('runAt', 'debounce'), ('expiresAt', 'expiresIn')) c (a, b)
     where p_options ?& array[a, b]
@@ -428,18 +435,18 @@ begin
     'queue', coalesce(p_options ->> 'queue', v_settings ->> 'queue', 'default'),
     'priority', coalesce(p_options ->> 'priority', v_settings ->> 'priority', '0')::numeric::smallint,
     'runAt', instant(p_options -> 'runAt'),
-    'delayMs', round(coalesce(duration_ms(p_options -> 'debounce'), duration_ms(p_options -> 'delay'))),
+    'delayMs', coalesce(duration_ms(p_options -> 'debounce'), duration_ms(p_options -> 'delay')),
     'expiresAt', instant(p_options -> 'expiresAt'),
-    'expiresInMs', round(duration_ms(p_options -> 'expiresIn')),
+    'expiresInMs', duration_ms(p_options -> 'expiresIn'),
     'uniqueKey', p_options -> 'uniqueKey',
     'uniqueOver', p_options -> 'uniqueOver',
-    'uniqueForMs', round(duration_ms(p_options -> 'uniqueFor')),
+    'uniqueForMs', duration_ms(p_options -> 'uniqueFor'),
     'onDuplicate', coalesce(p_options ->> 'onDuplicate', case when p_options ? 'debounce' then 'replace' end),
     'exclusiveKey', p_options -> 'exclusiveKey',
     'exclusiveLimit', case when p_options ? 'exclusiveKey' then coalesce((p_options ->> 'exclusiveLimit')::numeric::smallint, 1) end,
     'rateKey', p_options #> '{rateLimit,key}',
     'rateLimit', (p_options #>> '{rateLimit,limit}')::numeric::integer,
-    'ratePerMs', round(duration_ms(p_options #> '{rateLimit,per}')),
+    'ratePerMs', duration_ms(p_options #> '{rateLimit,per}'),
     'metadata', (p_options -> 'metadata')::text));
   if not p_options ? 'uniqueKey' then
     perform insert_tasks(v_terms, v_inputs, not p_options ? 'id', false);

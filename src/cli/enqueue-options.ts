@@ -40,7 +40,7 @@ const FLAGS: Record<ApiOption, Flag> = {
   },
   exclusiveKey: { flag: "--exclusive-key", value: "key", help: "never two at once with this key, anywhere" },
   exclusiveLimit: { flag: "--exclusive-limit", value: "number", help: "or so many at once", read: asNumber },
-  rateLimit: { flag: "--rate", value: "key=starts/duration", help: "as in mail-api=100/1m", read: asRateLimit },
+  rateLimit: { flag: "--rate-limit", value: "key=starts/duration", help: "as in mail-api=100/1m", read: asRateLimit },
   metadata: { flag: "--metadata", value: "json", help: "kept with the task and shown", read: asJson },
   id: { flag: "--id", value: "uuid", help: "the same id twice is the same task" },
 };

@@ -32,10 +32,10 @@ export function queueTable(queues: readonly QueueRow[], screen: Screen, indent =
   return table(queues, columns, { colours, width, indent });
 }
 
-export function limitsOf({ concurrency, rateLimit, ratePerMs }: QueueRow): string {
+export function limitsOf({ concurrency, rateLimit }: QueueRow): string {
   const limits: string[] = [];
   if (concurrency !== null) limits.push(`${concurrency} at once`);
-  if (rateLimit !== null && ratePerMs !== null) limits.push(`${rateLimit} per ${formatDuration(ratePerMs)}`);
+  if (rateLimit !== null) limits.push(`${rateLimit.limit} per ${formatDuration(rateLimit.perMs)}`);
   return limits.join(", ");
 }
 

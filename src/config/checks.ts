@@ -57,12 +57,11 @@ export function isInteger(range: { min: number; max: number }): Check<number> {
   };
 }
 
-/** Durations come out in milliseconds. */
+/** Durations come out in whole milliseconds. */
 export function isDuration(range: { minMs: number; maxMs: number }): Check<number> {
   return (value, path, problems) => {
     const ms = durationMs(value);
-    // Whole ones: 1.005 s is 1,004.9999999999999 ms to JavaScript, and nothing that counts in milliseconds takes that.
-    if (ms !== undefined && ms >= range.minMs && ms <= range.maxMs) return Math.round(ms);
+    if (ms !== undefined && ms >= range.minMs && ms <= range.maxMs) return ms;
     const bounds = `from ${range.minMs} to ${range.maxMs} ms`;
     problems.add(path, `must be a duration ${bounds}, such as 1500 or "30s", not ${describe(value)}`);
     return undefined;

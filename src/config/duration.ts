@@ -3,13 +3,23 @@ export type Duration = number | `${number}${"ms" | "s" | "m" | "h" | "d"}`;
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** The duration in milliseconds, or undefined where it is not one. */
+/** Ten years: no duration is longer. */
+export const MAX_DURATION_MS = 3_650 * 86_400_000;
+
+/**
+ * The duration in whole milliseconds, or undefined where it is not one. Rounded here, for everybody: the database counts in whole
+ * milliseconds and refuses a statement with any other number. `duration_ms` does the same in SQL.
+ */
 export function durationMs(value: unknown): number | undefined {
-  if (typeof value === "number") return Number.isFinite(value) ? value : undefined;
-  if (typeof value !== "string") return undefined;
-  const match = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$/.exec(value.trim());
+  const ms = typeof value === "number" ? value : typeof value === "string" ? readDuration(value) : undefined;
+  return ms !== undefined && ms >= 0 && ms <= MAX_DURATION_MS ? Math.round(ms) : undefined;
+}
+
+function readDuration(text: string): number | undefined {
+  const match = /^(\d{1,255}(?:\.\d{1,255})?)\s*(ms|s|m|h|d)$/.exec(text.trim());
   if (!match) return undefined;
-  return Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS];
+  // 1.0005 s is 1,000.4999999999999 ms to JavaScript.
+  return Number((Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS]).toPrecision(15));
 }
 
 /** 90_000 → "1m 30s", for people. */

@@ -10,11 +10,10 @@ import {
   isInteger,
   isListOf,
   isOneOf,
-  isOptions,
   isText,
   pathOf,
 } from "../config/checks.ts";
-import type { Duration } from "../config/duration.ts";
+import { type Duration, MAX_DURATION_MS } from "../config/duration.ts";
 import type { Problems } from "../config/problems.ts";
 import type { Transaction } from "../task/context.ts";
 import type { AnyTask } from "../task/define-task.ts";
@@ -22,6 +21,7 @@ import { isUuid, type TaskId } from "../task/ids.ts";
 import { toJson } from "../task/json.ts";
 import { isName, PRIORITY_RANGE } from "../task/settings.ts";
 import { TASK_STATES, type TaskState } from "../task/states.ts";
+import { isKeyedRateLimit } from "./rate-limit.ts";
 
 export interface EnqueueOptions {
   /** The task's id (a UUID). The same id twice is the same task: pass your own to make a call repeatable. */
@@ -56,9 +56,8 @@ export interface EnqueueOptions {
   tx?: Transaction | undefined;
 }
 
-const YEAR_MS = 365 * 86_400_000;
 const isKey = isText({ max: 512 });
-const isWait = isDuration({ minMs: 0, maxMs: 10 * YEAR_MS });
+const isWait = isDuration({ minMs: 0, maxMs: MAX_DURATION_MS });
 
 const isId: Check<string> = (value, path, problems) => {
   if (isUuid(value)) return value.toLowerCase();
@@ -70,18 +69,6 @@ const isTransaction: Check<Transaction> = (value, path, problems) => {
   if (typeof (value as Transaction | null)?.query === "function") return value as Transaction;
   problems.add(path, "must have a function query(text, values), as a pg client has");
   return undefined;
-};
-
-const RATE_SHAPE = {
-  key: isKey,
-  limit: isInteger({ min: 1, max: 1_000_000 }),
-  per: isDuration({ minMs: 1, maxMs: YEAR_MS }),
-};
-
-const isRateLimit: Check<Checked<typeof RATE_SHAPE>> = (value, path, problems) => {
-  const isComplete = Object.keys(RATE_SHAPE).every((part) => isGiven(value, part));
-  if (typeof value === "object" && !isComplete) problems.add(path, "needs key, limit and per");
-  return isOptions(RATE_SHAPE)(value, path, problems);
 };
 
 export const ENQUEUE_SHAPE = {
@@ -99,7 +86,7 @@ export const ENQUEUE_SHAPE = {
   debounce: isWait,
   exclusiveKey: isKey,
   exclusiveLimit: isInteger({ min: 1, max: 10_000 }),
-  rateLimit: isRateLimit,
+  rateLimit: isKeyedRateLimit,
   metadata: anything,
   tx: isTransaction,
 };

@@ -1,16 +1,17 @@
 /** Queues: how full they are, and their settings, which hold for every replica at once. */
-import { type Check, checkOptions, isDuration, isInteger, isOptions } from "../config/checks.ts";
+import { type Check, checkOptions, isInteger } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
 import { changeQueue, listQueues, type QueueRow, type QueueSettings } from "../sql/queues.ts";
 import { isName } from "../task/settings.ts";
+import { isRateLimit } from "./rate-limit.ts";
 
 export interface QueueOptions {
   /** How many tasks of this queue run at once in the whole cluster; null for any number. */
   concurrency?: number | null | undefined;
   /** A budget of `limit` starts, earned back evenly over `per`; null for any number. */
-  rate?: { limit: number; per: Duration } | null;
+  rateLimit?: { limit: number; per: Duration } | null;
 }
 
 const orNull =
@@ -20,10 +21,15 @@ const orNull =
 
 const SHAPE = {
   concurrency: orNull(isInteger({ min: 0, max: 1_000_000 })),
-  rate: orNull(
-    isOptions({ limit: isInteger({ min: 1, max: 1_000_000 }), per: isDuration({ minMs: 1, maxMs: 365 * 86_400_000 }) }),
-  ),
+  rateLimit: orNull(isRateLimit),
 };
+
+export function checkQueue(name: string, options: QueueOptions): QueueSettings {
+  const problems = new Problems();
+  const { concurrency, rateLimit } = checkOptions(options, SHAPE, { path: "", problems });
+  problems.throwIfAny(`The settings of queue ${JSON.stringify(name)}`);
+  return { concurrency, rateLimit: rateLimit && { limit: rateLimit.limit, perMs: rateLimit.per } };
+}
 
 export class QueueOrders {
   readonly #database: Database;
@@ -46,14 +52,7 @@ export class QueueOrders {
   }
 
   async set(name: string, options: QueueOptions): Promise<void> {
-    const problems = new Problems();
-    const { concurrency, rate } = checkOptions(options, SHAPE, { path: "", problems });
-    if (rate && (rate.limit === undefined || rate.per === undefined)) problems.add("rate", "needs limit and per");
-    problems.throwIfAny(`The settings of queue ${JSON.stringify(name)}`);
-    await this.#change(name, {
-      concurrency,
-      rate: rate ? { limit: rate.limit ?? 1, perMs: rate.per ?? 1 } : rate,
-    });
+    await this.#change(name, checkQueue(name, options));
   }
 
   async #change(name: string, settings: QueueSettings): Promise<void> {

@@ -139,11 +139,11 @@ function atItsLimit({ queueIs, queue }: TaskFacts): Obstacle | undefined {
 }
 
 function outOfRate({ queueIs, queue }: TaskFacts): Obstacle | undefined {
-  const { rateLimit, ratePerMs, rateInMs } = queueIs;
-  if (rateLimit === null || ratePerMs === null || rateInMs === null || rateInMs <= 0) return undefined;
+  const { rateLimit, rateInMs } = queueIs;
+  if (rateLimit === null || rateInMs === null || rateInMs <= 0) return undefined;
   return {
     because: "rate-limit",
-    summary: `Its queue "${queue}" has used up its rate of ${rateLimit} per ${formatDuration(ratePerMs)}.`,
+    summary: `Its queue "${queue}" has used up its rate of ${rateLimit.limit} per ${formatDuration(rateLimit.perMs)}.`,
     next: `The next task of the queue can start in ${formatDuration(rateInMs)}.`,
     isStuck: false,
     advice: [],

@@ -5,6 +5,7 @@ import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import type { RetryPolicy } from "../task/retry.ts";
 import type { AttemptOutcome, TaskState } from "../task/states.ts";
+import type { RateLimit } from "./queues.ts";
 import type { ReplicaRow, SignsOfLife } from "./replicas.ts";
 import type { RunnerRow } from "./runners.ts";
 
@@ -93,8 +94,7 @@ export interface QueueFacts {
   readonly concurrency: number | null;
   /** How many count against its limit now. */
   readonly limited: number;
-  readonly rateLimit: number | null;
-  readonly ratePerMs: number | null;
+  readonly rateLimit: RateLimit | null;
   /** When its rate allows another; null where it has none. */
   readonly rateInMs: number | null;
 }
@@ -194,9 +194,8 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
              from ${s}.task k where k.id = t.id and k.exclusive_key is not null) as key,
             json_build_object('isPaused', coalesce(q.paused, false), 'concurrency', q.concurrency,
               'limited', (select count(*) from ${s}.running x where x.queue = t.queue and x.limited),
-              'rateLimit', q.rate_limit, 'ratePerMs', q.rate_per_ms,
-              'rateInMs', (select ${ms("a.spent_until - c.now")} + q.rate_per_ms::float8 / q.rate_limit - q.rate_per_ms
-                           from ${s}.rate a where a.key = 'queue/' || t.queue)) as "queueIs",
+              'rateLimit', case when q.rate_limit is not null then json_build_object('limit', q.rate_limit, 'perMs', q.rate_per_ms) end,
+              'rateInMs', case when q.rate_limit is not null then ${ms(`${s}.next_in_rate(t.queue, q.rate_limit, q.rate_per_ms) - c.now`)} end) as "queueIs",
             (select json_build_object('online', count(*), 'knowing', count(*) filter (where t.name = any (x.tasks)),
                'serving', count(*) filter (where t.name = any (x.tasks) and (x.queues is null or t.queue = any (x.queues))),
                'inHand', coalesce(sum((select count(*) from ${s}.running y where y.replica_id = x.id))

@@ -1,12 +1,17 @@
 /** Queues: their settings and how much is in them. */
 import type { Store } from "../database/database.ts";
 
+/** So many starts in that time. */
+export interface RateLimit {
+  readonly limit: number;
+  readonly perMs: number;
+}
+
 export interface QueueRow {
   readonly name: string;
   readonly isPaused: boolean;
   readonly concurrency: number | null;
-  readonly rateLimit: number | null;
-  readonly ratePerMs: number | null;
+  readonly rateLimit: RateLimit | null;
   readonly ready: number;
   readonly delayed: number;
   readonly parked: number;
@@ -20,12 +25,13 @@ export interface QueueSettings {
   readonly isPaused?: boolean | undefined;
   /** Null takes the limit away; undefined leaves it. */
   readonly concurrency?: number | null | undefined;
-  readonly rate?: { readonly limit: number; readonly perMs: number } | null | undefined;
+  readonly rateLimit?: RateLimit | null | undefined;
 }
 
 export async function listQueues(store: Store): Promise<QueueRow[]> {
   return store.query<QueueRow>(
-    `select q.name, q.paused as "isPaused", q.concurrency, q.rate_limit as "rateLimit", q.rate_per_ms::float8 as "ratePerMs",
+    `select q.name, q.paused as "isPaused", q.concurrency, 
+            case when q.rate_limit is not null then json_build_object('limit', q.rate_limit, 'perMs', q.rate_per_ms) end as "rateLimit",
             coalesce(r.due, 0)::int as ready, coalesce(r.later, 0)::int as delayed, coalesce(p.parked, 0)::int as parked,
             coalesce(u.claimed, 0)::int as claimed, coalesce(u.running, 0)::int as running, r.oldest as "oldestDueMs"
      from ${store.schema}.queue q
@@ -41,7 +47,7 @@ export async function listQueues(store: Store): Promise<QueueRow[]> {
 
 /** Creates the queue where it is new. A limit that is set now counts what is running already. */
 export async function changeQueue(store: Store, name: string, settings: QueueSettings): Promise<void> {
-  const { isPaused, concurrency, rate } = settings;
+  const { isPaused, concurrency, rateLimit } = settings;
   await store.query(
     `with changed as (
        insert into ${store.schema}.queue (name, paused, concurrency, rate_limit, rate_per_ms)
@@ -63,9 +69,9 @@ export async function changeQueue(store: Store, name: string, settings: QueueSet
       isPaused ?? null,
       concurrency !== undefined,
       concurrency ?? null,
-      rate !== undefined,
-      rate?.limit ?? null,
-      rate?.perMs ?? null,
+      rateLimit !== undefined,
+      rateLimit?.limit ?? null,
+      rateLimit?.perMs ?? null,
     ],
   );
   await store.query(`select ${store.schema}.ring(array[$1::text])`, [name]);

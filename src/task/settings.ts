@@ -9,11 +9,11 @@ import {
   describe,
   isDuration,
   isInteger,
+  isListOf,
   isOneOf,
   isOptions,
   isText,
 } from "../config/checks.ts";
-import { durationMs } from "../config/duration.ts";
 import type { Problems } from "../config/problems.ts";
 import type { RetryOptions } from "./define-task.ts";
 import { DEFAULT_RETRY, type RetryPolicy } from "./retry.ts";
@@ -55,10 +55,12 @@ const isShare: Check<number> = (value, path, problems) => {
   return undefined;
 };
 
+const isDelay = isDuration({ minMs: 0, maxMs: YEAR_MS });
+const areDelays = isListOf(isDelay);
+
 const isBackoff: Check<RetryPolicy["backoff"]> = (value, path, problems) => {
   if (value === "fixed" || value === "exponential") return value;
-  const delays = Array.isArray(value) ? value.map(durationMs) : [];
-  if (delays.length > 0 && delays.every((delay) => delay !== undefined && delay >= 0)) return delays as number[];
+  if (Array.isArray(value) && value.length > 0) return areDelays(value, path, problems);
   problems.add(path, `must be "exponential", "fixed" or a list of durations, not ${describe(value)}`);
   return undefined;
 };
@@ -79,8 +81,8 @@ const SHAPE = {
   retry: isOptions({
     attempts: isInteger({ min: 1, max: 1_000 }),
     backoff: isBackoff,
-    delay: isDuration({ minMs: 0, maxMs: YEAR_MS }),
-    maxDelay: isDuration({ minMs: 0, maxMs: YEAR_MS }),
+    delay: isDelay,
+    maxDelay: isDelay,
     jitter: isShare,
     unless: anything,
   }),

@@ -1,6 +1,7 @@
 /** How `snooze` leaves a handler: thrown, so that it never returns, and told apart from a failure. */
-import { type Duration, durationMs } from "../config/duration.ts";
-import { InvalidOptionsError } from "../config/problems.ts";
+import { isDuration } from "../config/checks.ts";
+import { type Duration, MAX_DURATION_MS } from "../config/duration.ts";
+import { Problems } from "../config/problems.ts";
 
 export class Snooze extends Error {
   constructor(readonly delayMs: number) {
@@ -8,9 +9,11 @@ export class Snooze extends Error {
   }
 }
 
+const isSnooze = isDuration({ minMs: 0, maxMs: MAX_DURATION_MS });
+
 export function snooze(duration: Duration): never {
-  const ms = durationMs(duration);
-  if (ms === undefined || ms < 0)
-    throw new InvalidOptionsError("snooze", [`must be a duration such as "5m", not ${String(duration)}`]);
-  throw new Snooze(ms);
+  const problems = new Problems();
+  const ms = isSnooze(duration, "", problems);
+  problems.throwIfAny("snooze");
+  throw new Snooze(ms ?? 0);
 }

@@ -9,7 +9,7 @@ import {
   isInteger,
   isOptions,
 } from "../config/checks.ts";
-import type { Duration } from "../config/duration.ts";
+import { type Duration, MAX_DURATION_MS } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import { isRunnerOptions, type RunnerOptions, type RunnerSettings, runnerSettings } from "../runner/runner-options.ts";
 import type { Middleware } from "../task/context.ts";
@@ -90,7 +90,7 @@ const SHAPE = {
   maxHeldOutcomes: isInteger({ min: 1, max: 10_000_000 }),
   handleSignals: isBoolean,
   retention: isOptions({
-    maxAge: isDuration({ minMs: 0, maxMs: 3_650 * DAY_MS }),
+    maxAge: isDuration({ minMs: 0, maxMs: MAX_DURATION_MS }),
     maxCount: isInteger({ min: 0, max: 1_000_000_000 }),
   }),
   middleware: anything as Check<readonly Middleware[]>,

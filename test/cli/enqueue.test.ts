@@ -86,7 +86,7 @@ describe("enqueue", () => {
       "x",
       "--exclusive-limit",
       "3",
-      "--rate",
+      "--rate-limit",
       "api=v2=100/m",
       "--metadata",
       '{"by": "me"}',
@@ -123,8 +123,7 @@ describe("enqueue", () => {
 
   test("has a flag for each option of the API", async () => {
     const { stdout } = await cli(["enqueue", "--help"], at);
-    const flagOf = (option: string) =>
-      option === "rateLimit" ? "--rate" : `--${option.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    const flagOf = (option: string) => `--${option.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
     for (const option of Object.keys(ENQUEUE_SHAPE).filter((name) => name !== "tx"))
       expect(stdout).toContain(`${flagOf(option)} <`);
   });
@@ -138,7 +137,7 @@ describe("enqueue", () => {
       "1000",
       "--delay",
       "soon",
-      "--rate",
+      "--rate-limit",
       "fast",
       "--metadata",
       "{",
@@ -161,7 +160,7 @@ describe("enqueue", () => {
       "--metadata: must be JSON",
       "--priority: must be a whole number",
       "--delay: must be a duration",
-      "--rate: must be key=starts/duration",
+      "--rate-limit: must be key=starts/duration",
       "--on-duplicate: must be",
       "--on-duplicate: needs --unique-key",
       "--run-at: must be",

@@ -36,10 +36,13 @@ describe("queues", () => {
   });
 
   test("are limited, and freed of their limits", async () => {
-    const { stdout } = await cli(["queues", "set", "mail", "--concurrency", "5", "--rate", "100/1m"], at);
+    const { stdout } = await cli(["queues", "set", "mail", "--concurrency", "5", "--rate-limit", "100/1m"], at);
     expect(stdout).toContain("5 at once, 100 per 1m");
-    const { answer } = await everbeatJson(["queues", "set", "mail", "--concurrency", "none", "--rate", "10/s"], at);
-    expect(answer).toMatchObject({ queue: { concurrency: null, rateLimit: 10, ratePerMs: 1_000 } });
+    const { answer } = await everbeatJson(
+      ["queues", "set", "mail", "--concurrency", "none", "--rate-limit", "10/s"],
+      at,
+    );
+    expect(answer).toMatchObject({ queue: { concurrency: null, rateLimit: { limit: 10, perMs: 1_000 } } });
   });
 
   test("with a new name are made, with a warning that it may be a slip", async () => {

@@ -73,7 +73,7 @@ describe("wrong usage exits with 2 and says what was meant", () => {
     ["a state that is none", ["tasks", "list", "--state", "done"], /Allowed choices are pending, claimed, running/],
     ["a number out of range", ["tasks", "list", "--limit", "5000"], /whole number from 1 to 1000, not 5000/],
     ["a duration that is none", ["enqueue", "a", "--delay", "soon"], /must be a duration.*not "soon"/],
-    ["a rate that is none", ["queues", "set", "mail", "--rate", "fast"], /as in "100\/1s"/],
+    ["a rate that is none", ["queues", "set", "mail", "--rate-limit", "fast"], /as in "100\/1s"/],
     [
       "options that exclude each other",
       ["enqueue", "a", "--delay", "1s", "--run-at", "2030-01-01"],

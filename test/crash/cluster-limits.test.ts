@@ -85,8 +85,8 @@ describe("a queue's concurrency", () => {
 describe("a rate limit", () => {
   test("of a queue holds for three processes, and what it allows is used", { timeout: 120_000 }, async () => {
     const database = await openCrashDatabase();
-    await database.everbeat.queues.set("default", { rate: { limit: 20, per: 500 } });
-    await database.everbeat.queues.set("other", { rate: { limit: 20, per: 500 } });
+    await database.everbeat.queues.set("default", { rateLimit: { limit: 20, per: 500 } });
+    await database.everbeat.queues.set("other", { rateLimit: { limit: 20, per: 500 } });
     await startThree(database, { prefetch: 0 });
     await database.everbeat.enqueueMany(span, inputs(140, 1));
     // 20 at once and the rest at 40 a second: three seconds, and the rest for the machine. One that slept would do so for a minute.

@@ -15,8 +15,8 @@ describe("orders in bulk", () => {
     const { everbeat, count, query } = database;
     // Limits of two queues at once: claims that lock them each way round would wait for each other.
     await everbeat.queues.set("p", { concurrency: 30 });
-    await everbeat.queues.set("q", { concurrency: 30, rate: { limit: 1_000, per: 100 } });
-    await everbeat.queues.set("r", { rate: { limit: 1_000, per: 100 } });
+    await everbeat.queues.set("q", { concurrency: 30, rateLimit: { limit: 1_000, per: 100 } });
+    await everbeat.queues.set("r", { rateLimit: { limit: 1_000, per: 100 } });
     const options = {
       url: database.url,
       work: { concurrency: 10, prefetch: 10, pollInterval: 500 },

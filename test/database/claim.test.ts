@@ -300,7 +300,7 @@ describe("a rate limit", () => {
 
   test("of a queue holds for everything in it", async () => {
     const { queue, claim } = ownQueue();
-    await everbeat.queues.set(queue, { rate: { limit: 3, per: "1m" } });
+    await everbeat.queues.set(queue, { rateLimit: { limit: 3, per: "1m" } });
     await everbeat.enqueueMany(noop, [1, 2, 3, 4], { options: { queue } });
     expect(inputs(await claim())).toEqual([1, 2, 3]);
     expect(await claim()).toEqual([]);

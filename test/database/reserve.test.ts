@@ -171,7 +171,7 @@ describe("no task waits for a slot", () => {
       "of a queue with a rate, of which it would take a part",
       {},
       {},
-      { limits: { rate: { limit: 1_000_000, per: "1s" } } },
+      { limits: { rateLimit: { limit: 1_000_000, per: "1s" } } },
     ],
     ["that has an exclusive key, which it would hold", {}, {}, { hasKeys: true }],
   ])("%s", async (_, options, work, more) => {
@@ -207,7 +207,7 @@ describe("what must not wait for a slot is not passed over either, however many 
   const left = async (queue: string) =>
     (await database.query("select from everbeat.ready where queue = $1", [queue])).length;
 
-  test.each<QueueOptions>([{ concurrency: 2 }, { rate: { limit: 1_000, per: "1s" } }])(
+  test.each<QueueOptions>([{ concurrency: 2 }, { rateLimit: { limit: 1_000, per: "1s" } }])(
     "tasks of a queue with a limit: %j",
     async (limits) => {
       const [task, queue, limited] = [quick(), unique("many"), unique("limited")];
@@ -255,7 +255,7 @@ describe("a claim with room for more than there are slots", () => {
 
   test.each<[string, QueueOptions]>([
     ["a limit", { concurrency: 100 }],
-    ["a rate", { rate: { limit: 100, per: "1m" } }],
+    ["a rate", { rateLimit: { limit: 100, per: "1m" } }],
   ])("takes no more of a queue with %s than begin, nor what comes after, and says so", async (_, limits) => {
     expect(await claimed(limits, { run: 2, reserve: 5 })).toEqual({ inputs: [1, 2], hasMore: true });
     expect(await claimed(limits, { run: 0, reserve: 5 })).toEqual({ inputs: [], hasMore: true });
@@ -272,7 +272,7 @@ describe("a claim with room for more than there are slots", () => {
 
   test("passes by what cannot be had: a queue at its limit, or without budget", async () => {
     expect(await claimed({ concurrency: 0 }, { run: 0, reserve: 5 })).toEqual({ inputs: [7, 8], hasMore: false });
-    const spent: QueueOptions = { rate: { limit: 2, per: "1h" } };
+    const spent: QueueOptions = { rateLimit: { limit: 2, per: "1h" } };
     expect(await claimed(spent, { run: 2, reserve: 0 })).toEqual({ inputs: [1, 2], hasMore: false });
     const [first] = await database.query<{ key: string }>(
       "select key from everbeat.rate order by spent_until desc limit 1",

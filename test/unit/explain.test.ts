@@ -13,7 +13,7 @@ const pending: TaskFacts = {
   ...{ isParked: false, dueInMs: -5, expiresInMs: null, heldForMs: null, endedAgoMs: null, tookMs: null, error: null },
   ...{ cancelForceInMs: null, late: 0, ahead: 0, definition: null, key: null, last: null, owner: null, review: null },
   ...{ suspicion: 0, isApart: false, postMortem: null },
-  queueIs: { isPaused: false, concurrency: null, limited: 0, rateLimit: null, ratePerMs: null, rateInMs: null },
+  queueIs: { isPaused: false, concurrency: null, limited: 0, rateLimit: null, rateInMs: null },
   workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
   listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false },
   ...{ settings: null, progress: null, quietForMs: null },
@@ -117,7 +117,7 @@ const CASES: Case[] = [
   ["meets a limit of none", queueIs({ concurrency: 0 }), "concurrency-limit", true, /until the limit is raised/],
   [
     "has no rate left",
-    queueIs({ rateLimit: 10, ratePerMs: 60_000, rateInMs: 3_000 }),
+    queueIs({ rateLimit: { limit: 10, perMs: 60_000 }, rateInMs: 3_000 }),
     ...(["rate-limit", false, /10 per 1m.*in 3s/] as const),
   ],
   ["is behind others", { ...pending, ahead: 12 }, "behind-others", false, /12 tasks are due before it/],

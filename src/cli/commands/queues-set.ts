@@ -9,10 +9,10 @@ import { UsageError } from "../errors.ts";
 /** "none" stays a word until the end: the parser takes null for an option without a value. */
 interface SetOptions {
   readonly concurrency?: number | "none";
-  readonly rate?: Rate | "none";
+  readonly rateLimit?: Rate | "none";
 }
 
-type Rate = NonNullable<QueueOptions["rate"]>;
+type Rate = NonNullable<QueueOptions["rateLimit"]>;
 
 export function addQueuesSet(cli: Cli, parent: Command): void {
   addCommand<SetOptions>(cli, parent, {
@@ -20,26 +20,26 @@ export function addQueuesSet(cli: Cli, parent: Command): void {
     description: "limit a queue, over all replicas together",
     examples: [
       "everbeat queues set mail --concurrency 5",
-      "everbeat queues set mail --rate 100/1s",
-      "everbeat queues set mail --concurrency none --rate none",
+      "everbeat queues set mail --rate-limit 100/1s",
+      "everbeat queues set mail --concurrency none --rate-limit none",
     ],
     configure(command) {
       command
         .option("--concurrency <number>", 'how many run at once, or "none" for any number', concurrency)
-        .option("--rate <starts/duration>", 'how many start per time, as in 100/1s, or "none"', rate);
+        .option("--rate-limit <starts/duration>", 'how many start per time, as in 100/1s, or "none"', rate);
     },
     run: setQueue,
   });
 }
 
 async function setQueue(call: Call<SetOptions>): Promise<undefined> {
-  const { concurrency: atOnce, rate: perTime } = call.options;
+  const { concurrency: atOnce, rateLimit: perTime } = call.options;
   if (atOnce === undefined && perTime === undefined)
-    throw new UsageError("Nothing is set. Give --concurrency, --rate or both.");
+    throw new UsageError("Nothing is set. Give --concurrency, --rate-limit or both.");
   return changeQueue(call, (queues, name) =>
     queues.set(name, {
       ...(atOnce === undefined ? {} : { concurrency: atOnce === "none" ? null : atOnce }),
-      ...(perTime === undefined ? {} : { rate: perTime === "none" ? null : perTime }),
+      ...(perTime === undefined ? {} : { rateLimit: perTime === "none" ? null : perTime }),
     }),
   );
 }

@@ -17,7 +17,7 @@ export function addQueues(cli: Cli, program: Command): void {
     examples: [
       "everbeat queues",
       "everbeat queues pause mail",
-      "everbeat queues set mail --concurrency 5 --rate 100/1s",
+      "everbeat queues set mail --concurrency 5 --rate-limit 100/1s",
     ],
     // A word that is no command of the group comes to us, who know the commands to suggest.
     configure: (command) => command.allowExcessArguments().helpCommand(false),
