@@ -204,7 +204,8 @@ create table rate (
 create table definition (
   name       text primary key,
   settings   json not null,
-  changed_at timestamptz not null default now()
+  changed_at timestamptz not null default now(),
+  seen_at    timestamptz not null default now()   -- when a worker last had it, to the day
 );
 
 create table replica (

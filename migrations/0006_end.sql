@@ -74,6 +74,7 @@ declare
   v_keys     text[];
   v_queues   text[];
   v_tasks    uuid[];
+  v_endless  uuid[];
   v_unparked tid[] := '{}';
   v_are_free boolean;
   v_these    record;
@@ -90,7 +91,7 @@ begin
       )
       select array_agg(claim_id) as claims, array_agg(exclusive_key) filter (where exclusive_key is not null) as keys,
              array_agg(queue) filter (where limited) as queues,
-             array_agg(task_id) as tasks, (select exists (select from waiter)) as are_awaited
+             array_agg(task_id) as tasks, (select exists (select from waiter)) as are_awaited, null::uuid[] as endless
       into v_these from gone;
     else
       with o as materialized (
@@ -112,6 +113,7 @@ begin
         select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, o.result::json, o.error::json
         from gone g join o on o.claim = g.claim_id
         where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
+        returning task_id, attempt
       ), back as (
         insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
         select g.task_id, g.queue, g.priority, now() + make_interval(secs => coalesce(o."delayMs", 0) / 1000.0), g.name,
@@ -125,11 +127,13 @@ begin
              -- A place in a queue with a limit may be what an idle worker elsewhere is waiting for.
              (select array_agg(queue) from (
                 select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q) as queues,
-             (select array_agg(task_id) from gone) as tasks, (select exists (select from waiter)) as are_awaited
+             (select array_agg(task_id) from gone) as tasks, (select exists (select from waiter)) as are_awaited,
+             (select array_agg(task_id) from again where attempt % 50 = 0) as endless
       into v_these;
     end if;
     v_keys := v_keys || v_these.keys;
     v_queues := v_queues || v_these.queues;
+    v_endless := v_endless || v_these.endless;
     if v_these.are_awaited then
       v_tasks := v_tasks || v_these.tasks;
     end if;
@@ -150,6 +154,9 @@ begin
 
   if v_tasks is not null then
     perform tell_waiters(v_tasks);
+  end if;
+  if v_endless is not null then
+    perform trim_attempts(v_endless);
   end if;
   if v_keys is not null then
     select let_go, are_free into v_unparked, v_are_free from unpark(v_keys);

@@ -117,3 +117,21 @@ begin
   where s.span = any (v_spans);
   return cardinality(v_gone);
 end $$;
+
+-- A task may be tried for ever: one that snoozes every minute, say. Of its attempts the first ten stay and the newest hundred; the others leave,
+-- with what they said of themselves. Asked for at every fiftieth attempt (see end_claims).
+create function trim_attempts(p_tasks uuid[]) returns void
+language plpgsql set search_path from current set enable_seqscan = off set jit = off
+as $$
+declare
+  v_claims bigint[];
+begin
+  with newest as (
+    select task_id, max(attempt) as attempt from attempt where task_id = any (p_tasks) group by task_id
+  ), gone as (
+    delete from attempt a using newest n where a.task_id = n.task_id and a.attempt > 10 and a.attempt <= n.attempt - 100 returning a.claim_id
+  )
+  select array_agg(claim_id) into v_claims from gone;
+  delete from progress where claim_id = any (v_claims);
+  delete from late where task_id = any (p_tasks) and claim_id = any (v_claims);
+end $$;

@@ -8,7 +8,6 @@ import {
   type DeadReplica,
   limitPatience,
   type NewPostMortem,
-  purgePostMortems,
   readConclusions,
   readUnexamined,
   writePostMortems,
@@ -112,10 +111,6 @@ export class PostMortems {
       await writePostMortems(tx, [{ kind: "runner", ...subject, ...told, evidence: complete }]);
     });
     return told;
-  }
-
-  async purge(ageMs: number): Promise<void> {
-    await this.#try("removing old post-mortems", (tx) => purgePostMortems(tx, ageMs));
   }
 
   async #examineNew(tx: Store): Promise<readonly NewPostMortem[]> {

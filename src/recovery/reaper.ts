@@ -25,16 +25,15 @@ import {
   endHold,
   findAbsentOwners,
   noteSweep,
-  purgeReplicas,
   raiseAlert,
   resolveAlerts,
 } from "../sql/recovery.ts";
 import { noteSilence } from "../sql/reliability.ts";
-import { purgeRunners } from "../sql/runners.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { countDying, type DoubtfulReplica, holdOn } from "./mass-death.ts";
 import { policyOf } from "./policy.ts";
 import { type LastSigns, PostMortems, type Told } from "./post-mortems.ts";
+import { purgeRecord } from "./purge.ts";
 import { recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
 import { StallWatch } from "./stall-watch.ts";
@@ -245,12 +244,10 @@ export class Reaper {
   }
 
   async #purge(): Promise<void> {
-    const { database, settings } = this.#parts;
+    const { database, settings, onError } = this.#parts;
     if (performance.now() - this.#purgedAt < settings.purgeEveryMs) return;
-    this.#purgedAt = performance.now();
-    await purgeReplicas(database, settings);
-    await this.#postMortems.purge(settings.postMortemAgeMs);
-    await purgeRunners(database, settings.historyAgeMs);
+    // What is left goes with the next sweeps, so that none of them takes long.
+    if (await purgeRecord(database, settings, onError)) this.#purgedAt = performance.now();
     await endStoppedAlert(database);
   }
 }

@@ -164,22 +164,3 @@ export async function readConclusions(
     [replicaIds],
   );
 }
-
-/** At once, of what may be a great many. */
-const PURGE_BATCH = 20_000;
-
-/** What is older than that: post-mortems, crashes, and the unrest of machines. */
-export async function purgePostMortems(store: Store, ageMs: number): Promise<void> {
-  const s = store.schema;
-  const old = "now() - make_interval(secs => $1::float8 / 1000)";
-  await store.query(
-    `delete from ${s}.post_mortem where id = any (array(select id from ${s}.post_mortem where happened_at < ${old} limit ${PURGE_BATCH}))`,
-    [ageMs],
-  );
-  await store.query(`delete from ${s}.unrest where happened_at < ${old}`, [ageMs]);
-  await store.query(
-    `with gone as (delete from ${s}.crash where happened_at < ${old} returning replica_id)
-     delete from ${s}.suspicion x using gone where x.replica_id = gone.replica_id`,
-    [ageMs],
-  );
-}

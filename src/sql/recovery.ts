@@ -106,33 +106,3 @@ export async function resolveAlerts(store: Store, kind: string, subject: string)
     [kind, subject],
   );
 }
-
-/**
- * Replicas that are gone, own nothing, and are older than that; machines that have no replica left; the history of beats and of blocked loops.
- * A machine with an owner of unfinished tasks has that replica left.
- */
-export async function purgeReplicas(store: Store, ages: { purgeAgeMs: number; historyAgeMs: number }): Promise<void> {
-  await store.query(`select ${store.schema}.purge_beats($1)`, [ages.historyAgeMs]);
-  await store.query(
-    `delete from ${store.schema}.blocked_loop where seen_at < now() - make_interval(secs => $1::float8 / 1000)`,
-    [ages.historyAgeMs],
-  );
-  await store.query(
-    `with gone as (
-       delete from ${store.schema}.replica r
-       where r.status in ('offline', 'dead')
-         and coalesce((select h.beat_at from ${store.schema}.heart h where h.replica_id = r.id), r.seen_at) < now() - make_interval(secs => $1::float8 / 1000)
-         and not exists (select from ${store.schema}.running u where u.replica_id = r.id)
-       returning r.id
-     )
-     delete from ${store.schema}.heart h using gone where h.replica_id = gone.id`,
-    [ages.purgeAgeMs],
-  );
-  // One that a replica joins at this moment has another \`joined_at\` by then, and is looked at again because of that.
-  await store.query(
-    `delete from ${store.schema}.machine m
-     where m.joined_at < now() - make_interval(secs => $1::float8 / 1000)
-       and not exists (select from ${store.schema}.replica r where r.machine_id = m.id)`,
-    [ages.purgeAgeMs],
-  );
-}

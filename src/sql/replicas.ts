@@ -117,8 +117,10 @@ export async function saveDefinitions(
     `insert into ${store.schema}.definition (name, settings)
      select name, settings from json_to_recordset($1::json) as x (name text, settings json)
      order by name
-     on conflict (name) do update set settings = excluded.settings, changed_at = now()
-     where definition.settings::text <> excluded.settings::text`,
+     on conflict (name) do update
+     set settings = excluded.settings, seen_at = now(),
+         changed_at = case when definition.settings::text = excluded.settings::text then definition.changed_at else now() end
+     where definition.settings::text <> excluded.settings::text or definition.seen_at < now() - interval '1 day'`,
     [JSON.stringify(definitions)],
   );
 }

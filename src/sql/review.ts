@@ -52,12 +52,8 @@ export async function countNeedingReview(store: Store): Promise<number> {
 
 /** Those of these tasks that needed review, or were reviewed before: then the note is the new one. Returns them. */
 export async function markReviewed(store: Store, ids: readonly TaskId[], note: string | undefined): Promise<TaskId[]> {
-  // People write this table, one line at a time: what belongs to tasks that were purged goes in passing.
   const rows = await store.query<{ id: TaskId }>(
-    `with forgotten as (
-       delete from ${store.schema}.review v where not exists (select from ${store.schema}.task t where t.id = v.task_id)
-     )
-     insert into ${store.schema}.review (task_id, reviewed_at, note)
+    `insert into ${store.schema}.review (task_id, reviewed_at, note)
      select e.task_id, clock_timestamp(), $2 from ${store.schema}.ended e
      where e.task_id = any ($1) and e.state = 'failed' and e.error_code = 'WORKER_CRASHED'
      on conflict (task_id) do update set reviewed_at = excluded.reviewed_at, note = coalesce(excluded.note, review.note)

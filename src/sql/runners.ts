@@ -63,14 +63,3 @@ export async function mayHaveProcesses(store: Store, replicaId: ReplicaId): Prom
   );
   return row?.may === true;
 }
-
-/** Those that ended, or whose replica is gone, longer ago than that. */
-export async function purgeRunners(store: Store, ageMs: number): Promise<void> {
-  await store.query(
-    `delete from ${store.schema}.runner n
-     where coalesce(n.ended_at, n.beat_at) < now() - make_interval(secs => $1::float8 / 1000)
-       and (n.ended_at is not null or not exists (
-         select from ${store.schema}.replica r where r.id = n.replica_id and r.status in ('online', 'draining')))`,
-    [ageMs],
-  );
-}

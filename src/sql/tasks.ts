@@ -41,6 +41,8 @@ export interface TaskDetails extends TaskSummary {
   readonly exclusiveKey: string | null;
   readonly expiresAt: Date | null;
   readonly attempts: readonly AttemptRow[];
+  /** How many attempts are no longer on record: of one that is tried for ever the first ten stay, and the newest hundred. */
+  readonly attemptsDropped: number;
   readonly late: readonly LateRow[];
   /** What its last attempt that crashed probably died of. */
   readonly postMortem: string | null;
@@ -91,7 +93,7 @@ export async function listTaskIds(store: Store, filter: TaskFilter, page: TaskPa
 }
 
 export async function showTask(store: Store, id: TaskId): Promise<TaskDetails | undefined> {
-  const [task] = await store.query<Omit<TaskDetails, "attempts" | "late">>(
+  const [task] = await store.query<Omit<TaskDetails, "attempts" | "attemptsDropped" | "late">>(
     `select ${SUMMARY(store.schema)}, t.input, t.metadata, t.result, t.unique_key as "uniqueKey", t.exclusive_key as "exclusiveKey",
             t.expires_at as "expiresAt",
             (select p.sentence from ${store.schema}.post_mortem p where p.task_id = t.id order by p.id desc limit 1) as "postMortem",
@@ -117,8 +119,14 @@ export async function showTask(store: Store, id: TaskId): Promise<TaskDetails | 
   return {
     ...task,
     attempts: attempts.map((attempt) => ({ ...attempt, progress: progress.get(attempt.claimId) ?? null })),
+    attemptsDropped: droppedOf(attempts.map(({ attempt }) => attempt)),
     late,
   };
+}
+
+/** Attempts are numbered from 1 on, without a gap. */
+function droppedOf(numbers: readonly number[]): number {
+  return Math.max(0, ...numbers) - new Set(numbers).size;
 }
 
 export async function countByState(store: Store): Promise<Record<string, number>> {

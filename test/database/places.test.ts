@@ -123,7 +123,7 @@ test("every table can be replicated: what is deleted from it is told apart by a 
     await everbeat.enqueue(noop, 1, { queue });
     const [task] = await claimer.claim({ queues: [queue], room: [null] });
     await claimer.complete(task as never);
-    await database.query("select everbeat.purge_beats(0)");
+    await database.query("select everbeat.purge_beats(0, 1000)");
   } finally {
     await database.query("drop publication everything");
   }

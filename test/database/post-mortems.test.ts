@@ -62,24 +62,4 @@ describe("post-mortems", () => {
       /number of a post-mortem or the id/,
     );
   });
-
-  test("are removed when they are old, with the crashes and suspicions and the unrest of their time", async () => {
-    const [replicaId, taskId] = [randomUUID(), randomUUID()];
-    await database.query(
-      `with a as (update everbeat.post_mortem set happened_at = now() - interval '31 days'),
-            b as (insert into everbeat.crash values ($1, now() - interval '31 days', 2, 0, 2)),
-            c as (insert into everbeat.suspicion values ($2, $1, false, false))
-       insert into everbeat.unrest (kind, machine_id, hostname, replica_id, happened_at) values ('dead', 'm', 'h', $1, now() - interval '31 days')`,
-      [replicaId, taskId],
-    );
-    const fresh = randomUUID() as ReplicaId;
-    await writePostMortems(everbeat.database, [{ ...told, kind: "replica", replicaId: fresh }]);
-    await new PostMortems({ database: everbeat.database, events }).purge(30 * 86_400_000);
-    expect(await everbeat.recovery.postMortems()).toMatchObject([{ replicaId: fresh }]);
-    const [left] = await database.query(
-      `select (select count(*)::int from everbeat.crash) as crashes, (select count(*)::int from everbeat.suspicion) as suspicions,
-              (select count(*)::int from everbeat.unrest) as unrest`,
-    );
-    expect(left).toEqual({ crashes: 0, suspicions: 0, unrest: 0 });
-  });
 });

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { readClock } from "../../sql/clock.ts";
 import type { ProgressRow } from "../../sql/progress.ts";
 import type { AttemptRow, LateRow, TaskDetails } from "../../sql/tasks.ts";
+import type { Colours } from "../colours.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
@@ -64,7 +65,7 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
     { colours },
   );
   const parts = [head];
-  if (task.attempts.length > 0) parts.push([colours.bold("Attempts"), ...attemptTable(task.attempts, now, screen)]);
+  if (task.attempts.length > 0) parts.push([title(task, colours), ...attemptTable(task.attempts, now, screen)]);
   if (last?.log && task.state !== "completed") {
     const lines = last.log.map(({ at, level, text }) => `  ${colours.dim(`${at} ${level}`)} ${text}`);
     parts.push([colours.bold("Last log lines"), ...lines]);
@@ -75,6 +76,11 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
   }
   if (task.error?.stack) parts.push([colours.bold("Stack"), ...quoted(task.error.stack, { colours })]);
   return paragraphs(...parts);
+}
+
+function title({ attemptsDropped }: TaskDetails, colours: Colours): string {
+  if (attemptsDropped === 0) return colours.bold("Attempts");
+  return `${colours.bold("Attempts")} ${colours.dim(`without ${attemptsDropped} in the middle, which are no longer on record`)}`;
 }
 
 function runnerWords({ kind, pid, status }: NonNullable<TaskDetails["runner"]>): string {

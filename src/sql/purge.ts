@@ -1,0 +1,154 @@
+/**
+ * What leaves the record besides ended tasks (see purge_ended): one rule for each table, in small batches. Whoever is locked stays until
+ * the next time. docs/operations.md lists the rules of all tables.
+ */
+import type { Store } from "../database/database.ts";
+
+/** How long things stay, by the setting that says so. */
+export interface PurgeAges {
+  readonly historyAgeMs: number;
+  readonly purgeAgeMs: number;
+  readonly postMortemAgeMs: number;
+}
+
+export interface PurgeRule {
+  readonly what: string;
+  readonly ageMs: (ages: PurgeAges) => number;
+  /** A statement that removes at most $2 rows of those older than $1 ms, and returns how many left. */
+  readonly statement: (schema: string) => string;
+}
+
+const DAY_MS = 86_400_000;
+/** A definition that no worker has had for so long belongs to code that is gone. */
+const DEFINITION_AGE_MS = 90 * DAY_MS;
+
+const OLD = "now() - make_interval(secs => $1::float8 / 1000)";
+
+export const PURGE_RULES: readonly PurgeRule[] = [
+  {
+    what: "beats",
+    ageMs: (ages) => ages.historyAgeMs,
+    statement: (s) => `select ${s}.purge_beats($1, $2) as gone`,
+  },
+  {
+    what: "blocked loops",
+    ageMs: (ages) => ages.historyAgeMs,
+    statement: (s) => removal(s, "blocked_loop", `x.seen_at < ${OLD}`),
+  },
+  {
+    // Those that ended, or whose replica is gone.
+    what: "runners",
+    ageMs: (ages) => ages.historyAgeMs,
+    statement: (s) =>
+      removal(
+        s,
+        "runner",
+        `coalesce(x.ended_at, x.beat_at) < ${OLD} and (x.ended_at is not null or not exists (
+           select from ${s}.replica r where r.id = x.replica_id and r.status in ('online', 'draining')))`,
+      ),
+  },
+  {
+    // Those that are gone and own nothing, with their hearts.
+    what: "replicas",
+    ageMs: (ages) => ages.purgeAgeMs,
+    statement: (s) =>
+      removal(
+        s,
+        "replica",
+        `x.status in ('offline', 'dead')
+         and coalesce((select h.beat_at from ${s}.heart h where h.replica_id = x.id), x.seen_at) < ${OLD}
+         and not exists (select from ${s}.running u where u.replica_id = x.id)`,
+        `with_hearts as (delete from ${s}.heart h using gone where h.replica_id = gone.id)`,
+      ),
+  },
+  {
+    // One that a replica joins at this moment has another `joined_at` by then, and is looked at again because of that.
+    what: "machines",
+    ageMs: (ages) => ages.purgeAgeMs,
+    statement: (s) =>
+      removal(
+        s,
+        "machine",
+        `x.joined_at < ${OLD} and not exists (select from ${s}.replica r where r.machine_id = x.id)`,
+      ),
+  },
+  {
+    what: "post-mortems",
+    ageMs: (ages) => ages.postMortemAgeMs,
+    statement: (s) => removal(s, "post_mortem", `x.happened_at < ${OLD}`),
+  },
+  {
+    what: "deaths and silences of machines",
+    ageMs: (ages) => ages.postMortemAgeMs,
+    statement: (s) => removal(s, "unrest", `x.happened_at < ${OLD}`),
+  },
+  {
+    what: "crashes and whom they made suspects",
+    ageMs: (ages) => ages.postMortemAgeMs,
+    statement: (s) =>
+      removal(
+        s,
+        "crash",
+        `x.happened_at < ${OLD}`,
+        `with_suspects as (delete from ${s}.suspicion q using gone where q.replica_id = gone.replica_id)`,
+      ),
+  },
+  {
+    // Also one that nobody has resolved: whoever raised it and still lives raises it anew.
+    what: "alerts",
+    ageMs: (ages) => ages.postMortemAgeMs,
+    statement: (s) => removal(s, "alert", `coalesce(x.resolved_at, x.raised_at) < ${OLD}`),
+  },
+  {
+    // Of a task that is on record they leave with it.
+    what: "late outcomes of tasks that are gone",
+    ageMs: (ages) => ages.postMortemAgeMs,
+    statement: (s) =>
+      removal(s, "late", `x.arrived_at < ${OLD} and not exists (select from ${s}.task t where t.id = x.task_id)`),
+  },
+  {
+    // Of workers that are gone. One that comes just now is told of new tasks from its next look on.
+    what: "bells",
+    ageMs: (ages) => ages.purgeAgeMs,
+    statement: (s) =>
+      removal(
+        s,
+        "bell",
+        `$1::float8 is not null and not exists (
+           select from ${s}.replica r
+           where r.status in ('online', 'draining') and (x.queue = any (r.queues) or r.queues is null and x.queue = '*'))`,
+      ),
+  },
+  {
+    what: "definitions",
+    ageMs: () => DEFINITION_AGE_MS,
+    statement: (s) =>
+      removal(
+        s,
+        "definition",
+        `x.seen_at < ${OLD} and not exists (select from ${s}.replica r where x.name = any (r.tasks))
+         and not exists (select from ${s}.ready w where w.name = x.name)
+         and not exists (select from ${s}.parked w where w.name = x.name)
+         and not exists (select from ${s}.running w where w.name = x.name)`,
+        // A worker that has been here for longer than a day still has them.
+        `seen as (
+           update ${s}.definition d set seen_at = now()
+           where d.seen_at < now() - interval '1 day'
+             and exists (select from ${s}.replica r where r.status in ('online', 'draining') and d.name = any (r.tasks)))`,
+      ),
+  },
+];
+
+/** Returns how many rows left: as many as a batch has where there may be more. */
+export async function purge(store: Store, rule: PurgeRule, ages: PurgeAges, batch: number): Promise<number> {
+  const [row] = await store.query<{ gone: number }>(rule.statement(store.schema), [rule.ageMs(ages), batch]);
+  return row?.gone ?? 0;
+}
+
+function removal(schema: string, table: string, isOver: string, besides?: string): string {
+  return `with gone as (
+      delete from ${schema}.${table} where ctid = any (array(
+        select x.ctid from ${schema}.${table} x where ${isOver} limit $2 for update of x skip locked)) returning *
+    )${besides === undefined ? "" : `, ${besides}`}
+    select count(*)::int as gone from gone`;
+}

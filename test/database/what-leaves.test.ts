@@ -1,0 +1,186 @@
+/** No table only grows: each has a rule by which what is old leaves, in docs/operations.md and here. */
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { beforeEach, describe, expect, test } from "vitest";
+import { purgeRecord } from "../../src/recovery/purge.ts";
+import { runUpkeep } from "../../src/sql/upkeep.ts";
+import { openTestEverbeat } from "../support/database.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+const HOUR_MS = 3_600_000;
+const AGES = { historyAgeMs: 24 * HOUR_MS, purgeAgeMs: 24 * HOUR_MS, postMortemAgeMs: 30 * 24 * HOUR_MS };
+
+/** Rows that are this old leave by every rule, those of today by none. */
+const [OLD, YOUNG] = ["100 days", "1 minute"];
+type Put = (age: string) => Promise<unknown>;
+const put =
+  (sql: string): Put =>
+  (age) =>
+    database.query(sql.replaceAll("AGO", `now() - interval '${age}'`).replaceAll("UUID", `'${randomUUID()}'::uuid`));
+const ofTask = (sql: string) =>
+  put(`with t as (insert into everbeat.task (id, name, queue, priority, run_at, input) values (UUID, 'x', 'x', 0, now(), '1')),
+            e as (insert into everbeat.ended (task_id, state, attempt, failures, crashes, ended_at) values (UUID, 'completed', 1, 0, 0, AGO))
+       ${sql}`);
+const LIVING = "insert into everbeat.replica (id, hostname, pid, version, tasks) values (UUID, 'h', 1, '1', '{}')";
+const REPLICA = `insert into everbeat.replica (id, hostname, pid, version, status, seen_at, tasks) values (UUID, 'h', 1, '1', 'dead', AGO, '{}')`;
+
+/** How a row comes into a table that later leaves by its rule. */
+const RULES: Record<string, Put> = {
+  alert: put(
+    "insert into everbeat.alert (kind, subject, message, raised_at, resolved_at) values ('a', 'a', 'a', AGO, AGO)",
+  ),
+  attempt: ofTask(
+    "insert into everbeat.attempt (claim_id, task_id, replica_id, attempt, claimed_at, ended_at, outcome) values (nextval('everbeat.claim_id'), UUID, UUID, 1, AGO, AGO, 'failed')",
+  ),
+  bell: async (age) => {
+    if (age === YOUNG) await put(LIVING)(age);
+    await put(`insert into everbeat.bell (queue, armed) values ('${age === YOUNG ? "*" : age}', true)`)(age);
+  },
+  beat_history: put("insert into everbeat.beat_history (replica_id, beat_at) values (UUID, AGO)"),
+  blocked_loop: put(
+    "insert into everbeat.blocked_loop (replica_id, began_at, seen_at, blocked_ms, tasks) values (UUID, AGO, AGO, 1, '[]')",
+  ),
+  crash: put(
+    "insert into everbeat.crash (replica_id, happened_at, running, most, with_most) values (UUID, AGO, 1, 0, 1)",
+  ),
+  definition: put("insert into everbeat.definition (name, settings, seen_at) values (UUID, '{}', AGO)"),
+  ended: ofTask("select"),
+  heart: put(`with r as (${REPLICA})
+    insert into everbeat.heart (replica_id, interval_ms, promise_ms, session_promise_ms, session_key, epoch, beat_at) values (UUID, 1, 1, 1, 1, 'e', AGO)`),
+  late: put(
+    "insert into everbeat.late (claim_id, task_id, replica_id, outcome, arrived_at) values (1, UUID, UUID, 'failed', AGO)",
+  ),
+  machine: put("insert into everbeat.machine (id, hostname, joined_at) values (UUID, 'h', AGO)"),
+  post_mortem: put(
+    "insert into everbeat.post_mortem (kind, happened_at, cause, sentence, evidence) values ('runner', AGO, 'c', 's', '[]')",
+  ),
+  progress: ofTask("insert into everbeat.progress (claim_id, task_id) values (nextval('everbeat.claim_id'), UUID)"),
+  replica: put(REPLICA),
+  review: ofTask("insert into everbeat.review (task_id) values (UUID)"),
+  runner: put(
+    "insert into everbeat.runner (id, replica_id, kind, pid, started_at, beat_at, status, ended_at) values (UUID, UUID, 'thread', 1, AGO, AGO, 'ended', AGO)",
+  ),
+  suspicion:
+    put(`with c as (insert into everbeat.crash (replica_id, happened_at, running, most, with_most) values (UUID, AGO, 1, 0, 1))
+    insert into everbeat.suspicion (task_id, replica_id, is_charged, is_apart) values (UUID, UUID, true, true)`),
+  task: ofTask("select"),
+  unique_hold: ofTask("insert into everbeat.unique_hold (name, key, task_id) values ('x', UUID, UUID)"),
+  unrest: put(
+    "insert into everbeat.unrest (kind, machine_id, hostname, replica_id, happened_at) values ('dead', 'm', 'h', UUID, AGO)",
+  ),
+  waiter: put("insert into everbeat.waiter (task_id, since) values (UUID, AGO)"),
+};
+
+/** Tables that do not grow with time, and why; or where their rule is tested. */
+const BOUNDED: Record<string, string> = {
+  lane: "test/database/lanes.test.ts",
+  queue: "test/database/lanes.test.ts",
+  rate: "test/database/lanes.test.ts",
+  commit_check: "a row leaves with the transaction that wrote it (transactions)",
+  ended_span: "as many as the pages of `ended`",
+  epoch_marker: "one row",
+  listening: "one row",
+  migration: "one row per migration",
+  parked: "tasks that have not ended",
+  ready: "tasks that have not ended",
+  running: "tasks that have not ended",
+  upkeep: "one row",
+};
+
+async function tables(): Promise<string[]> {
+  const rows = await database.query<{ name: string }>(
+    "select tablename as name from pg_tables where schemaname = 'everbeat' order by 1",
+  );
+  return rows.map(({ name }) => name);
+}
+
+async function purgeAll(onError: (error: unknown) => void = fail): Promise<boolean> {
+  await database.query("update everbeat.upkeep set purged_at = '-infinity'");
+  await runUpkeep(everbeat.database, { maxAgeMs: 7 * 24 * HOUR_MS, maxCount: undefined }, 100);
+  return purgeRecord(everbeat.database, AGES, onError);
+}
+function fail(error: unknown): never {
+  throw error;
+}
+
+test("every table has a rule, and the documentation names it", async () => {
+  const page = readFileSync("docs/operations.md", "utf8");
+  const documented = [...page.matchAll(/^\| (`\w+`(?:, `\w+`)*) \|/gm)].flatMap(([, names = ""]) =>
+    names.split(", ").map((name) => name.replaceAll("`", "")),
+  );
+  expect([...Object.keys(RULES), ...Object.keys(BOUNDED)].sort()).toEqual(await tables());
+  expect(documented.sort()).toEqual(await tables());
+});
+
+describe("what is old leaves, and nothing else:", () => {
+  beforeEach(async () => {
+    const names = Object.keys(RULES).map((table) => `everbeat.${table}`);
+    await database.query(`truncate ${names.join(", ")}, everbeat.ready`);
+  });
+
+  test.each(Object.entries(RULES))("%s", async (table, place) => {
+    const count = async () => (await database.query(`select from everbeat.${table}`)).length;
+    await place(OLD);
+    await place(YOUNG);
+    expect(await count()).toBe(2);
+    expect(await purgeAll()).toBe(true);
+    expect(await count()).toBe(1);
+    await purgeAll();
+    expect(await count()).toBe(1);
+  });
+
+  test("alerts that nobody has resolved, too", async () => {
+    await put("insert into everbeat.alert (kind, subject, message, raised_at) values ('a', 'a', 'a', AGO)")(OLD);
+    await purgeAll();
+    expect(await database.query("select from everbeat.alert")).toEqual([]);
+  });
+
+  test("a definition stays while a worker has it, or a task of its name waits", async () => {
+    const define = (name: string) =>
+      put(`insert into everbeat.definition (name, settings, seen_at) values ('${name}', '{}', AGO)`)(OLD);
+    for (const name of ["at-work", "waiting", "forgotten"]) await define(name);
+    await database.query(
+      `insert into everbeat.replica (id, hostname, pid, version, tasks) values (gen_random_uuid(), 'h', 1, '1', '{at-work}')`,
+    );
+    await database.query("select everbeat.enqueue('waiting', '1')");
+    await purgeAll();
+    // The worker leaves, and what it had was seen today.
+    await database.query("delete from everbeat.replica");
+    await purgeAll();
+    const left = await database.query<{ name: string }>("select name from everbeat.definition order by 1");
+    expect(left.map(({ name }) => name)).toEqual(["at-work", "waiting"]);
+  });
+
+  test("a bell stays while a worker serves its queue", async () => {
+    await database.query(
+      "insert into everbeat.bell (queue, armed) values ('*', true), ('mail', true), ('gone', false)",
+    );
+    await database.query(
+      `insert into everbeat.replica (id, hostname, pid, version, tasks, queues)
+       values (gen_random_uuid(), 'h', 1, '1', '{}', '{mail}'), (gen_random_uuid(), 'h', 1, '1', '{}', null)`,
+    );
+    await purgeAll();
+    const bells = await database.query<{ queue: string }>("select queue from everbeat.bell order by 1");
+    expect(bells.map(({ queue }) => queue)).toEqual(["*", "mail"]);
+  });
+
+  test("in batches, and what cannot be removed does not keep the rest", async () => {
+    const many = "insert into everbeat.alert (kind, subject, message, raised_at) select 'a', n::text, 'a', AGO";
+    await put(`${many} from generate_series(1, 2500) n`)(OLD);
+    await RULES["machine"]?.(OLD);
+    await RULES["late"]?.(OLD);
+    await database.query(
+      "create function everbeat.no() returns trigger language plpgsql as $$ begin raise exception 'not this one'; end $$",
+    );
+    await database.query(
+      "create trigger no before delete on everbeat.machine for each row execute function everbeat.no()",
+    );
+    const errors: unknown[] = [];
+    const rounds: boolean[] = [];
+    do rounds.push(await purgeAll((error) => errors.push(error)));
+    while (!rounds.at(-1));
+    expect(rounds).toEqual([false, false, true]);
+    expect(errors.map(String)).toEqual(rounds.map(() => expect.stringContaining("not this one")));
+    for (const table of ["alert", "late"]) expect(await database.query(`select from everbeat.${table}`)).toEqual([]);
+  });
+});
