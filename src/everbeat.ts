@@ -15,14 +15,16 @@ import type { EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";
 import { Results } from "./queue/results.ts";
 import { TaskOrders } from "./queue/task-orders.ts";
+import { createListener } from "./recovery/listener.ts";
 import { RecoveryOrders } from "./recovery/recovery-orders.ts";
 import { isInsideRunner, WorkInsideRunnerError } from "./runner/inside-runner.ts";
-import { listReplicas, type ReplicaRow } from "./sql/replicas.ts";
+import type { ReplicaRow } from "./sql/replicas.ts";
 import { listRunners, type RunnerRow } from "./sql/runners.ts";
 import type { Task } from "./task/define-task.ts";
 import { toErrorRecord } from "./task/error-record.ts";
 import { isUuid, type TaskId } from "./task/ids.ts";
 import { checkWork, type WorkOptions } from "./worker/options.ts";
+import { Outages } from "./worker/outages.ts";
 import { Replica } from "./worker/replica.ts";
 import { leaveOnSignals } from "./worker/signals.ts";
 import { Worker } from "./worker/worker.ts";
@@ -56,6 +58,7 @@ export class Everbeat implements AsyncDisposable {
   readonly #enqueuer: Enqueuer;
   readonly #results: Results;
   readonly #workers = new Set<Worker>();
+  readonly #listener: ReturnType<typeof createListener> | undefined;
   #closed: Promise<void> | undefined;
 
   private constructor(settings: OpenSettings, database: Database) {
@@ -75,6 +78,19 @@ export class Everbeat implements AsyncDisposable {
     this.tasks = new TaskOrders(database, { cancelGraceMs: settings.cancelGraceMs });
     this.queues = new QueueOrders(database);
     this.recovery = new RecoveryOrders(database, this.#events, settings.recovery);
+    this.#listener = settings.listens ? this.#createListener() : undefined;
+    this.#listener?.start();
+  }
+
+  #createListener() {
+    const { recovery: settings, replyTimeoutMs } = this.#settings;
+    const outages = new Outages(this.#events);
+    const doing = "listening for silence";
+    return createListener({
+      ...{ database: this.database.withReplyWithin(replyTimeoutMs), events: this.#events, settings },
+      onError: (error) => outages.noticed(error, doing),
+      onListened: () => outages.over(doing),
+    });
   }
 
   /** Connects, and brings the schema up to date unless `migrate` is false. */
@@ -165,7 +181,7 @@ export class Everbeat implements AsyncDisposable {
   }
 
   replicas(): Promise<readonly ReplicaRow[]> {
-    return listReplicas(this.database);
+    return this.recovery.replicas();
   }
 
   /** Returns the function that ends the subscription. */
@@ -186,6 +202,7 @@ export class Everbeat implements AsyncDisposable {
 
   async #closeOnce(options: { now?: boolean }): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)));
+    await this.#listener?.stop();
     await Promise.all([this.#enqueuer.idle(), this.#results.idle()]);
     await this.#notices.stop();
     await this.database.close();

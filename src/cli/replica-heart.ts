@@ -16,7 +16,7 @@ export function heartStateOf(replica: ReplicaRow, settings: RecoverySettings): H
   const { status, silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs, vitals } = replica;
   const isFree = sessionFreeForMs !== null || (replica.hasSession && !replica.holdsSession);
   if (status === "dead" || status === "offline") return status;
-  if (silentForMs === null) return "unheard";
+  if (silentForMs === null || replica.unheardSince !== null) return "unheard";
   const verdict = verdictOn(
     {
       silentForMs,

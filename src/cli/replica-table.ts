@@ -10,7 +10,7 @@ import { runnersWords } from "./replica-runners.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
 import { type Column, table } from "./table.ts";
-import { age, fromNow } from "./times.ts";
+import { age, fromNow, unheardWords } from "./times.ts";
 
 export interface ReplicaLook {
   readonly now: Date;
@@ -30,15 +30,15 @@ export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook,
     { title: "REPLICA", value: (row) => row.id },
     {
       title: "STATUS",
-      value: (row) => marked(row.status),
-      style: (text, row) => inColourOf(row.status, text, colours),
+      value: (row) => marked(presenceOf(row)),
+      style: (text, row) => inColourOf(presenceOf(row), text, colours),
     },
     { title: "CLAIMED", value: (row) => String(row.claimed), align: "right" },
     { title: "RUNNING", value: (row) => String(row.running), align: "right" },
     { title: "SILENCE", value: silenceOf, align: "right" },
     {
       title: "HEART",
-      value: (row) => heartWords(row, settings),
+      value: (row) => (row.unheardSince === null ? heartWords(row, settings) : unheardWords(row.unheardSince, now)),
       style: (text, row) => inColourOfHeart(heartStateOf(row, settings), text, colours),
     },
     { title: "SEEN", value: (row) => fromNow(row.seenAt, now) },
@@ -69,6 +69,11 @@ function deathsOn(machine: Reliability | undefined): string {
   if (!machine || machine.deaths === 0) return "";
   const rate = `${machine.deaths}, one in ${formatDuration(machine.meanMsBetweenDeaths ?? 0)}`;
   return machine.isFlapping ? `${rate}, flaps` : rate;
+}
+
+/** What is on record of one that should be here means nothing while nobody listens. */
+function presenceOf({ status, unheardSince }: ReplicaRow): ReplicaRow["status"] | "unheard" {
+  return unheardSince === null ? status : "unheard";
 }
 
 /** Of one that is gone it means nothing any more. */

@@ -3,7 +3,17 @@ import type { AttemptOutcome, TaskState } from "../task/states.ts";
 import type { Colours } from "./colours.ts";
 
 type Colour = "green" | "red" | "yellow" | "cyan" | "blue" | "dim";
-type Shown = TaskState | AttemptOutcome | "online" | "draining" | "offline" | "dead" | "missing" | "paused" | "open";
+type Shown =
+  | TaskState
+  | AttemptOutcome
+  | "online"
+  | "draining"
+  | "offline"
+  | "dead"
+  | "missing"
+  | "unheard"
+  | "paused"
+  | "open";
 
 const LOOKS: Record<Shown, { readonly mark: string; readonly colour: Colour }> = {
   pending: { mark: "○", colour: "blue" },
@@ -22,6 +32,7 @@ const LOOKS: Record<Shown, { readonly mark: string; readonly colour: Colour }> =
   offline: { mark: "○", colour: "dim" },
   dead: { mark: "✗", colour: "red" },
   missing: { mark: "✗", colour: "red" },
+  unheard: { mark: "?", colour: "yellow" },
   paused: { mark: "‖", colour: "yellow" },
   open: { mark: "▸", colour: "green" },
 };

@@ -21,6 +21,11 @@ export function age(from: Date, now: Date): string {
   return roundly(Math.max(0, now.getTime() - from.getTime()));
 }
 
+/** Since when nobody has listened. */
+export function unheardWords(since: Date, now: Date): string {
+  return `nobody has listened for ${age(since, now)}`;
+}
+
 /** Tenths of seconds only unsettle the eye in something that is not measured. */
 function roundly(ms: number): string {
   return ms < 1_000 ? "0s" : formatDuration(Math.floor(ms / 1_000) * 1_000);

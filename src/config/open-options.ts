@@ -37,6 +37,11 @@ export interface OpenOptions {
   replyTimeout?: Duration | undefined;
   /** How silence is judged and what follows. */
   recovery?: RecoveryOptions | undefined;
+  /**
+   * Listen for workers that die, and recover their tasks, also while this process runs no worker (default false: workers do so by
+   * themselves, for as long as one is left). By the settings of the workers, where there are any on record.
+   */
+  listens?: boolean | undefined;
   /** Where logs go: a logger such as pino, or a level for JSON lines on standard error (default "info"). */
   log?: Logger | LogLevel | undefined;
   /** Told about long steps, such as the first start of the embedded server. */
@@ -53,6 +58,7 @@ export interface OpenSettings {
   readonly cancelGraceMs: number;
   readonly replyTimeoutMs: number;
   readonly recovery: RecoverySettings;
+  readonly listens: boolean;
   readonly log: Logger | LogLevel;
   readonly onProgress: ((message: string) => void) | undefined;
 }
@@ -95,6 +101,7 @@ const SHAPE = {
   cancelGrace: isDuration({ minMs: 0, maxMs: 86_400_000 }),
   replyTimeout: isDuration({ minMs: 1_000, maxMs: 3_600_000 }),
   recovery: anything,
+  listens: isBoolean,
   log: isLog,
   onProgress: isCallback,
 };
@@ -114,6 +121,7 @@ export function checkOpen(options: OpenOptions | undefined): OpenSettings {
     cancelGraceMs: given.cancelGrace ?? 10_000,
     replyTimeoutMs: given.replyTimeout ?? 30_000,
     recovery,
+    listens: given.listens ?? false,
     log: given.log ?? "info",
     onProgress: given.onProgress,
   });

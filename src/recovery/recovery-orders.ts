@@ -12,6 +12,7 @@ import { endClaims, type Outcome } from "../sql/outcomes.ts";
 import type { PostMortemRow } from "../sql/post-mortems.ts";
 import { confirmHold } from "../sql/recovery.ts";
 import { readUnrest } from "../sql/reliability.ts";
+import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
 import {
   type AlertRow,
   type Listening,
@@ -32,6 +33,7 @@ import { FLAPPING, type Reliability, reliabilityOf } from "./reliability.ts";
 import { type ExitReport, reportExit } from "./report-exit.ts";
 import { ReviewOrders } from "./review.ts";
 import { findStaleTasks, type StaleTask } from "./stale-tasks.ts";
+import { sweepPatienceMs } from "./sweeping.ts";
 
 export interface StaleQuery {
   /**
@@ -165,8 +167,13 @@ export class RecoveryOrders {
     );
   }
 
-  machines(): Promise<readonly MachineRow[]> {
-    return listMachines(this.#database);
+  async machines(): Promise<readonly MachineRow[]> {
+    return listMachines(this.#database, sweepPatienceMs((await this.settings()).checkMs));
+  }
+
+  /** The worker processes on record, and what is known of their hearts. */
+  async replicas(): Promise<readonly ReplicaRow[]> {
+    return listReplicas(this.#database, sweepPatienceMs((await this.settings()).checkMs));
   }
 
   /** The reapers' own state; undefined where none has ever listened. */

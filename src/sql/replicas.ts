@@ -23,7 +23,10 @@ export interface ReplicaRow extends SignsOfLife {
   readonly hostname: string;
   readonly pid: number;
   readonly version: string;
+  /** As it is on record. Online, or draining, means nothing while nobody listens: see `unheardSince`. */
   readonly status: "online" | "draining" | "offline" | "dead";
+  /** Nobody has listened since then, so that nobody knows whether it is alive. Null while somebody listens, and of one that is gone. */
+  readonly unheardSince: Date | null;
   readonly machineId: string | null;
   readonly startedAt: Date;
   /** When it last gave a sign: a beat, or a word about itself. */
@@ -90,7 +93,8 @@ export async function setReplicaStatus(store: Store, id: ReplicaId, status: Repl
   );
 }
 
-export async function listReplicas(store: Store): Promise<ReplicaRow[]> {
+/** `patienceMs`: sweeps that are further apart have stopped. */
+export async function listReplicas(store: Store, patienceMs: number): Promise<ReplicaRow[]> {
   return store.query<ReplicaRow>(
     `select r.id::text, r.hostname, r.pid, r.version, r.status, r.machine_id as "machineId", r.started_at as "startedAt",
             greatest(h.beat_at, r.seen_at) as "seenAt", ${store.schema}.silent_ms(h, r.started_at, l) as "silentForMs",
@@ -98,6 +102,8 @@ export async function listReplicas(store: Store): Promise<ReplicaRow[]> {
             (extract(epoch from clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000)::float8 as "sessionFreeForMs",
             h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs", ${store.schema}.vitals_of(h.signs) as vitals, r.died_at as "diedAt", r.death,
             r.tasks, r.queues,
+            case when r.status in ('online', 'draining') and coalesce(l.swept_at, r.started_at) < clock_timestamp() - make_interval(secs => $1::float8 / 1000)
+              then coalesce(l.swept_at, r.started_at) end as "unheardSince",
             (select count(*)::int from ${store.schema}.running u where u.replica_id = r.id and u.state = 'claimed') as claimed,
             (select count(*)::int from ${store.schema}.running u where u.replica_id = r.id and u.state = 'running') as running
      from (select ${store.schema}.held_sessions() as held) k
@@ -105,6 +111,7 @@ export async function listReplicas(store: Store): Promise<ReplicaRow[]> {
      left join ${store.schema}.heart h on h.replica_id = r.id
      left join ${store.schema}.listening_now() l on true
      order by r.started_at`,
+    [patienceMs],
   );
 }
 

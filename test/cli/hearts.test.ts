@@ -17,6 +17,7 @@ const settings = settingsOf();
 const at = new Date("2026-01-01T00:00:00Z");
 const replica: ReplicaRow = {
   ...{ id: "r" as ReplicaId, hostname: "host-7", pid: 42, version: "1", status: "online", machineId: "m" },
+  unheardSince: null,
   ...{ startedAt: at, seenAt: at, silentForMs: 300, hasSession: true, holdsSession: true, sessionFreeForMs: null },
   ...{ promiseMs: 13_500, sessionPromiseMs: 800, diedAt: null, death: null, tasks: [], queues: null },
   ...{ claimed: 0, running: 0, vitals: { rss: 1_048_576, memoryLimit: 10_485_760, loopP99Ms: 21.4, cpu: 0.24 } },
@@ -35,6 +36,7 @@ describe("a replica's heart is shown as", () => {
     [{ holdsSession: false }, "session-lost", /session gone/],
     [{ sessionFreeForMs: 1_001 }, "dying", /not declared yet/],
     [{ silentForMs: null }, "unheard", /nobody listens/],
+    [{ unheardSince: at }, "unheard", /nobody listens/],
     [{ status: "dead", death: { because: "session-lost" } }, "dead", /its session ended/],
     [{ status: "dead", death: { because: "silent" } }, "dead", /it fell silent/],
     [{ status: "dead", death: { because: "exited", signal: "SIGKILL" } }, "dead", /^its process was ended by SIGKILL$/],
@@ -71,7 +73,12 @@ describe("the doctor judges", () => {
       "good",
       /./,
     ],
-    ["no sweep ever", [undefined, [online, online], settings], "wrong", /nobody has ever swept, though 2 replicas are/],
+    [
+      "no sweep ever",
+      [undefined, [online, online], settings],
+      "wrong",
+      /nobody has ever listened, though 2 replicas are/,
+    ],
     ["nobody there", [undefined, [], undefined], "skipped", /no worker is online/],
     [
       "tasks of the gone",

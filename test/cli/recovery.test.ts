@@ -213,7 +213,11 @@ test("the doctor says that nobody sweeps, where workers are on record and silent
   const { code, stdout } = await cli(["doctor"], at);
   expect(code).toBe(1);
   expect(stdout).toMatch(
-    /^✗ reaper +the last sweep was 10m.* ago, though 1 replica is on record as online\n +→ Start a worker/m,
+    /^✗ reaper +nobody has listened for 10m.*, though 1 replica is on record as online\n +→ Start a worker/m,
   );
-  expect((await cli(["status"], at)).stdout).toContain("! the last sweep was 10m");
+  const { stdout: status } = await cli(["status"], at);
+  expect(status).toMatch(/! nobody has listened for 10m.*, since \d{4}-\d\d-\d\dT/);
+  expect(status).toMatch(/ \? unheard .* nobody has listened for 10m/);
+  expect(status).not.toContain("online");
+  expect((await cli(["replicas"], at)).stdout).toMatch(/ \? unheard .* nobody has listened for 10m/);
 });

@@ -8,7 +8,7 @@ import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { inColourOf, marked } from "../states.ts";
 import { type Column, table } from "../table.ts";
-import { fromNow } from "../times.ts";
+import { fromNow, unheardWords } from "../times.ts";
 
 export function addMachines(cli: Cli, program: Command): void {
   addCommand(cli, program, {
@@ -29,13 +29,12 @@ async function showMachines(call: Call): Promise<undefined> {
       reliability: reliability.get(machine.id) ?? null,
     }));
     const now = await readClock(everbeat.database);
-    const presence = ({ isOnline }: MachineRow) => (isOnline ? "online" : "offline");
     const columns: Column<ReliableMachine>[] = [
       { title: "HOST", value: (row) => row.hostname, style: (text) => colours.bold(text) },
       {
         title: "STATUS",
-        value: (row) => marked(presence(row)),
-        style: (text, row) => inColourOf(presence(row), text, colours),
+        value: (row) => marked(presenceOf(row)),
+        style: (text, row) => inColourOf(presenceOf(row), text, colours),
       },
       { title: "REPLICAS", value: (row) => `${row.online} of ${row.replicas}`, align: "right" },
       { title: "TASKS", value: (row) => String(row.running), align: "right" },
@@ -49,7 +48,7 @@ async function showMachines(call: Call): Promise<undefined> {
       { title: "ONE EVERY", value: ({ reliability: is }) => durationOf(is?.meanMsBetweenDeaths), align: "right" },
       { title: "SILENCES", value: ({ reliability: is }) => String(is?.silences ?? 0), align: "right" },
       { title: "SEEN", value: (row) => fromNow(row.lastSeenAt, now) },
-      { title: "REMARK", value: remarkOn, isOptional: true, style: (text) => colours.red(text) },
+      { title: "REMARK", value: (row) => remarkOn(row, now), isOptional: true, style: (text) => colours.red(text) },
       { title: "MACHINE", value: (row) => row.id, style: (text) => colours.dim(text) },
     ];
     call.screen.answer({ now, machines }, () =>
@@ -67,6 +66,13 @@ function durationOf(ms: number | undefined): string {
   return ms === undefined ? "–" : formatDuration(ms);
 }
 
-function remarkOn({ reliability }: ReliableMachine): string {
-  return reliability?.isFlapping ? `flaps: ${flappingWords(reliability)}` : "";
+function presenceOf({ isOnline, unheardSince }: MachineRow): "online" | "offline" | "unheard" {
+  if (unheardSince !== null) return "unheard";
+  return isOnline ? "online" : "offline";
+}
+
+function remarkOn({ reliability, unheardSince }: ReliableMachine, now: Date): string {
+  const remarks = unheardSince === null ? [] : [unheardWords(unheardSince, now)];
+  if (reliability?.isFlapping) remarks.push(`flaps: ${flappingWords(reliability)}`);
+  return remarks.join("; ");
 }

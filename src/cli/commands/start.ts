@@ -1,5 +1,6 @@
 /** `everbeat start`: a worker for the tasks that files export, or several that are supervised. */
 import type { Command } from "commander";
+import type { OpenOptions } from "../../config/open-options.ts";
 import { Everbeat } from "../../everbeat.ts";
 import { type Logger, withFields } from "../../log.ts";
 import { linkToSupervisor, type SupervisorLink } from "../../supervisor/supervised.ts";
@@ -49,7 +50,8 @@ async function start(call: Call<StartOptions>): Promise<ExitCode> {
   const log = createWorkLog(call.screen, logLevel);
   return runSupervisor({
     ...{ log, screen: call.screen, files: call.words, processes, restart },
-    everbeat: await open(call, log),
+    // Its children listen for each other; it listens for the last of them, and for everybody else's.
+    everbeat: await open(call, log, { listens: true }),
     shutdownGraceMs: shutdownGrace ?? DEFAULT_SHUTDOWN_GRACE_MS,
   });
 }
@@ -70,9 +72,10 @@ async function work(call: Call<StartOptions>, link: SupervisorLink | undefined):
   }
 }
 
-async function open({ options, screen }: Call<StartOptions>, log: Logger): Promise<Everbeat> {
+async function open({ options, screen }: Call<StartOptions>, log: Logger, more: OpenOptions = {}): Promise<Everbeat> {
   const everbeat = await Everbeat.open({
     ...openOptions(options, screen),
+    ...more,
     ...{ log, migrate: options.migrate },
     ...(options.recovery === undefined ? {} : { recovery: options.recovery }),
   });

@@ -1,7 +1,8 @@
 /** How quickly a crash is known here: by the end of a session, or only by silence. */
 import { formatDuration } from "../../config/duration.ts";
-import type { RecoverySettings } from "../../config/recovery-options.ts";
+import { PROFILES, type RecoverySettings } from "../../config/recovery-options.ts";
 import type { Database } from "../../database/database.ts";
+import { sweepPatienceMs } from "../../recovery/sweeping.ts";
 import { readFleetSettings } from "../../sql/fleet-settings.ts";
 import { listReplicas, type ReplicaRow } from "../../sql/replicas.ts";
 import { heartStateOf } from "../replica-heart.ts";
@@ -9,7 +10,8 @@ import { type Finding, good, skipped } from "./finding.ts";
 
 export async function checkHearts(database: Database): Promise<Finding> {
   const [first] = await readFleetSettings(database);
-  return judgeHearts(await listReplicas(database), first?.settings);
+  const patienceMs = sweepPatienceMs(first?.settings.checkMs ?? PROFILES.fast.checkMs);
+  return judgeHearts(await listReplicas(database, patienceMs), first?.settings);
 }
 
 export function judgeHearts(replicas: readonly ReplicaRow[], settings: RecoverySettings | undefined): Finding {

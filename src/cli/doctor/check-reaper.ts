@@ -2,16 +2,16 @@
 import { formatDuration } from "../../config/duration.ts";
 import { PROFILES, type RecoverySettings } from "../../config/recovery-options.ts";
 import type { Database } from "../../database/database.ts";
-import { isSweeping } from "../../recovery/sweeping.ts";
-import { readFleetSettings } from "../../sql/fleet-settings.ts";
+import { isSweeping, sweepPatienceMs } from "../../recovery/sweeping.ts";
+import { readActingSettings } from "../../sql/fleet-settings.ts";
 import { listReplicas, type ReplicaRow } from "../../sql/replicas.ts";
 import { type Listening, readListening } from "../../sql/stale-tasks.ts";
 import { type Finding, good, skipped } from "./finding.ts";
 
 export async function checkReaper(database: Database): Promise<Finding> {
-  const [first] = await readFleetSettings(database);
-  const replicas = await listReplicas(database);
-  return judgeReaper(await readListening(database), replicas, first?.settings);
+  const settings = await readActingSettings(database);
+  const replicas = await listReplicas(database, sweepPatienceMs(settings?.checkMs ?? PROFILES.fast.checkMs));
+  return judgeReaper(await readListening(database), replicas, settings);
 }
 
 export function judgeReaper(
@@ -23,7 +23,9 @@ export function judgeReaper(
   const online = replicas.filter(({ status }) => status === "online" || status === "draining").length;
   const held = replicas.reduce((sum, { claimed, running }) => sum + claimed + running, 0);
   if (listening && isSweeping(listening, checkMs)) return sweeping(listening, checkMs);
-  const last = listening ? `the last sweep was ${formatDuration(listening.sweptAgoMs)} ago` : "nobody has ever swept";
+  const last = listening
+    ? `nobody has listened for ${formatDuration(listening.sweptAgoMs)}`
+    : "nobody has ever listened";
   if (online === 0 && held === 0) return skipped("reaper", "no worker is online to sweep");
   if (online === 0) {
     const found = `${last}: no worker is online, and ${held} tasks are held by workers that are gone`;
