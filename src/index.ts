@@ -57,10 +57,12 @@ export {
 export type { ErrorRecord } from "./task/error-record.ts";
 export {
   ClaimLostError,
+  CompletedDifferentlyError,
   CompletionNotCommittedError,
   CutOffError,
   DuplicateTaskError,
   InvalidInputError,
+  NotInTransactionError,
   ReplicaGoneError,
   ResultNotStorableError,
   ResultTimeoutError,

@@ -3,7 +3,12 @@ import { databaseError } from "../database/database-error.ts";
 import { storeInTransaction } from "../database/transaction-store.ts";
 import { guardClaim } from "../sql/outcomes.ts";
 import type { Claim, Transaction } from "../task/context.ts";
-import { ClaimLostError, ResultNotStorableError } from "../task/errors.ts";
+import {
+  ClaimLostError,
+  CompletedDifferentlyError,
+  NotInTransactionError,
+  ResultNotStorableError,
+} from "../task/errors.ts";
 import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import { toJson } from "../task/json.ts";
 
@@ -27,10 +32,14 @@ export interface ClaimHandleParts extends ClaimOnTask {
 export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
   let completedInTransaction = false;
 
-  /** The database refuses a lost claim with a code of its own; at commit, the same code reaches the handler's commit. */
-  const refusals = (error: unknown): never => {
-    const isRefusal = databaseError(error)?.code === "EB001";
-    throw isRefusal ? new ClaimLostError(parts.claimId, parts.taskId, { cause: error }) : error;
+  /** The database refuses with codes of its own; at commit, that of a lost claim reaches the handler's commit. */
+  const refusals = (cause: unknown): never => {
+    const { claimId, taskId } = parts;
+    const code = databaseError(cause)?.code;
+    if (code === "EB001") throw new ClaimLostError(claimId, taskId, { cause });
+    if (code === "EB002") throw new NotInTransactionError(claimId, taskId, { cause });
+    if (code === "EB003") throw new CompletedDifferentlyError(taskId, { cause });
+    throw cause;
   };
 
   return {

@@ -94,6 +94,35 @@ export class CompletionNotCommittedError extends EverbeatError {
   }
 }
 
+/** `guard` or `completeIn` with something that is not in a transaction: its statement commits by itself, and has nothing to be checked with. */
+export class NotInTransactionError extends EverbeatError {
+  readonly code = "NOT_IN_TRANSACTION";
+  constructor(
+    readonly claimId: ClaimId,
+    readonly taskId: TaskId,
+    options?: { cause?: unknown },
+  ) {
+    super(
+      `Claim ${claimId} on task ${taskId} was to be checked when a transaction commits, but none was begun, so nothing would be guarded. ` +
+        'Send "begin" on that client first, write what belongs together, and send "commit" last; or use everbeat.database.transaction().',
+      options,
+    );
+  }
+}
+
+export class CompletedDifferentlyError extends EverbeatError {
+  readonly code = "COMPLETED_DIFFERENTLY";
+  constructor(
+    readonly taskId: TaskId,
+    options?: { cause?: unknown },
+  ) {
+    super(
+      `Task ${taskId} was completed in this transaction before, with another result. A task completes once: call completeIn once.`,
+      options,
+    );
+  }
+}
+
 export class DuplicateTaskError extends EverbeatError {
   readonly code = "DUPLICATE_TASK";
   constructor(

@@ -40,6 +40,8 @@ interface Library {
   /** Sets the account and does the work in one transaction of the library's own. */
   change(owner: string, cents: number, work: (tx: Transaction) => Promise<unknown>): Promise<void>;
   read(owner: string): Promise<number | undefined>;
+  /** What takes statements outside of any transaction. */
+  readonly outside: Transaction;
 }
 
 describe.each(["drizzle", "kysely"])("a transaction of %s", (name) => {
@@ -139,6 +141,16 @@ describe.each(["drizzle", "kysely"])("a transaction of %s", (name) => {
     expect(await library.read("ada")).toBeUndefined();
   });
 
+  test("that was never begun is refused: there is nothing to guard", async () => {
+    const pay = defineTask({
+      name: "pay",
+      retry: { attempts: 1 },
+      run: (_owner: string, { claim }) => claim.guard(library.outside),
+    });
+    await everbeat.enqueue(pay, "ada");
+    expect(await drain(everbeat, [pay])).toMatchObject([{ outcome: "failed", error: { code: "NOT_IN_TRANSACTION" } }]);
+  });
+
   test("of a lost claim is refused at once where that is known, else at commit", async () => {
     const seen: unknown[] = [];
     const takeAway = async (id: string) => {
@@ -174,6 +186,7 @@ function withDrizzle(db: NodePgDatabase): Library {
         await tx.insert(account).values({ owner, cents });
         await work(drizzleTransaction(tx));
       }),
+    outside: drizzleTransaction(db),
     read: async (owner) => (await db.select().from(account).where(eq(account.owner, owner)))[0]?.cents,
   };
 }
@@ -185,6 +198,7 @@ function withKysely(db: Kysely<Tables>): Library {
         await trx.insertInto("account").values({ owner, cents }).execute();
         await work(kyselyTransaction(trx));
       }),
+    outside: kyselyTransaction(db),
     read: async (owner) =>
       (await db.selectFrom("account").select("cents").where("owner", "=", owner).executeTakeFirst())?.cents,
   };

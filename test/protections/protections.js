@@ -28,6 +28,34 @@ export const PROTECTIONS = [
     ],
   },
   {
+    name: "the claim's task",
+    meaning: "a claim id is a right to whatever task the database has under it",
+    test: ["test/database/issued-again.test.ts", "does not complete the task that has its claim's id now"],
+    changes: [
+      {
+        file: "migrations/0006_end.sql",
+        find: "case when cardinality(p_claims) = 1 then p_tasks[1] end",
+        replace: "null",
+      },
+      { file: "migrations/0006_end.sql", find: "where n.task <> g.task;", replace: "where false;" },
+    ],
+  },
+  {
+    name: "the jump of ids",
+    meaning: "claim ids go on from where the server remembers them, which may be before what it had issued",
+    test: [
+      "test/database/epoch.test.ts",
+      "go on, in a new epoch, above all that a sequence which was set back can have issued",
+    ],
+    changes: [
+      {
+        file: "migrations/0010_hearts.sql",
+        find: "perform setval('claim_id', v_floor);",
+        replace: "null;",
+      },
+    ],
+  },
+  {
     name: "epoch",
     meaning: "stamps and locks of another life of the server count",
     test: [SCENES, "epoch: a lock that went with the server's last life proves nothing"],

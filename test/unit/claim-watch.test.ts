@@ -6,8 +6,11 @@ import type { Execution } from "../../src/worker/execution.ts";
 import { Hand } from "../../src/worker/hand.ts";
 import { Slots } from "../../src/worker/slots.ts";
 
-/** A look at the claims of a worker that runs one task; the database answers that it holds none. */
-function lookThat(during: (state: { replica: { id: ReturnType<typeof newReplicaId> }; isMoving: boolean }) => void) {
+/** A look at the claims of a worker that runs one task; the database answers that it holds these, which are none unless told. */
+function lookThat(
+  during: (state: { replica: { id: ReturnType<typeof newReplicaId> }; isMoving: boolean }) => void,
+  held: readonly { claimId: string; taskId: string; isCancelled: boolean; reason: null }[] = [],
+) {
   const controller = new AbortController();
   const hand = new Hand(new Map(), new Slots(1, new Map()));
   const claimed = { claimId: "1" as ClaimId, taskId: "some task" as TaskId };
@@ -20,7 +23,7 @@ function lookThat(during: (state: { replica: { id: ReturnType<typeof newReplicaI
   const state = { replica: { id: newReplicaId() }, isMoving: false };
   const query = async () => {
     during(state);
-    return [];
+    return held;
   };
   const watch = createClaimWatch({
     ...{ database: { schema: "x", query } as unknown as Database, replica: state.replica, hand, intervalMs: 1_000 },
@@ -35,6 +38,22 @@ describe("a worker's look at its claims", () => {
     const { watch, controller } = lookThat(() => {});
     await watch.runOnce();
     expect(controller.signal.reason).toMatchObject({ code: "CLAIM_LOST" });
+  });
+
+  test("tells a handler whose claim is on another task by now", async () => {
+    const { watch, controller } = lookThat(() => {}, [
+      { claimId: "1", taskId: "another task", isCancelled: false, reason: null },
+    ]);
+    await watch.runOnce();
+    expect(controller.signal.reason).toMatchObject({ code: "CLAIM_LOST" });
+  });
+
+  test("leaves a handler alone whose claim holds", async () => {
+    const { watch, controller } = lookThat(() => {}, [
+      { claimId: "1", taskId: "some task", isCancelled: false, reason: null },
+    ]);
+    await watch.runOnce();
+    expect(controller.signal.aborted).toBe(false);
   });
 
   test("says nothing about claims that were moving to another id meanwhile", async () => {
