@@ -15,8 +15,16 @@ create function first_row_of(p_span bigint) returns tid
 language sql immutable
 as $$ select format('(%s,0)', 32 * p_span)::tid $$;
 
--- Takes up the pages that have come since the last time: what lies there ended after that. In a table that was written anew as a whole
--- (vacuum full, a restored dump) everything lies elsewhere.
+-- When the first of those ended that lie there; now, if none does.
+create function oldest_in(p_span bigint) returns timestamptz
+language sql stable set search_path from current set enable_seqscan = off
+as $$
+  select coalesce(min(ended_at), now()) from ended where ctid >= first_row_of(p_span) and ctid < first_row_of(p_span + 1)
+$$;
+
+-- Takes up the pages that have come since the last time: what lies there ended after that. (A task that was completed within a transaction of
+-- its user's ended when that began. It leaves later by as much, at the most.) In a table that was written anew as a whole (vacuum full, a restored
+-- dump) everything lies elsewhere: then it is read once.
 create function survey_ended() returns void
 language plpgsql set search_path from current
 as $$
@@ -31,6 +39,7 @@ begin
   end if;
   insert into ended_span (span, oldest)
   select s, v_since from generate_series((select coalesce(max(span), -1) + 1 from ended_span), v_last) s;
+  update ended_span set oldest = oldest_in(span) where oldest = '-infinity';
   update upkeep set surveyed_at = now(), surveyed_file = v_file;
 end $$;
 
@@ -112,9 +121,7 @@ begin
   delete from attempt where task_id = any (v_gone);
   delete from ended where task_id = any (v_gone);
   delete from task where id = any (v_gone);
-  update ended_span s set oldest = coalesce(
-    (select min(e.ended_at) from ended e where e.ctid >= first_row_of(s.span) and e.ctid < first_row_of(s.span + 1)), now())
-  where s.span = any (v_spans);
+  update ended_span set oldest = oldest_in(span) where span = any (v_spans);
   return cardinality(v_gone);
 end $$;
 

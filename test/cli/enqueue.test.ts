@@ -57,6 +57,22 @@ describe("enqueue", () => {
     expect({ code, answer }).toMatchObject({ code: 1, answer: { error: { code: "NOTHING" } } });
   });
 
+  test("says when the task that has its key is no longer on record", async () => {
+    const keyed = ["--unique-key", "once", "--unique-over", "completed", "--unique-for", "30d"];
+    const words = ["enqueue", "add", '{"a": 1, "b": 2}', ...keyed];
+    const { answer } = await everbeatJson<Enqueued>([...words, "--wait"], at);
+    await database.query("update everbeat.ended set ended_at = now() - interval '8 days' where task_id = $1", [
+      answer.id,
+    ]);
+    await database.query("select everbeat.purge_ended(604800000, null, 100)");
+    const again = await cli(words, at);
+    expect(again).toMatchObject({ code: 0, stderr: "" });
+    expect(again.stdout).toContain(
+      `was there already under this key, and its record has been removed since: ${answer.id}`,
+    );
+    expect((await cli([...words, "--wait"], at)).stderr).toContain("it was purged after its retention");
+  });
+
   test("waits no longer than it should", async () => {
     const { code, answer } = await everbeatJson(["enqueue", "unheard-of", "--wait", "--timeout", "50ms"], at);
     expect({ code, answer }).toMatchObject({ code: 1, answer: { error: { code: "RESULT_TIMEOUT" } } });

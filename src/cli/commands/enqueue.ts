@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import type { Everbeat } from "../../everbeat.ts";
 import { asEnqueueError } from "../../queue/enqueue-refusals.ts";
 import { enqueueByName } from "../../sql/enqueue-by-name.ts";
+import { TaskNotFoundError } from "../../task/errors.ts";
 import { type TaskId, TaskIds } from "../../task/ids.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { type EnqueueCall, type EnqueueCliOptions, enqueueFlags, readEnqueueCall } from "../enqueue-options.ts";
@@ -45,10 +46,11 @@ async function enqueue(call: Call<EnqueueCliOptions>): Promise<undefined> {
   await withEverbeat(call, async (everbeat) => {
     const given = typeof task.options["id"] === "string" ? task.options["id"] : new TaskIds().next();
     const id = await put(everbeat, { ...task, options: { ...task.options, id: given } });
-    const { queue, isUnknown } = await everbeat.tasks.show(id);
+    const { queue, isUnknown, isGone } = await whereIs(everbeat, id);
     const wasThere = id !== given;
     const { colours } = screen;
-    const headline = wasThere ? "was there already under this key" : "enqueued";
+    const removed = isGone ? ", and its record has been removed since" : "";
+    const headline = wasThere ? `was there already under this key${removed}` : "enqueued";
     if (!screen.isJson) screen.say(`${colours.green("✓")} ${colours.bold(name)} ${headline}: ${id}`);
     if (isUnknown) screen.remark(screen.errorColours.yellow(unknownNote(name)));
     if (!options.wait) return screen.answer({ id, name, queue, wasThere }, () => []);
@@ -64,6 +66,19 @@ async function put(everbeat: Everbeat, { name, inputJson, options }: EnqueueCall
     return (await enqueueByName(everbeat.database, { name, inputJson, optionsJson })) as TaskId;
   } catch (error) {
     throw asEnqueueError(error);
+  }
+}
+
+/** A key may be taken by a task whose record was removed: it is asked for longer than records stay. */
+async function whereIs(
+  everbeat: Everbeat,
+  id: TaskId,
+): Promise<{ queue: string | null; isUnknown: boolean; isGone: boolean }> {
+  try {
+    return { ...(await everbeat.tasks.show(id)), isGone: false };
+  } catch (error) {
+    if (error instanceof TaskNotFoundError) return { queue: null, isUnknown: false, isGone: true };
+    throw error;
   }
 }
 
