@@ -7,6 +7,7 @@
  */
 import type { Session } from "node:inspector";
 import { fileURLToPath } from "node:url";
+import { listenToProcess } from "../process-listeners.ts";
 import { storableText } from "../task/error-record.ts";
 
 export interface ThreadStack {
@@ -57,8 +58,7 @@ export function readMainStack(ourFolder?: string): Promise<ThreadStack> {
  * its own, and the thread would go on. Nor may the process end, which waits for its threads: it is held up for a moment.
  */
 export async function readStackOfThread(threadId: number, ourFolder?: string): Promise<ThreadStack> {
-  const holdUp = () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, EXIT_WAITS_MS);
-  process.on("exit", holdUp);
+  const letGo = listenToProcess("exit", holdUp);
   try {
     return await read(ourFolder, (session, question, answer) => {
       session.connect();
@@ -73,8 +73,12 @@ export async function readStackOfThread(threadId: number, ourFolder?: string): P
       session.post("NodeWorker.enable", { waitForDebuggerOnStart: false }, (error) => error && answer(undefined));
     });
   } finally {
-    process.off("exit", holdUp);
+    letGo();
   }
+}
+
+function holdUp(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, EXIT_WAITS_MS);
 }
 
 function answeredBy(answer: Answer | undefined): unknown {

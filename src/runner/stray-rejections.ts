@@ -18,43 +18,68 @@ export interface StrayRejections {
   close(): void;
 }
 
+/** One for all workers of a process: two would each take what belongs to the other for an error of the application's. */
+let shared: SharedCatch | undefined;
+
 export function catchStrayRejections(): StrayRejections {
-  const scopes = new AsyncLocalStorage<StrayOwner>();
+  shared ??= new SharedCatch();
+  const caught = shared;
+  const { scopes } = caught;
   const outside = new FreshContext();
   const enter = <Owner extends StrayOwner, T>(owner: Owner, work: (owner: Owner) => T): T => {
     scopes.enterWith(owner);
     return work(owner);
   };
-  const onRejection = (reason: unknown) => {
-    const owner = scopes.getStore();
-    if (owner) return owner.onStray(reason);
-    // Not from a handler. Having a listener must not change what the application would have seen without ours.
-    if (process.listenerCount("unhandledRejection") === 1) leaveUncaught(reason);
-  };
-  const onException = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => {
-    const owner = origin === "uncaughtException" ? scopes.getStore() : undefined;
-    if (owner) return owner.onStray(error);
-    if (process.listenerCount("uncaughtException") === 1) leaveUncaught(error);
-  };
-  const close = () => {
-    process.off("unhandledRejection", onRejection);
-    process.off("uncaughtException", onException);
-  };
-  /** Ends the process as it would have ended without us. */
-  const leaveUncaught = (error: unknown) => {
-    close();
-    scopes.exit(() =>
-      setImmediate(() => {
-        throw error;
-      }),
-    );
-  };
-  process.on("unhandledRejection", onRejection);
-  process.on("uncaughtException", onException);
+  let isOpen = true;
+  caught.users++;
   return {
     scope: (owner, work) => scopes.run(owner, work),
     // `scopes.run` copies the context to enter it and once more to leave it: a third of all that a task without effort makes.
     outermostScope: (owner, work) => outside.run(enter<typeof owner, ReturnType<typeof work>>, owner, work),
-    close,
+    close() {
+      if (!isOpen) return;
+      isOpen = false;
+      if (--caught.users > 0) return;
+      caught.stop();
+      if (shared === caught) shared = undefined;
+    },
   };
+}
+
+class SharedCatch {
+  readonly scopes = new AsyncLocalStorage<StrayOwner>();
+  users = 0;
+
+  constructor() {
+    process.on("unhandledRejection", this.#onRejection);
+    process.on("uncaughtException", this.#onException);
+  }
+
+  stop(): void {
+    process.off("unhandledRejection", this.#onRejection);
+    process.off("uncaughtException", this.#onException);
+  }
+
+  readonly #onRejection = (reason: unknown) => {
+    const owner = this.scopes.getStore();
+    if (owner) return owner.onStray(reason);
+    // Not from a handler. Having a listener must not change what the application would have seen without ours.
+    if (process.listenerCount("unhandledRejection") === 1) this.#leaveUncaught(reason);
+  };
+
+  readonly #onException = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => {
+    const owner = origin === "uncaughtException" ? this.scopes.getStore() : undefined;
+    if (owner) return owner.onStray(error);
+    if (process.listenerCount("uncaughtException") === 1) this.#leaveUncaught(error);
+  };
+
+  /** Ends the process as it would have ended without us. */
+  #leaveUncaught(error: unknown): void {
+    this.stop();
+    this.scopes.exit(() =>
+      setImmediate(() => {
+        throw error;
+      }),
+    );
+  }
 }

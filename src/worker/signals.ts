@@ -1,5 +1,6 @@
 /** Leaving on SIGTERM and SIGINT: gracefully at the first, at once at the second. */
 import { delay } from "../database/backoff.ts";
+import { listenToProcess } from "../process-listeners.ts";
 
 /** How long "at once" may take, should even that be held up by a database that does not answer. */
 const AT_ONCE_MS = 3_000;
@@ -20,9 +21,9 @@ export function leaveOnSignals(leave: { gracefully: () => Promise<void>; now: ()
       if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
     });
   };
+  const stops = signals.map((signal) => listenToProcess(signal, onSignal));
   const close = () => {
-    for (const signal of signals) process.off(signal, onSignal);
+    for (const stop of stops) stop();
   };
-  for (const signal of signals) process.on(signal, onSignal);
   return { close };
 }

@@ -10,10 +10,11 @@ const files = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8"
   .map((file) => ({ path: file, text: readFileSync(join(root, "src", file), "utf8") }));
 
 /** What each folder may use, besides itself and the foundation. `src/*.ts` files are subjects of their own. */
-const FOUNDATION = ["errors", "log", "package-files", "version", "config"];
+const FOUNDATION = ["errors", "log", "package-files", "process-listeners", "version", "config"];
 const MAY_USE: Record<string, readonly string[]> = {
   errors: [],
   "package-files": [],
+  "process-listeners": [],
   version: ["package-files"],
   log: [],
   config: ["errors", "log"],
