@@ -27,7 +27,8 @@ export function reportError(error: unknown, screen: Screen): ExitCode {
   else if (!isBareHelp(error)) {
     const [first = "", ...rest] = linesOf(message);
     screen.remark(`${screen.errorColours.red("✗")} ${first}`);
-    for (const line of rest) screen.remark(`  ${line}`);
+    // Indented, so that none of them looks like a line of its own.
+    for (const line of rest) screen.remark(line.startsWith("  ") ? line : `  ${line}`);
   }
   for (const line of stack ? quoted(stack, { colours: screen.errorColours }) : []) screen.remark(line);
   return exitCode;
