@@ -4,10 +4,12 @@
  *   last acknowledged beat ──── 0.8 ────▶ fenced ──── 0.9 ────▶ stopped, or ended ──── 1.0 × deadAfter ────▶ others act
  *   session seen gone ────────── 0.6 ───▶ fenced ──── 0.8 ────▶ stopped, or ended ──── 1.0 × grace ────────▶ others act
  *
- * While another session stands in for that of a heart that is still starting, the second line is a second longer.
+ * While another session stands in for that of a heart that is still starting, the second line is a second longer. A clock that may be
+ * behind is allowed for: the heart is fenced as much earlier, up to a tenth of the whole, and the rest is added to what it promises.
  */
 import { beatIntervalMs, type RecoverySettings } from "../config/recovery-options.ts";
 import type { HeartPromise } from "../sql/hearts.ts";
+import { clockOf } from "./clock.ts";
 import type { FenceAfter, FenceReason } from "./self-fencing.ts";
 
 export interface HeartPlan {
@@ -25,22 +27,29 @@ export interface HeartPlan {
 /** What a heart's thread may take to start and to connect on a crowded machine whose main thread has no time to say that all is well. */
 const START_MS = 1_000;
 
-export function heartPlanOf(settings: RecoverySettings): HeartPlan {
+export function heartPlanOf(
+  settings: RecoverySettings,
+  clock: Pick<ReturnType<typeof clockOf>, "resolutionMs"> = clockOf(process.platform),
+): HeartPlan {
   const deadAfterMs = Math.min(settings.claimedDeadAfterMs, settings.runningDeadAfterMs);
   const graceMs = settings.sessionGraceMs ?? deadAfterMs;
+  const { resolutionMs } = clock;
+  const earlierMs = Math.min(resolutionMs, deadAfterMs / 10);
+  const sessionEarlierMs = Math.min(resolutionMs, graceMs / 10);
   const promise = {
     intervalMs: beatIntervalMs(settings),
-    promiseMs: Math.floor(deadAfterMs * 0.9),
-    sessionPromiseMs: Math.floor(graceMs * 0.8),
+    promiseMs: Math.floor(deadAfterMs * 0.9 + resolutionMs - earlierMs),
+    sessionPromiseMs: Math.floor(graceMs * 0.8 + resolutionMs - sessionEarlierMs),
   };
-  const unheardMs = deadAfterMs * 0.8;
+  const unheardMs = deadAfterMs * 0.8 - earlierMs;
+  const sessionGoneMs = graceMs * 0.6 - sessionEarlierMs;
   return {
     promise,
     promiseAtStart: { ...promise, sessionPromiseMs: promise.sessionPromiseMs + START_MS },
     fenceAfter: {
       unheardMs,
-      sessionGoneMs: graceMs * 0.6,
-      standInUnseenMs: graceMs * 0.6 + START_MS,
+      sessionGoneMs,
+      standInUnseenMs: sessionGoneMs + START_MS,
     },
     // The last beat before that was about an interval earlier.
     beginWithinMs: Math.max(unheardMs - promise.intervalMs, unheardMs / 2),

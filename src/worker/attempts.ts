@@ -40,8 +40,9 @@ export interface AttemptsParts {
   readonly isStopping: () => boolean;
   /** Whether what was claimed under this id may still be begun: not once others may have been told that it stops. */
   readonly mayBegin: (under: ReplicaId) => boolean;
-  /** What was asked for longer ago may not. */
+  /** What was asked for longer ago may not. By a clock that runs through suspend: others go by how long this process was not heard. */
   readonly beginWithinMs: number;
+  readonly steadyNow: () => number;
   /** There is a slot for another task. */
   readonly onRoom: () => void;
   /** An outcome was written. */
@@ -77,32 +78,31 @@ export class Attempts {
     const ahead = claimed.filter((task) => task.state === "claimed");
     if (ahead.length > 0) hand.addPrefetched(ahead, nowMs);
     const running = ahead.length > 0 ? claimed.filter((task) => task.state === "running") : claimed;
-    const staleAtMs = Math.min(nowMs + STALE_AFTER_MS, asked.atMs + beginWithinMs);
+    const staleAtMs = Math.min(this.#parts.steadyNow() + STALE_AFTER_MS, asked.atMs + beginWithinMs);
     hand.reserve.add({ tasks: running, under: asked.under, staleAtMs });
     this.#beginReserved();
     if (hand.prefetched > 0) void this.#startPrefetched();
   }
 
   #mayBegin({ under, atMs }: Asked): boolean {
-    const { mayBegin, isStopping, beginWithinMs } = this.#parts;
-    return mayBegin(under) && !isStopping() && performance.now() - atMs < beginWithinMs;
+    const { mayBegin, isStopping, beginWithinMs, steadyNow } = this.#parts;
+    return mayBegin(under) && !isStopping() && steadyNow() - atMs < beginWithinMs;
   }
 
   /** As many as there are slots for. A handler that ends at once comes back here, where the next is begun already. */
   #beginReserved(): void {
-    const { hand, slots, tasks, events, isStopping } = this.#parts;
+    const { hand, slots, tasks, events, isStopping, steadyNow } = this.#parts;
     if (this.#isBeginning || hand.reserve.size === 0) return;
     this.#isBeginning = true;
     try {
       const isHeard = events.isHeard("task.started");
       while (slots.free > 0 && !isStopping()) {
         // Each time: a handler may take its time before it returns, and the process may be paused.
-        const atMs = performance.now();
-        const claimed = hand.reserve.take(atMs);
+        const claimed = hand.reserve.take(steadyNow());
         if (!claimed) break;
         const task = tasks.get(claimed.name) as AnyTask;
         slots.take(claimed.queue, task.settings.runIn);
-        runOne(this.#begin(task, claimed, atMs, isHeard), this.#listener);
+        runOne(this.#begin(task, claimed, performance.now(), isHeard), this.#listener);
       }
     } finally {
       this.#isBeginning = false;
@@ -112,7 +112,7 @@ export class Attempts {
 
   /** What is stale is given back: now, where that is why there is a slot left, or as soon as it is. */
   #watchReserve(): void {
-    const { hand, slots } = this.#parts;
+    const { hand, slots, steadyNow } = this.#parts;
     if (slots.free > 0) {
       this.#giveBackStale();
       return;
@@ -122,16 +122,15 @@ export class Attempts {
         this.#staleTimer = undefined;
         this.#giveBackStale();
       },
-      Math.max(1, hand.reserve.staleAtMs - performance.now()),
+      Math.max(1, hand.reserve.staleAtMs - steadyNow()),
     );
   }
 
   #giveBackStale(): void {
-    const { hand, pace, givingBack, onRoom } = this.#parts;
-    const nowMs = performance.now();
-    const stale = hand.reserve.takeStale(nowMs);
+    const { hand, pace, givingBack, onRoom, steadyNow } = this.#parts;
+    const stale = hand.reserve.takeStale(steadyNow());
     if (stale.length > 0) {
-      pace.forget(nowMs);
+      pace.forget(performance.now());
       // Until then it counted as if there were no room.
       void givingBack.giveBack(stale).then(onRoom);
     }
@@ -168,7 +167,7 @@ export class Attempts {
 
   async #startGroups(groups: readonly Group[]): Promise<void> {
     const all = groups.flatMap((group) => group.members);
-    const asked = { under: this.#parts.execution.replica.id, atMs: performance.now() };
+    const asked = { under: this.#parts.execution.replica.id, atMs: this.#parts.steadyNow() };
     const started = await startClaims(this.#parts.database, all).catch((error: unknown) => {
       // Not known whether they are running now. Forgotten here, found again by the claimer, which looks for its own.
       this.#parts.outages.noticed(error, "starting tasks");

@@ -23,6 +23,7 @@ import { type Search, SearchCursors } from "./search-cursors.ts";
 /** By the time of the reply this replica may have another id, and others may have what it had asked for. */
 export interface Asked {
   readonly under: ReplicaId;
+  /** By the steady clock. */
   readonly atMs: number;
 }
 
@@ -36,6 +37,7 @@ export interface ClaimerParts {
   /** Some of its queues have a limit in this process: two looks at once could both use the same room. */
   readonly looksAlone: boolean;
   readonly pollMs: number;
+  readonly steadyNow: () => number;
   /** What there is room for, besides what was asked for and is on its way. */
   readonly demand: (asked: Demand, isAlone: boolean) => Demand;
   readonly known: () => readonly ClaimOnTask[];
@@ -139,6 +141,7 @@ export class Claimer {
     }
     const search = isFollowing ? this.#cursors.whereLeft() : this.#cursors.begin(startedMs);
     const { id } = replica;
+    const askedAtMs = this.#parts.steadyNow();
     this.#begun(demand);
     return {
       request: { replicaId: id, names, queues, cursors: search.cursors, arms, ...demand },
@@ -148,7 +151,7 @@ export class Claimer {
         const hasMet = hasMore && demand.reserve > 0;
         this.#onFound(claimed, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore, hasMet });
         if (hasMet) this.#onMet(search);
-        if (claimed.length > 0) this.#parts.onClaimed(claimed, { under: id, atMs: startedMs });
+        if (claimed.length > 0) this.#parts.onClaimed(claimed, { under: id, atMs: askedAtMs });
       },
       failed: (error) => {
         this.#over(demand);
@@ -254,8 +257,8 @@ export class Claimer {
   }
 
   async #adopt(): Promise<void> {
-    const { database, replica, known, onAdopted } = this.#parts;
-    const asked = { under: replica.id, atMs: performance.now() };
+    const { database, replica, known, onAdopted, steadyNow } = this.#parts;
+    const asked = { under: replica.id, atMs: steadyNow() };
     const adopted = await adoptClaims(database, asked.under, known());
     this.#mayOwnUnknown = false;
     if (adopted.length > 0) onAdopted(adopted, asked);

@@ -9,6 +9,7 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import type { Events } from "../events.ts";
+import { createPromptClock } from "../heart/clock.ts";
 import { heartPlanOf } from "../heart/heart-plan.ts";
 import type { Logger } from "../log.ts";
 import { createReaper } from "../recovery/reaper.ts";
@@ -130,6 +131,7 @@ export class Worker {
       reporting: this.#reports,
       deadlines: replica.deadlines,
     };
+    const steadyNow = createPromptClock();
     this.#claimer = new Claimer({
       database,
       notices,
@@ -140,7 +142,7 @@ export class Worker {
       },
       queues: settings.queues,
       looksAlone: settings.queueLimits.size > 0,
-      pollMs: settings.pollMs,
+      ...{ pollMs: settings.pollMs, steadyNow },
       demand: (asked, isAlone) => this.#demand(asked, isAlone),
       onMore: () => this.#rounds.tick(),
       known: () => this.#hand.claims(),
@@ -153,7 +155,7 @@ export class Worker {
     this.#attempts = new Attempts({
       ...{ database, events, execution, tasks: byName, isStopping: () => this.#isStopping },
       mayBegin: (under) => !this.#standDown.isUnderWay && under === replica.id,
-      beginWithinMs: heartPlanOf(parts.recovery).beginWithinMs,
+      ...{ beginWithinMs: heartPlanOf(parts.recovery).beginWithinMs, steadyNow },
       ...{
         slots: this.#slots,
         hand: this.#hand,

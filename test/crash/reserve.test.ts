@@ -1,5 +1,6 @@
 /** What becomes of tasks that wait in hand for a slot when their worker dies or stands still. */
 import { once } from "node:events";
+import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { type CrashDatabase, holding, openCrashDatabase, openThrough } from "../support/crash-database.ts";
@@ -12,8 +13,9 @@ const BATCH = 1_000;
 const wait = task("wait");
 const REPLY_TIMEOUT_MS = 12_000;
 
-const startShort = ({ url }: CrashDatabase, through = url) =>
+const startShort = ({ url }: CrashDatabase, through = url, nodeArguments: readonly string[] = []) =>
   startWorker({
+    nodeArguments,
     url: through,
     open: { recovery: PATIENT },
     work: { concurrency: CONCURRENCY, pollInterval: 200 },
@@ -27,10 +29,12 @@ const enqueue = ({ everbeat }: CrashDatabase, tasks: number, ms: number) =>
 const SERVED = "pg_stat_activity where datname = current_database() and state = 'active' and pid <> pg_backend_pid()";
 
 /** Stopped in the middle of many short tasks, with more in hand than there are slots, and nothing under way at the database. */
-async function stoppedWithReserve(): Promise<{ database: CrashDatabase; first: WorkerProcess }> {
+async function stoppedWithReserve(
+  nodeArguments?: readonly string[],
+): Promise<{ database: CrashDatabase; first: WorkerProcess }> {
   const database = await openCrashDatabase();
   await enqueue(database, BATCH, 1);
-  const first = await startShort(database);
+  const first = await startShort(database, database.url, nodeArguments);
   const isReserving = async () => (await database.count("everbeat.running")) > 2 * CONCURRENCY;
   const stopThen = async () => {
     if ((await database.count("everbeat.ready")) < 2 * BATCH) await enqueue(database, BATCH, 1);
@@ -89,18 +93,27 @@ test("killed with tasks in reserve: all run again, and none is convicted of the 
   await database.expectSound();
 });
 
-test("paused with tasks in reserve: once others have them, none is begun here", { timeout: 180_000 }, async () => {
-  const { database, first } = await stoppedWithReserve();
-  await startShort(database);
-  await allEnded(database);
-  const before = begunBy(first);
-  first.signal("SIGCONT");
-  // Where it is slow to stop what ran, its heart ends it.
-  await Promise.race([first.exited, first.heard({ event: "replica.rejoined" })]);
-  // One may have been on the point of beginning.
-  expect(begunBy(first) - before).toBeLessThanOrEqual(1);
-  await database.expectSound();
-});
+const SUSPEND = fileURLToPath(new URL("../support/clock-of-suspend.js", import.meta.url));
+
+test.each([
+  ["paused", []],
+  ["suspended with its machine, whose monotonic clock stood still", ["--import", SUSPEND]],
+])(
+  "%s with tasks in reserve: once others have them, none is begun here",
+  { timeout: 180_000 },
+  async (_, nodeArguments) => {
+    const { database, first } = await stoppedWithReserve(nodeArguments);
+    await startShort(database);
+    await allEnded(database);
+    const before = begunBy(first);
+    first.signal("SIGCONT");
+    // Where it is slow to stop what ran, its heart ends it.
+    await Promise.race([first.exited, first.heard({ event: "replica.rejoined" })]);
+    // One may have been on the point of beginning.
+    expect(begunBy(first) - before).toBeLessThanOrEqual(1);
+    await database.expectSound();
+  },
+);
 
 test.each(["cutBefore", "cutReplyTo"] as const)(
   "a reserve is given back and the connection is cut (%s): nothing stays behind, and nothing runs twice",

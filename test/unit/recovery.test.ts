@@ -117,6 +117,28 @@ describe("a verdict", () => {
 });
 
 describe("a heart's own promise", () => {
+  test("is kept with any clock, also one that counts whole seconds, and costs nothing where that is fine enough", () => {
+    const ms = fc.integer({ min: 100, max: 3_600_000 });
+    fc.assert(
+      fc.property(ms, fc.integer({ min: 100, max: 60_000 }), fc.nat(1_000), (thresholdMs, graceMs, resolutionMs) => {
+        const { settings } = settingsOf({
+          ...{ claimedStaleThreshold: thresholdMs, runningStaleThreshold: thresholdMs, sessionGrace: graceMs },
+          ...{ claimerHeartbeatInterval: 50, runnerHeartbeatInterval: 50 },
+        });
+        const { promise, fenceAfter, stopWithinMs } = heartPlanOf(settings, { resolutionMs });
+        // By a clock that is behind by as much as it may be, and to the millisecond that was cut off.
+        const spent = (afterMs: number, stopMs: number) => afterMs + resolutionMs + stopMs - 1;
+        expect(spent(fenceAfter.unheardMs, stopWithinMs.unheard)).toBeLessThanOrEqual(promise.promiseMs);
+        expect(spent(fenceAfter.sessionGoneMs, stopWithinMs["session-gone"])).toBeLessThanOrEqual(
+          promise.sessionPromiseMs,
+        );
+        expect(fenceAfter.sessionGoneMs).toBeGreaterThan(0);
+        const exact = heartPlanOf(settings, { resolutionMs: 0 });
+        if (resolutionMs <= Math.min(graceMs, thresholdMs) / 10) expect(promise).toEqual(exact.promise);
+      }),
+    );
+  });
+
   test.each(Object.keys(PROFILES))(
     "in profile %s is kept before anyone may act, with time to stop in between",
     (profile) => {
