@@ -137,12 +137,20 @@ describe("the reaper", () => {
     const usual = await startWorker({ ...options, tasks: TASKS });
     const id = await database.everbeat.enqueue(task("hold"), {});
     await usual.heard({ handler: "begun", taskId: id });
-    // Both have swept, several times, for longer than it takes to be dead.
-    const seen = new Set<unknown>();
+    // Both sweep, one after the other, for longer than it takes to be dead: whoever does is held up until the other follows.
     const until = performance.now() + 9_000;
-    await eventually(async () => seen.add(await sweptBy(database)).size >= 2 && performance.now() > until, {
-      within: 40_000,
-    });
+    const takeTurns = async () => {
+      for (const [one, other] of [
+        [ahead, usual],
+        [usual, ahead],
+      ] as const) {
+        one.signal("SIGSTOP");
+        await eventually(async () => (await sweptBy(database)) === other.replicaId, { what: "the other's sweep" });
+        one.signal("SIGCONT");
+      }
+      return performance.now() > until;
+    };
+    await eventually(takeTurns, { within: 60_000, every: 500 });
     expect(await database.deaths()).toBe(0);
     await usual.kill();
     await database.untilStatus(usual.replicaId, "dead");
