@@ -102,6 +102,7 @@ async function makeFieldsEvil(replica: ReplicaId): Promise<void> {
     EVIL,
   ]);
   await database.query(`update ${s}.machine set hostname = $1`, [EVIL]);
+  await database.query(`update ${s}.replica set status = 'dead', died_at = now() where id = $1`, [owner.replicaId]);
   await database.query(`insert into ${s}.queue (name, rate_limit, rate_per_ms) values ($1, 1, 1000)`, [EVIL]);
   await database.query(`insert into ${s}.alert (kind, subject, message) values ($1, $1, $1)`, [EVIL]);
   await database.query(
