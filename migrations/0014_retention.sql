@@ -17,7 +17,7 @@ as $$ select format('(%s,0)', 32 * p_span)::tid $$;
 
 -- When the first of those ended that lie there; now, if none does.
 create function oldest_in(p_span bigint) returns timestamptz
-language sql stable set search_path from current set enable_seqscan = off
+language sql stable set search_path from current set enable_seqscan = off set jit = off
 as $$
   select coalesce(min(ended_at), now()) from ended where ctid >= first_row_of(p_span) and ctid < first_row_of(p_span + 1)
 $$;
