@@ -201,11 +201,17 @@ create table rate (
   deferred_until timestamptz not null
 );
 
+-- What a task's definition says, as the last worker that started has it. What statements go by is a column of its own; `settings` is all of
+-- it, read as a whole and by nobody in SQL.
 create table definition (
-  name       text primary key,
-  settings   json not null,
-  changed_at timestamptz not null default now(),
-  seen_at    timestamptz not null default now()   -- when a worker last had it, to the day
+  name             text primary key,
+  queue            text not null default 'default',
+  priority         smallint not null default 0,
+  run_in           text not null default 'inline',
+  stalled_after_ms bigint check (stalled_after_ms > 0),
+  settings         json not null,
+  changed_at       timestamptz not null default now(),
+  seen_at          timestamptz not null default now()   -- when a worker last had it, to the day
 );
 
 create table replica (

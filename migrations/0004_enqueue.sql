@@ -406,7 +406,7 @@ language plpgsql set search_path from current
 as $$
 declare
   v_problems text[];
-  v_settings json;
+  v_definition definition;
   v_id       uuid;
   v_terms    json;
   v_inputs   json := json_build_array(json_build_array(coalesce(p_input, 'null')));
@@ -428,12 +428,12 @@ begin
       using errcode = 'EB003', detail = to_json(v_problems);
   end if;
 
-  select settings into v_settings from definition where name = p_name;
+  select * into v_definition from definition where name = p_name;
   v_id := coalesce((p_options ->> 'id')::uuid, new_task_id());
   v_terms := json_build_array(json_build_object(
     'ids', array[v_id], 'name', p_name,
-    'queue', coalesce(p_options ->> 'queue', v_settings ->> 'queue', 'default'),
-    'priority', coalesce(p_options ->> 'priority', v_settings ->> 'priority', '0')::numeric::smallint,
+    'queue', coalesce(p_options ->> 'queue', v_definition.queue, 'default'),
+    'priority', coalesce((p_options ->> 'priority')::numeric::smallint, v_definition.priority, 0),
     'runAt', instant(p_options -> 'runAt'),
     'delayMs', coalesce(duration_ms(p_options -> 'debounce'), duration_ms(p_options -> 'delay')),
     'expiresAt', instant(p_options -> 'expiresAt'),

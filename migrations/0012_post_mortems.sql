@@ -16,7 +16,7 @@ create table post_mortem (
   happened_at timestamptz not null,
   cause       text not null,
   sentence    text not null,
-  evidence    json not null
+  evidence    text[] not null   -- line by line
 );
 create unique index post_mortem_replica on post_mortem (replica_id) where kind = 'replica';
 create unique index post_mortem_attempt on post_mortem (claim_id) where kind = 'attempt';

@@ -25,8 +25,8 @@ as $$
 begin
   insert into runner (id, replica_id, kind, pid, started_at, beat_at, status, vitals, ended_at, exit)
   select x.id, p_replica, x.kind, x.pid, now() - make_interval(secs => x.age_ms / 1000), now() - make_interval(secs => x.silent_ms / 1000),
-         x.status, x.vitals, case when x.status = 'ended' then now() end, x.exit
-  from json_to_recordset(p_runners) as x (id uuid, kind text, pid integer, age_ms float8, silent_ms float8, status text, vitals json, exit json)
+         x.status, nullif(x.vitals, 'null')::json, case when x.status = 'ended' then now() end, nullif(x.exit, 'null')::json
+  from json_to_recordset(p_runners) as x (id uuid, kind text, pid integer, age_ms float8, silent_ms float8, status text, vitals text, exit text)
   order by x.id
   on conflict (id) do update
   set replica_id = excluded.replica_id, beat_at = excluded.beat_at, status = excluded.status,

@@ -112,6 +112,9 @@ export interface EverbeatEvents {
   /** The first new child that did not become ready ended it. What was not replaced yet goes on as it is. */
   "roll.stopped": { child: number };
   "recovery.resumed": { replicaId: ReplicaId };
+  /** One thing failed, and the others were done; told once, until it could be done. */
+  "sweep.passed-by": { what: string; error: unknown };
+  "upkeep.passed-by": { what: string; error: unknown };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 

@@ -107,6 +107,8 @@ const LINES: { [N in EventName]: Line<N> } = {
     level: "error",
     message: (e) => `the new child ${e.child} did not become ready; the children that were not replaced yet go on`,
   },
+  "sweep.passed-by": { level: "error", message: (e) => `passed by in a sweep: ${e.what} failed` },
+  "upkeep.passed-by": { level: "error", message: (e) => `passed by in upkeep: ${e.what} failed` },
   "upkeep.done": {
     level: "debug",
     message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,

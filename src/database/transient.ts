@@ -57,11 +57,16 @@ export function isCancelled(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code === "57014";
 }
 
+/** The connection or the server is away: nothing further can be asked of it now. What holds up one statement is not that. */
+export function isAway(error: unknown): boolean {
+  return isTransient(error) && !isHeldUp(error);
+}
+
 /**
- * Whether the same statement with other values would have been taken: they do not fit their types, are too large, or one of several claims
- * is on another task (EB004, see end_claims).
+ * Whether the same statement with other values might have been taken: they do not fit their types (22), break a constraint (23), are too
+ * large (54), a trigger raised an error of its own (P0), or one of several claims is on another task (EB004, see end_claims).
  */
 export function isAboutTheValues(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };
-  return error instanceof RangeError || (typeof code === "string" && /^(22|54|EB004)/.test(code));
+  return error instanceof RangeError || (typeof code === "string" && /^(22|23|54|P0|EB004)/.test(code));
 }

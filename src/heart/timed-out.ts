@@ -4,6 +4,7 @@ import type { Outcome } from "../sql/outcomes.ts";
 import { TaskTimedOutError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { afterFailure, DEFAULT_RETRY } from "../task/retry.ts";
+import { storedSettings } from "../task/stored-settings.ts";
 import { stuckRecord } from "../task/stuck-record.ts";
 import type { OpenDeadline } from "./deadlines.ts";
 
@@ -17,7 +18,10 @@ export function timedOutOutcome(ended: {
   const { claim, deadline, replicaId, stack, random } = ended;
   const error = new TaskTimedOutError(claim.taskId, deadline.timeoutMs);
   const { isWorthRetrying } = deadline;
-  const next = afterFailure({ failures: claim.failures, isWorthRetrying, random }, claim.retry ?? DEFAULT_RETRY);
+  const next = afterFailure(
+    { failures: claim.failures, isWorthRetrying, random },
+    storedSettings(claim.settings).retry ?? DEFAULT_RETRY,
+  );
   const base = {
     claim: claim.claimId,
     task: claim.taskId,

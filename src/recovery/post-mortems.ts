@@ -12,8 +12,10 @@ import {
   readUnexamined,
   writePostMortems,
 } from "../sql/post-mortems.ts";
+import { toErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import { type DeathEvidence, evidenceLines } from "./death-evidence.ts";
+import { readDeath } from "./death-record.ts";
 import { LAST_SIGNS } from "./last-signs.ts";
 import { memoryOutlook } from "./memory-outlook.ts";
 import { probableCause } from "./probable-cause.ts";
@@ -123,8 +125,7 @@ export class PostMortems {
   async #examine(tx: Store, replica: DeadReplica): Promise<NewPostMortem> {
     const stack = await this.#signs.stackOf?.(tx, replica.replicaId);
     const { replicaId, hostname, diedAt } = replica;
-    const conclusion = probableCause({ ...evidenceOn(replica), stack });
-    return { kind: "replica", replicaId, hostname, happenedAt: diedAt, ...conclusion };
+    return { kind: "replica", replicaId, hostname, happenedAt: diedAt, ...concludeOn(replica, stack) };
   }
 
   async #try<T>(doing: string, work: (tx: Store) => Promise<T>): Promise<T | undefined> {
@@ -143,7 +144,7 @@ export class PostMortems {
 }
 
 export function evidenceOn(replica: DeadReplica): DeathEvidence {
-  const death = (replica.death ?? {}) as Partial<Death>;
+  const death = readDeath(replica.death);
   const { vitals, beats, neighbours, neighboursGone, othersLeaving, newVersion } = replica;
   const lastBeat = { agoMs: death.silentForMs ?? 0, vitals };
   return {
@@ -168,6 +169,17 @@ export function evidenceOn(replica: DeadReplica): DeathEvidence {
       replica.backHow === null ? undefined : { how: replica.backHow, afterMs: Math.max(0, replica.backAfterMs ?? 0) },
     deploy: { leaving: othersLeaving, newVersion: newVersion ?? undefined },
   };
+}
+
+/** What is on record may be odd in ways that nobody thought of: that is a conclusion too, and asked for once. */
+function concludeOn(replica: DeadReplica, stack: string | undefined): Told {
+  try {
+    return probableCause({ ...evidenceOn(replica), stack });
+  } catch (error) {
+    const { message } = toErrorRecord(error);
+    const sentence = "What is on record about its death could not be understood.";
+    return { cause: "unknown", sentence, evidence: [`examining it failed: ${message}`] };
+  }
 }
 
 /** Of an owner that is not on record as dead: it has left, or nobody knows it. */

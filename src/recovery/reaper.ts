@@ -8,7 +8,6 @@
  */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
-import { isHeldUp } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
 import {
@@ -30,7 +29,9 @@ import {
 } from "../sql/recovery.ts";
 import { noteSilence } from "../sql/reliability.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import { readDeath } from "./death-record.ts";
 import { countDying, type DoubtfulReplica, holdOn } from "./mass-death.ts";
+import { PassedBy } from "./passed-by.ts";
 import { policyOf } from "./policy.ts";
 import { type LastSigns, PostMortems, type Told } from "./post-mortems.ts";
 import { purgeRecord } from "./purge.ts";
@@ -81,6 +82,7 @@ export class Reaper {
   readonly #parts: ReaperParts;
   readonly #postMortems: PostMortems;
   readonly #stalls: StallWatch;
+  readonly #passedBy: PassedBy;
   #purgedAt = Number.NEGATIVE_INFINITY;
   #examinedAt = Number.NEGATIVE_INFINITY;
   #stale: ReadonlySet<ReplicaId> = new Set();
@@ -90,7 +92,8 @@ export class Reaper {
     this.#parts = parts;
     this.#pauseMs = parts.settings.checkMs;
     this.#postMortems = new PostMortems(parts);
-    this.#stalls = new StallWatch(parts);
+    this.#passedBy = new PassedBy("sweep", parts);
+    this.#stalls = new StallWatch({ ...parts, passedBy: this.#passedBy });
   }
 
   /** How long until it should be asked to sweep again. */
@@ -130,26 +133,39 @@ export class Reaper {
     }
     if (hadStopped) await endStoppedAlert(database);
     this.#tellOfTakeover(turn);
-    const hearts = await readDoubtfulHearts(
-      database,
-      doubtFromMs([policyOf(settings, "claimed"), policyOf(settings, "running")]),
-    );
-    const judged = hearts.map((heart) => judge(heart, settings));
-    await this.#warn(judged);
-    const hasDeclared = (await this.#mayAct(judged, turn)) && (await this.#act(judged));
-    await this.#recoverAbsent(hasDeclared);
-    await this.#each([this.#stalls], (stalls) => stalls.look());
-    await this.#purge();
+    await this.#doParts(turn);
     const tookMs = performance.now() - startedMs;
     await noteSweep(database, tookMs);
     this.#pauseMs = pauseBetweenSweepsMs(tookMs, settings.checkMs);
+  }
+
+  /** Each stands for itself: where one fails, the others are done. */
+  async #doParts(turn: SweepTurn): Promise<void> {
+    const passedBy = this.#passedBy;
+    const judged = (await passedBy.attempt("listening to the hearts", () => this.#judge())) ?? [];
+    await this.#warn(judged);
+    const hasDeclared = await passedBy.attempt(
+      "giving verdicts",
+      async () => (await this.#mayAct(judged, turn)) && (await this.#act(judged)),
+    );
+    await passedBy.attempt("recovering the tasks of the dead", () => this.#recoverAbsent(hasDeclared ?? false));
+    await passedBy.attempt("looking for stalls", () => this.#stalls.look());
+    await this.#purge();
+    await passedBy.settle();
+  }
+
+  async #judge(): Promise<Judged[]> {
+    const { database, settings } = this.#parts;
+    const doubtMs = doubtFromMs([policyOf(settings, "claimed"), policyOf(settings, "running")]);
+    return (await readDoubtfulHearts(database, doubtMs)).map((heart) => judge(heart, settings));
   }
 
   /** True: somebody was declared dead. */
   async #act(judged: readonly Judged[]): Promise<boolean> {
     const { database, events, settings } = this.#parts;
     let hasDeclared = false;
-    await this.#each(judged, async ({ heart, running, claimed }) => {
+    const verdictOnIt = ({ heart }: Judged) => `the verdict on replica ${heart.replicaId}`;
+    await this.#passedBy.each(judged, verdictOnIt, async ({ heart, running, claimed }) => {
       if (this.#parts.isMoving()) return;
       if (running.kind === "dead") {
         const death = deathOf(heart, running.because);
@@ -186,20 +202,12 @@ export class Reaper {
     this.#examinedAt = performance.now();
     const postMortems = this.#postMortems;
     const told = await postMortems.examineDead(owners.map(({ replicaId }) => replicaId));
-    await this.#each(owners, async (owner) => {
+    const passedBy = this.#passedBy;
+    const recoveryOfIts = ({ replicaId }: AbsentOwner) => `the recovery of replica ${replicaId}`;
+    await passedBy.each(owners, recoveryOfIts, async (owner) => {
       const death = deathOfAbsent(owner, told.get(owner.replicaId));
-      await recoverTasksOf({ ...this.#parts, random: Math.random, postMortems }, death);
+      await recoverTasksOf({ ...this.#parts, random: Math.random, postMortems, passedBy }, death);
     });
-  }
-
-  /** One that cannot be judged or recovered now, because somebody holds its row, must not hold up the others. */
-  async #each<T>(all: readonly T[], act: (one: T) => Promise<void>): Promise<void> {
-    for (const one of all) {
-      await act(one).catch((error: unknown) => {
-        if (!isHeldUp(error)) throw error;
-        this.#parts.onError(error);
-      });
-    }
   }
 
   /** Sweeps go round among those who live; what is told is that another has stopped doing its part. */
@@ -237,17 +245,21 @@ export class Reaper {
     const hearts = judged.filter(({ running }) => running.kind === "stale").map(({ heart }) => heart);
     const fresh = hearts.filter(({ replicaId }) => !this.#stale.has(replicaId));
     this.#stale = new Set(hearts.map(({ replicaId }) => replicaId));
-    for (const heart of fresh) {
-      this.#parts.events.emit("replica.stale", { replicaId: heart.replicaId, silentForMs: heart.silentForMs });
-      await noteSilence(this.#parts.database, heart);
-    }
+    await this.#passedBy.each(
+      fresh,
+      ({ replicaId }) => `noting the silence of replica ${replicaId}`,
+      async (heart) => {
+        this.#parts.events.emit("replica.stale", { replicaId: heart.replicaId, silentForMs: heart.silentForMs });
+        await noteSilence(this.#parts.database, heart);
+      },
+    );
   }
 
   async #purge(): Promise<void> {
-    const { database, settings, onError } = this.#parts;
+    const { database, settings } = this.#parts;
     if (performance.now() - this.#purgedAt < settings.purgeEveryMs) return;
     // What is left goes with the next sweeps, so that none of them takes long.
-    if (await purgeRecord(database, settings, onError)) this.#purgedAt = performance.now();
+    if (await purgeRecord(database, settings, this.#passedBy)) this.#purgedAt = performance.now();
     await endStoppedAlert(database);
   }
 }
@@ -289,7 +301,7 @@ function deathOf(heart: DoubtfulHeart, because: "silent" | "session-lost"): Deat
 /** As it was put on record when it was declared dead, and what was found out since. */
 function deathOfAbsent(owner: AbsentOwner, told: Told | undefined): Death {
   const { replicaId, machineId, hostname, status, cameBack } = owner;
-  const death = (owner.death ?? {}) as Partial<Death>;
+  const death = readDeath(owner.death);
   return {
     ...death,
     replicaId,

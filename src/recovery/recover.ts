@@ -1,13 +1,16 @@
 /** Puts the work of an absent owner right, in batches: each task as its state and its definition say. */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
+import { inHalves } from "../database/in-halves.ts";
 import type { Events } from "../events.ts";
 import { releaseClaims } from "../sql/claims.ts";
 import { endClaims, type Outcome } from "../sql/outcomes.ts";
 import { type OwnedClaim, readClaimsOf } from "../sql/recovery.ts";
 import { clearBystanders, noteCrash, noteSuspects } from "../sql/suspicion.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import { storedSettings } from "../task/stored-settings.ts";
 import { counted } from "./explain-words.ts";
+import type { PassedBy } from "./passed-by.ts";
 import type { PostMortems } from "./post-mortems.ts";
 import { crashError, type Death, isBlameless, type RecoveryAction, recoveryOf } from "./recovery-action.ts";
 import { type Blame, blameOn, type Crowd, noBlameOn } from "./suspicion.ts";
@@ -28,6 +31,8 @@ export interface RecoveryParts {
   readonly settings: RecoverySettings;
   readonly random: () => number;
   readonly postMortems?: PostMortems;
+  /** Who is told of a task that cannot be put right, while the others are; without it, the first such error is the caller's. */
+  readonly passedBy?: PassedBy;
 }
 
 interface Crash {
@@ -84,29 +89,46 @@ function heardLater<T>(work: Promise<T>): Promise<T> {
 }
 
 /** Returns those that it was done with, and not by others meanwhile. */
-async function putRight(
-  parts: RecoveryParts,
-  { death, crowd, convicted }: Crash,
-  claims: readonly OwnedClaim[],
-): Promise<Planned[]> {
-  const { database } = parts;
-  const replicaId = death.replicaId as ReplicaId;
-  const planned = claims.map((claim) => planFor(claim, crowd, parts));
-  const releases = planned.filter(({ action }) => action.kind === "release").map(({ claim }) => claim);
-  const outcomes = planned.flatMap(({ claim, action }) => outcomeOf(claim, action, death));
-  const released = new Set(releases.length > 0 ? await releaseClaims(database, releases, replicaId) : []);
-  const suspects = planned.flatMap(suspectOf);
-  if (suspects.length > 0) await noteSuspects(database, replicaId, suspects);
-  // What is late was ended in another way meanwhile; what is repeated, in this very way by another who recovers.
-  const report = outcomes.length > 0 ? await endClaims(database, outcomes) : { late: [], repeated: [] };
-  const byOthers = new Set([...report.late, ...report.repeated]);
-  const done = planned.filter(({ claim: { claimId }, action }) =>
-    action.kind === "release" ? released.has(claimId) : ACTIONS[action.kind] && !byOthers.has(claimId),
-  );
+async function putRight(parts: RecoveryParts, crash: Crash, claims: readonly OwnedClaim[]): Promise<Planned[]> {
+  const { death, crowd, convicted } = crash;
+  const planned = claims
+    .filter((claim) => !parts.passedBy?.isResting(recoveryOfIt(claim)))
+    .map((claim) => planFor(claim, crowd, parts));
+  const ofKind = (isRelease: boolean) => planned.filter(({ action }) => (action.kind === "release") === isRelease);
+  const passBy = async ({ claim }: Planned, error: unknown): Promise<Planned[]> => {
+    if (!parts.passedBy) throw error;
+    await parts.passedBy.tell(recoveryOfIt(claim), error);
+    return [];
+  };
+  const done = [
+    ...(await inHalves(ofKind(true), (part) => release(parts.database, death, part), passBy)),
+    ...(await inHalves(ofKind(false), (part) => end(parts.database, death, part), passBy)),
+  ];
   // Those of this batch were noted after an earlier one was convicted.
   convicted.push(...done.filter(({ action }) => isConviction(action)).map(({ claim }) => claim.taskId));
-  if (convicted.length > 0) await clearBystanders(database, convicted);
+  if (convicted.length > 0) await clearBystanders(parts.database, convicted);
   return done;
+}
+
+function recoveryOfIt({ taskId, name }: OwnedClaim): string {
+  return `the recovery of task ${taskId} (${name})`;
+}
+
+async function release(database: Database, death: Death, planned: readonly Planned[]): Promise<Planned[]> {
+  const claims = planned.map(({ claim }) => claim);
+  const released = new Set(await releaseClaims(database, claims, death.replicaId as ReplicaId));
+  return planned.filter(({ claim }) => released.has(claim.claimId));
+}
+
+async function end(database: Database, death: Death, planned: readonly Planned[]): Promise<Planned[]> {
+  const outcomes = planned.flatMap(({ claim, action }) => outcomeOf(claim, action, death));
+  if (outcomes.length === 0) return [];
+  const suspects = planned.flatMap(suspectOf);
+  if (suspects.length > 0) await noteSuspects(database, death.replicaId as ReplicaId, suspects);
+  // What is late was ended in another way meanwhile; what is repeated, in this very way by another who recovers.
+  const report = await endClaims(database, outcomes);
+  const byOthers = new Set([...report.late, ...report.repeated]);
+  return planned.filter(({ claim, action }) => ACTIONS[action.kind] && !byOthers.has(claim.claimId));
 }
 
 /** The post-mortems before the events: whoever hears of a task can read why. */
@@ -128,14 +150,8 @@ async function tellOf(parts: RecoveryParts, { death, crowd }: Crash, done: reado
 }
 
 function planFor(claim: OwnedClaim, crowd: Crowd | undefined, { settings, random }: RecoveryParts): Planned {
-  const { onCrash, retry, crashBudget } = claim;
   const blame = crowd ? blameOn(claim, crowd) : noBlameOn(claim);
-  const task = {
-    ...claim,
-    onCrash: onCrash ?? undefined,
-    retry: retry ?? undefined,
-    crashBudget: crashBudget ?? undefined,
-  };
+  const task = { ...claim, ...storedSettings(claim.settings) };
   return { claim, blame, action: recoveryOf(task, blame, settings, random()) };
 }
 

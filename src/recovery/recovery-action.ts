@@ -96,7 +96,7 @@ export function isBlameless({ because, wasDraining, cameBack, isCharged }: Death
   return wasDraining === true || cameBack === true || isCharged === false || because === "offline";
 }
 
-const CAUSES: Record<Death["because"], string> = {
+export const CAUSES: Record<Death["because"], string> = {
   silent: "its heart fell silent",
   "session-lost": "its database session ended and did not come back",
   offline: "its replica had left",

@@ -9,6 +9,7 @@ import type { Events } from "../events.ts";
 import { declareExited, type ExitVerdict } from "../sql/hearts.ts";
 import { mayHaveProcesses } from "../sql/runners.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import { PassedBy } from "./passed-by.ts";
 import { PostMortems } from "./post-mortems.ts";
 import { type Recovered, recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
@@ -54,5 +55,12 @@ async function recover(parts: Parameters<typeof reportExit>[0], death: Death): P
   const postMortems = new PostMortems(parts);
   const told = (await postMortems.examineDead([replicaId])).get(replicaId);
   const known = told ? { ...death, probableCause: told.cause, sentence: told.sentence } : death;
-  return recoverTasksOf({ ...parts, postMortems }, known);
+  // What cannot be put right is left to the next sweep, which tells of it too.
+  const passedBy = new PassedBy("sweep", {
+    ...parts,
+    onError(error) {
+      throw error;
+    },
+  });
+  return recoverTasksOf({ ...parts, postMortems, passedBy }, known);
 }

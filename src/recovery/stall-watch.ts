@@ -1,9 +1,12 @@
 /** Looks for attempts that are alive and do not get on, and does with them what their definition says. A part of the sweep. */
 import type { Database } from "../database/database.ts";
+import { inHalves } from "../database/in-halves.ts";
 import type { Events } from "../events.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import { endStalled, findStalled, type StalledClaim, settleStallAlerts } from "../sql/stalls.ts";
-import { type StallAction, stallError, stallOn } from "./stall.ts";
+import { storedSettings } from "../task/stored-settings.ts";
+import type { PassedBy } from "./passed-by.ts";
+import { type StallAction, type StallPolicy, stallError, stallOn } from "./stall.ts";
 
 /** Stalls are a matter of seconds at least, so not every sweep needs to look for them. */
 const AT_MOST_EVERY_MS = 1_000;
@@ -16,11 +19,13 @@ interface Judged {
 export class StallWatch {
   readonly #database: Database;
   readonly #events: Events;
+  readonly #passedBy: PassedBy;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(parts: { database: Database; events: Events }) {
+  constructor(parts: { database: Database; events: Events; passedBy: PassedBy }) {
     this.#database = parts.database;
     this.#events = parts.events;
+    this.#passedBy = parts.passedBy;
   }
 
   async look(): Promise<void> {
@@ -28,14 +33,25 @@ export class StallWatch {
     this.#lookedAtMs = performance.now();
     const judged = (await findStalled(this.#database)).map((stalled) => ({
       stalled,
-      action: stallOn(stalled, { ...stalled, retry: stalled.retry ?? undefined }, Math.random()),
+      action: stallOn(stalled, policyOf(stalled), Math.random()),
     }));
     await this.#end(judged.filter(({ action }) => action.kind === "fail" || action.kind === "again"));
     await this.#tell(judged.filter(({ action }) => action.kind === "alert").map(({ stalled }) => stalled));
   }
 
   async #end(judged: readonly Judged[]): Promise<void> {
-    if (judged.length === 0) return;
+    const ended = await inHalves(
+      judged.filter(({ stalled }) => !this.#passedBy.isResting(endOf(stalled))),
+      (part) => this.#endPart(part),
+      async ({ stalled }, error) => {
+        await this.#passedBy.tell(endOf(stalled), error);
+        return [];
+      },
+    );
+    for (const { stalled, action } of ended) this.#emit(stalled, action.kind === "again" ? "retried" : "failed");
+  }
+
+  async #endPart(judged: readonly Judged[]): Promise<Judged[]> {
     const ended = new Set(
       await endStalled(
         this.#database,
@@ -45,9 +61,7 @@ export class StallWatch {
         })),
       ),
     );
-    for (const { stalled, action } of judged) {
-      if (ended.has(stalled.claimId)) this.#emit(stalled, action.kind === "again" ? "retried" : "failed");
-    }
+    return judged.filter(({ stalled }) => ended.has(stalled.claimId));
   }
 
   /** Once for each stall; the alert is resolved when the task gets on again or its attempt ends. */
@@ -69,6 +83,15 @@ export class StallWatch {
     const { taskId, claimId, name, attempt, replicaId, quietForMs, phase } = stalled;
     this.#events.emit("task.stalled", { taskId, claimId, name, attempt, replicaId, quietForMs, phase, action });
   }
+}
+
+function endOf({ taskId, name }: StalledClaim): string {
+  return `the end of task ${taskId} (${name}), which has stalled,`;
+}
+
+function policyOf({ stalledAfterMs, settings }: StalledClaim): StallPolicy {
+  const { onStall = "alert", retry } = storedSettings(settings);
+  return { stalledAfterMs, onStall, retry };
 }
 
 function outcomeOf(stalled: StalledClaim, action: StallAction): Outcome {

@@ -1,7 +1,6 @@
 /** What is written about threads that do not turn their loop. */
 import type { Store } from "../database/database.ts";
 import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
-import type { RetryPolicy } from "../task/retry.ts";
 import { listsOf } from "./claim-lists.ts";
 import { endingValues, type Outcome } from "./outcomes.ts";
 
@@ -44,17 +43,18 @@ export async function noteLoopTurned(store: Store, id: string, blockedMs: number
 
 export interface TimedOutClaim extends ClaimOnTask {
   readonly failures: number;
-  readonly retry: RetryPolicy | null;
+  /** What its definition says. */
+  readonly settings: unknown;
 }
 
-/** Those of these claims that are still running here, with what their definition says of retries. */
+/** Those of these claims that are still running here, with the settings of their definition. */
 export async function readTimedOut(
   store: Store,
   replicaId: ReplicaId,
   claims: readonly ClaimOnTask[],
 ): Promise<TimedOutClaim[]> {
   return store.query<TimedOutClaim>(
-    `select u.claim_id as "claimId", u.task_id::text as "taskId", u.failures, d.settings -> 'retry' as retry
+    `select u.claim_id as "claimId", u.task_id::text as "taskId", u.failures, d.settings
      from ${store.schema}.running u left join ${store.schema}.definition d on d.name = u.name
      where u.replica_id = $1 and u.state = 'running' and (u.claim_id, u.task_id) in (select * from unnest($2::bigint[], $3::uuid[]))
      order by u.claim_id`,

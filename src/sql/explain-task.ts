@@ -3,8 +3,8 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Store } from "../database/database.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
-import type { RetryPolicy } from "../task/retry.ts";
 import type { AttemptOutcome, TaskState } from "../task/states.ts";
+import { type StoredSettings, storedSettings } from "../task/stored-settings.ts";
 import type { RateLimit } from "./queues.ts";
 import type { ReplicaRow, SignsOfLife } from "./replicas.ts";
 import type { RunnerRow } from "./runners.ts";
@@ -52,14 +52,8 @@ export interface TaskFacts {
   readonly settings: RecoverySettings | null;
 }
 
-export interface DefinitionFacts {
-  readonly onCrash: OnCrash | null;
-  readonly retry: RetryPolicy | null;
-  readonly timeoutMs: number | null;
-  readonly stalledAfterMs: number | null;
-  readonly onStall: "alert" | "fail" | "retry" | null;
-  readonly crashBudget?: number | null;
-}
+/** As far as it can be understood. */
+export type DefinitionFacts = { readonly [K in keyof StoredSettings]?: StoredSettings[K] | null };
 
 export interface ProgressFacts {
   readonly phase: string | null;
@@ -172,9 +166,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
             (select count(*)::int from (
                select from ${s}.ready x where t.state = 'pending' and x.queue = t.queue and x.run_at <= c.now
                  and (x.priority, x.run_at, x.task_id) < (t.priority, t.run_at, t.id) limit 1000) a) as ahead,
-            (select json_build_object('onCrash', d.settings ->> 'onCrash', 'retry', d.settings -> 'retry',
-               'timeoutMs', d.settings -> 'timeoutMs', 'stalledAfterMs', d.settings -> 'stalledAfterMs', 'onStall', d.settings ->> 'onStall', 'crashBudget', d.settings -> 'crashBudget')
-             from ${s}.definition d where d.name = t.name) as definition,
+            (select d.settings from ${s}.definition d where d.name = t.name) as definition,
             (select json_build_object('phase', p.phase, 'details', p.details, 'share', p.share, 'note', p.note, 'changedAgoMs', ${ms("c.now - p.changed_at")})
              from ${s}.progress p where p.claim_id = t.claim_id) as progress,
             case when u.state = 'running' then ${s}.quiet_ms(
@@ -236,5 +228,5 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
      left join ${s}.listening_now() l on true`,
     [id],
   );
-  return facts;
+  return facts && { ...facts, definition: facts.definition && storedSettings(facts.definition) };
 }

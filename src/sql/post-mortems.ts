@@ -1,5 +1,6 @@
 /** Post-mortems: what is known about a death, and what was concluded from it. */
 import type { Store } from "../database/database.ts";
+import { storableText } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 
 export type PostMortemKind = "replica" | "runner" | "attempt";
@@ -111,9 +112,16 @@ export async function writePostMortems(store: Store, postMortems: readonly NewPo
        (kind, replica_id, runner_id, task_id, claim_id, name, hostname, happened_at, cause, sentence, evidence)
      select kind, "replicaId", "runnerId", "taskId", "claimId", name, hostname, coalesce("happenedAt", now()), cause, sentence, evidence
      from json_to_recordset($1::json) as x (kind text, "replicaId" uuid, "runnerId" text, "taskId" uuid, "claimId" bigint, name text,
-       hostname text, "happenedAt" timestamptz, cause text, sentence text, evidence json)
+       hostname text, "happenedAt" timestamptz, cause text, sentence text, evidence text[])
      on conflict do nothing`,
-    [JSON.stringify(postMortems)],
+    // What tasks and processes said last is in it, and that may be anything.
+    [
+      JSON.stringify(
+        postMortems.map(({ sentence, evidence, ...rest }) => ({
+          ...{ ...rest, sentence: storableText(sentence), evidence: evidence.map(storableText) },
+        })),
+      ),
+    ],
   );
 }
 
@@ -124,7 +132,7 @@ export async function correctPostMortems(
   { cause, sentence, line }: { cause: string; sentence: string; line: string },
 ): Promise<void> {
   await store.query(
-    `update ${store.schema}.post_mortem set cause = $2, sentence = $3, evidence = (evidence::jsonb || to_jsonb($4::text))::json
+    `update ${store.schema}.post_mortem set cause = $2, sentence = $3, evidence = evidence || $4::text
      where replica_id = $1 and kind in ('replica', 'attempt')`,
     [replicaId, cause, sentence, line],
   );

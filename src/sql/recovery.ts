@@ -1,7 +1,6 @@
 /** Finding the tasks of owners that are not alive, and the state that reapers share. */
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
-import type { RetryPolicy } from "../task/retry.ts";
 
 export interface AbsentOwner {
   readonly replicaId: ReplicaId;
@@ -34,12 +33,11 @@ export interface OwnedClaim {
   readonly suspicion: number;
   readonly isCancelled: boolean;
   readonly cancelReason: string | null;
-  readonly onCrash: "fail" | "retry" | "requeue" | null;
-  readonly retry: RetryPolicy | null;
-  readonly crashBudget: number | null;
+  /** What its definition says. */
+  readonly settings: unknown;
 }
 
-/** What this replica holds, with what the definition says about crashes. */
+/** What this replica holds, with the settings of its definition, where that is on record. */
 export async function readClaimsOf(
   store: Store,
   replicaId: ReplicaId,
@@ -47,12 +45,11 @@ export async function readClaimsOf(
 ): Promise<OwnedClaim[]> {
   return store.query<OwnedClaim>(
     `with rules as materialized (
-       select name, settings ->> 'onCrash' as on_crash, settings -> 'retry' as retry, (settings ->> 'crashBudget')::int as crash_budget
-       from ${store.schema}.definition
+       select name, settings from ${store.schema}.definition
      )
      select u.claim_id as "claimId", u.task_id::text as "taskId", u.replica_id::text as "replicaId", u.state, u.name, u.attempt, u.crashes,
             u.cancel_requested_at is not null as "isCancelled", u.cancel_reason as "cancelReason",
-            d.on_crash as "onCrash", d.retry, d.crash_budget as "crashBudget",
+            d.settings,
             (select count(*)::int from ${store.schema}.suspicion s
              where s.task_id = u.task_id and not s.is_charged and s.replica_id <> u.replica_id) as suspicion
      from ${store.schema}.running u left join rules d on d.name = u.name
@@ -104,5 +101,13 @@ export async function resolveAlerts(store: Store, kind: string, subject: string)
   await store.query(
     `update ${store.schema}.alert set resolved_at = now() where kind = $1 and subject = $2 and resolved_at is null`,
     [kind, subject],
+  );
+}
+
+/** All of this kind, but for those about these subjects. */
+export async function resolveOtherAlerts(store: Store, kind: string, subjects: readonly string[]): Promise<void> {
+  await store.query(
+    `update ${store.schema}.alert set resolved_at = now() where kind = $1 and subject <> all ($2) and resolved_at is null`,
+    [kind, subjects],
   );
 }

@@ -1,6 +1,7 @@
 /** Replicas, and what they know how to run. */
 import type { Store } from "../database/database.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import { settingsRecord, type TaskSettings } from "../task/settings.ts";
 import type { HeartPromise } from "./hearts.ts";
 
 /** What the database knows of a replica's heart at this moment. */
@@ -116,18 +117,21 @@ export async function listReplicas(store: Store, patienceMs: number): Promise<Re
 }
 
 /** The definitions that workers run by, for callers in SQL and for those who recover a task without having its code. */
-export async function saveDefinitions(
-  store: Store,
-  definitions: readonly { name: string; settings: unknown }[],
-): Promise<void> {
+export async function saveDefinitions(store: Store, definitions: readonly TaskSettings[]): Promise<void> {
   await store.query(
-    `insert into ${store.schema}.definition (name, settings)
-     select name, settings from json_to_recordset($1::json) as x (name text, settings json)
+    `insert into ${store.schema}.definition (name, queue, priority, run_in, stalled_after_ms, settings)
+     select name, queue, priority, "runIn", "stalledAfterMs", settings::json
+     from json_to_recordset($1::json) as x (name text, queue text, priority smallint, "runIn" text, "stalledAfterMs" bigint, settings text)
      order by name
      on conflict (name) do update
-     set settings = excluded.settings, seen_at = now(),
+     set queue = excluded.queue, priority = excluded.priority, run_in = excluded.run_in, stalled_after_ms = excluded.stalled_after_ms,
+         settings = excluded.settings, seen_at = now(),
          changed_at = case when definition.settings::text = excluded.settings::text then definition.changed_at else now() end
      where definition.settings::text <> excluded.settings::text or definition.seen_at < now() - interval '1 day'`,
-    [JSON.stringify(definitions)],
+    [
+      JSON.stringify(
+        definitions.map((settings) => ({ ...settings, settings: JSON.stringify(settingsRecord(settings)) })),
+      ),
+    ],
   );
 }

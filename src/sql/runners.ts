@@ -36,8 +36,11 @@ export async function noteRunners(store: Store, replicaId: ReplicaId, runners: r
 /** As `note_runners` takes them. */
 export function runnersJson(runners: readonly RunnerRecord[]): string {
   return JSON.stringify(
-    runners.map(({ ageMs, silentForMs, claims, ...rest }) => ({
+    runners.map(({ ageMs, silentForMs, claims, vitals, exit, ...rest }) => ({
       ...rest,
+      // JSON within text: what a runner said last may be in it, and must not keep the beat that it comes with from being written.
+      vitals: JSON.stringify(vitals ?? null),
+      exit: JSON.stringify(exit ?? null),
       claims: claims.map(({ claimId, taskId }) => ({ claim: claimId, task: taskId })),
       age_ms: ageMs,
       silent_ms: silentForMs,
@@ -58,7 +61,7 @@ export async function mayHaveProcesses(store: Store, replicaId: ReplicaId): Prom
   const [row] = await store.query<{ may: boolean }>(
     `select exists (
        select from ${store.schema}.replica r join ${store.schema}.definition d on d.name = any (r.tasks)
-       where r.id = $1 and d.settings ->> 'runIn' = 'process') as may`,
+       where r.id = $1 and d.run_in = 'process') as may`,
     [replicaId],
   );
   return row?.may === true;

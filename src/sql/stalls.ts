@@ -1,7 +1,6 @@
 /** Attempts that do not get on: found, ended and told of. */
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
-import type { RetryPolicy } from "../task/retry.ts";
 import { endingValues, type Outcome } from "./outcomes.ts";
 
 export interface StalledClaim {
@@ -13,8 +12,8 @@ export interface StalledClaim {
   readonly failures: number;
   readonly quietForMs: number;
   readonly stalledAfterMs: number;
-  readonly onStall: "alert" | "fail" | "retry";
-  readonly retry: RetryPolicy | null;
+  /** What its definition says. */
+  readonly settings: unknown;
   readonly phase: string | null;
   readonly details: unknown;
   readonly share: number | null;
@@ -24,7 +23,7 @@ export interface StalledClaim {
 export async function findStalled(store: Store): Promise<StalledClaim[]> {
   return store.query<StalledClaim>(
     `select claim_id as "claimId", task_id::text as "taskId", replica_id::text as "replicaId", name, attempt, failures,
-            quiet_for_ms as "quietForMs", stalled_after_ms as "stalledAfterMs", coalesce(on_stall, 'alert') as "onStall", retry,
+            quiet_for_ms as "quietForMs", stalled_after_ms::float8 as "stalledAfterMs", settings,
             phase, details, share, note
      from ${store.schema}.find_stalled()`,
   );

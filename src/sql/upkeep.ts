@@ -1,5 +1,6 @@
 /** Small things put right without anybody asking. */
 import type { Store } from "../database/database.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 
 export interface UpkeepReport {
   readonly expired: number;
@@ -23,10 +24,53 @@ function purgeEveryMs({ maxAgeMs = Number.POSITIVE_INFINITY }: Retention): numbe
 /** Undefined: somebody else is at it. */
 export async function runUpkeep(store: Store, retention: Retention, batch: number): Promise<UpkeepReport | undefined> {
   const [row] = await store.query<UpkeepReport>(`select * from ${store.schema}.run_upkeep($1, $2, $3, $4)`, [
-    retention.maxAgeMs ?? null,
-    retention.maxCount ?? null,
-    purgeEveryMs(retention),
-    batch,
+    ...[retention.maxAgeMs ?? null, retention.maxCount ?? null, purgeEveryMs(retention), batch],
   ]);
   return row;
+}
+
+export async function findOverdueTasks(store: Store, batch: number): Promise<readonly TaskId[]> {
+  const rows = await store.query<{ id: TaskId }>(`select t::text as id from ${store.schema}.overdue_tasks($1) t`, [
+    batch,
+  ]);
+  return rows.map(({ id }) => id);
+}
+
+export async function expireTasks(store: Store, tasks: readonly TaskId[]): Promise<number> {
+  return countOf(store, `select ${store.schema}.expire_tasks($1) as count`, [tasks]);
+}
+
+export interface OverdueCancel {
+  readonly claimId: ClaimId;
+  readonly taskId: TaskId;
+  readonly replicaId: ReplicaId;
+}
+
+export async function findOverdueCancels(store: Store, batch: number): Promise<readonly OverdueCancel[]> {
+  return store.query<OverdueCancel>(
+    `select claim_id as "claimId", task_id::text as "taskId", replica_id::text as "replicaId" from ${store.schema}.overdue_cancels($1)`,
+    [batch],
+  );
+}
+
+export async function forceCancels(store: Store, overdue: readonly OverdueCancel[]): Promise<number> {
+  return countOf(store, `select ${store.schema}.force_cancels($1, $2) as count`, [
+    overdue.map(({ claimId }) => claimId),
+    [...new Set(overdue.map(({ replicaId }) => replicaId))],
+  ]);
+}
+
+export async function unparkEveryKind(store: Store, batch: number): Promise<number> {
+  return countOf(store, `select ${store.schema}.unpark_every_kind($1) as count`, [batch]);
+}
+
+export async function purgeIfDue(store: Store, retention: Retention, batch: number): Promise<number> {
+  return countOf(store, `select ${store.schema}.purge_if_due($1, $2, $3, $4) as count`, [
+    ...[retention.maxAgeMs ?? null, retention.maxCount ?? null, purgeEveryMs(retention), batch],
+  ]);
+}
+
+async function countOf(store: Store, text: string, values: readonly unknown[]): Promise<number> {
+  const [row] = await store.query<{ count: number }>(text, values);
+  return row?.count ?? 0;
 }

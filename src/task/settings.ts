@@ -37,6 +37,8 @@ export interface TaskSettings {
   readonly onStall: "alert" | "fail" | "retry";
 }
 
+export const ON_CRASH = ["fail", "retry", "requeue"] as const;
+export const ON_STALL = ["alert", "fail", "retry"] as const;
 export const RUN_IN = ["inline", "thread", "process"] as const;
 export type RunIn = (typeof RUN_IN)[number];
 
@@ -49,16 +51,16 @@ export const isName = isText({
   hint: "1 to 128 letters, digits or . _ : / -, starting with a letter or a digit",
 });
 
-const isShare: Check<number> = (value, path, problems) => {
+export const isShare: Check<number> = (value, path, problems) => {
   if (typeof value === "number" && value >= 0 && value <= 1) return value;
   problems.add(path, `must be a number from 0 to 1, not ${describe(value)}`);
   return undefined;
 };
 
-const isDelay = isDuration({ minMs: 0, maxMs: YEAR_MS });
+export const isDelay = isDuration({ minMs: 0, maxMs: YEAR_MS });
 const areDelays = isListOf(isDelay);
 
-const isBackoff: Check<RetryPolicy["backoff"]> = (value, path, problems) => {
+export const isBackoff: Check<RetryPolicy["backoff"]> = (value, path, problems) => {
   if (value === "fixed" || value === "exponential") return value;
   if (Array.isArray(value) && value.length > 0) return areDelays(value, path, problems);
   problems.add(path, `must be "exponential", "fixed" or a list of durations, not ${describe(value)}`);
@@ -87,13 +89,13 @@ const SHAPE = {
     unless: anything,
   }),
   timeout: isDuration({ minMs: 1, maxMs: YEAR_MS }),
-  onCrash: isOneOf(["fail", "retry", "requeue"]),
+  onCrash: isOneOf(ON_CRASH),
   crashBudget: isInteger({ min: 1, max: 1_000 }),
   whenCutOff: isOneOf(["abort", "continue"]),
   runIn: isOneOf(RUN_IN),
   module: isModule,
   stalledAfter: isDuration({ minMs: 100, maxMs: YEAR_MS }),
-  onStall: isOneOf(["alert", "fail", "retry"]),
+  onStall: isOneOf(ON_STALL),
 };
 
 export function checkSettings(options: unknown, problems: Problems): TaskSettings {

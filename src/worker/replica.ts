@@ -16,7 +16,6 @@ import { type StandIn, takeStandIn } from "../heart/stand-in.ts";
 import { type ReplicaRow, registerReplica, saveDefinitions, setReplicaStatus } from "../sql/replicas.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { newReplicaId, type ReplicaId } from "../task/ids.ts";
-import { settingsRecord } from "../task/settings.ts";
 import { VERSION } from "../version.ts";
 
 const FIRST_BEAT_WITHIN_MS = 3_000;
@@ -123,7 +122,7 @@ export class Replica {
     const { database, tasks } = this.#parts;
     await saveDefinitions(
       database,
-      tasks.map((task) => ({ name: task.name, settings: settingsRecord(task.settings) })),
+      tasks.map(({ settings }) => settings),
     );
   }
 

@@ -1,5 +1,6 @@
 /** Writes outcomes again and again until it is known what became of each. */
 import { createBackoff } from "../database/backoff.ts";
+import { inHalves } from "../database/in-halves.ts";
 import { isAboutTheValues } from "../database/transient.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
@@ -13,22 +14,28 @@ export interface Writing {
 }
 
 /** A repeated outcome is recognised by its claim. */
-export async function writeUntilKnown(outcomes: readonly Outcome[], writing: Writing): Promise<readonly Verdict[]> {
+export function writeUntilKnown(outcomes: readonly Outcome[], writing: Writing): Promise<readonly Verdict[]> {
+  return inHalves(
+    outcomes,
+    (part) => writeThroughTrouble(part, writing, isAboutTheValues),
+    // One that the database will not take must not hold up its own task either.
+    (outcome, error) => writeThroughTrouble([notStorable(outcome, error)], writing),
+  );
+}
+
+/** Trouble of any other kind (a full disk, a right that was taken away) says nothing about the outcomes: they are held. */
+async function writeThroughTrouble(
+  outcomes: readonly Outcome[],
+  writing: Writing,
+  isNoTrouble: (error: unknown) => boolean = () => false,
+): Promise<readonly Verdict[]> {
   const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
   while (!writing.signal.aborted) {
     try {
       return await writing.write(outcomes);
     } catch (error) {
-      const middle = Math.ceil(outcomes.length / 2);
-      // Trouble of any other kind (a full disk, a right that was taken away) says nothing about the outcome: it is held.
-      if (!isAboutTheValues(error)) writing.onTrouble(error);
-      // One that the database will not take must not hold up the others, nor its own task.
-      else if (middle < outcomes.length)
-        return [
-          ...(await writeUntilKnown(outcomes.slice(0, middle), writing)),
-          ...(await writeUntilKnown(outcomes.slice(middle), writing)),
-        ];
-      else outcomes = outcomes.map((outcome) => notStorable(outcome, error));
+      if (isNoTrouble(error)) throw error;
+      writing.onTrouble(error);
       await backoff.pause(writing.signal);
     }
   }

@@ -52,7 +52,7 @@ describe("the SQL function enqueue()", () => {
 
   test("has the same defaults as the task's definition, once a worker has brought it", async () => {
     await database.query(
-      `insert into everbeat.definition (name, settings) values ('defined', '{"queue": "mail", "priority": 7}')`,
+      `insert into everbeat.definition (name, queue, priority, settings) values ('defined', 'mail', 7, '{}')`,
     );
     expect(await everbeat.tasks.show(await call("defined", 1, {}))).toMatchObject({ queue: "mail", priority: 7 });
     expect(await everbeat.tasks.show(await call("undefined", 1, {}))).toMatchObject({ queue: "default", priority: 0 });

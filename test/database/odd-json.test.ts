@@ -6,7 +6,6 @@ import { writeProgress } from "../../src/sql/progress.ts";
 import { saveDefinitions } from "../../src/sql/replicas.ts";
 import { defineTask, type TaskOptions } from "../../src/task/define-task.ts";
 import { NO_PROGRESS } from "../../src/task/progress.ts";
-import { settingsRecord } from "../../src/task/settings.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { anHourLater, sweeper } from "../support/sweeping.ts";
@@ -23,7 +22,7 @@ const ODD = [
 /** Two that run and say nothing for an hour; the first has reported these details. */
 async function stalledWith(details: unknown, options: Partial<TaskOptions> = {}) {
   const task = defineTask({ name: unique("odd"), stalledAfter: "1m", ...options, run: (_input: null) => null });
-  await saveDefinitions(everbeat.database, [{ name: task.name, settings: settingsRecord(task.settings) }]);
+  await saveDefinitions(everbeat.database, [task.settings]);
   const ids = await everbeat.enqueueMany(task, [null, null]);
   const worker = handClaimer(everbeat.database, [task.name]);
   const claimed = await worker.claim();

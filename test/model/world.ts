@@ -5,7 +5,6 @@ import type { Everbeat } from "../../src/everbeat.ts";
 import { createReaper } from "../../src/recovery/reaper.ts";
 import { confirmHold } from "../../src/sql/recovery.ts";
 import { saveDefinitions } from "../../src/sql/replicas.ts";
-import { settingsRecord } from "../../src/task/settings.ts";
 import { checkRecord } from "./check-record.ts";
 import { Chronicle } from "./chronicle.ts";
 import { KINDS, LIMITED_QUEUE, settingsOf } from "./kinds.ts";
@@ -67,7 +66,7 @@ class World {
     await this.#everbeat.queues.set(LIMITED_QUEUE.name, { concurrency: LIMITED_QUEUE.concurrency });
     await saveDefinitions(
       this.#everbeat.database,
-      KINDS.map(({ task }) => ({ name: task.name, settings: settingsRecord(task.settings) })),
+      KINDS.map(({ task }) => task.settings),
     );
     for (const [machine, settings] of fleet.entries()) await this.#join({ do: "join", machine, settings });
     if (isBusy) {

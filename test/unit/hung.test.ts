@@ -120,7 +120,7 @@ describe("a blocked loop", () => {
 });
 
 describe("an attempt that timed out in a blocked loop", () => {
-  const claim = { claimId: "7" as ClaimId, taskId: "task-1" as TaskId, failures: 0, retry };
+  const claim = { claimId: "7" as ClaimId, taskId: "task-1" as TaskId, failures: 0, settings: { retry } };
   const ended = (isWorthRetrying: boolean) =>
     timedOutOutcome({
       ...{ claim, replicaId: "replica-1" as ReplicaId, stack: "at fib (/app/tasks.ts:12:5)", random: 0 },

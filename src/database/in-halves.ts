@@ -1,0 +1,23 @@
+/**
+ * Does something with many at once. Where the database refuses the values, it is done with half of them and then with the other half, until
+ * the one that it will not take is alone: that must not hold up the others.
+ */
+import { isAboutTheValues } from "./transient.ts";
+
+export async function inHalves<T, R>(
+  all: readonly T[],
+  act: (part: readonly T[]) => Promise<readonly R[]>,
+  onRefused: (one: T, error: unknown) => Promise<readonly R[]>,
+): Promise<readonly R[]> {
+  const [first] = all;
+  if (first === undefined) return [];
+  try {
+    return await act(all);
+  } catch (error) {
+    if (!isAboutTheValues(error)) throw error;
+    if (all.length === 1) return onRefused(first, error);
+  }
+  const middle = Math.ceil(all.length / 2);
+  const done = await inHalves(all.slice(0, middle), act, onRefused);
+  return [...done, ...(await inHalves(all.slice(middle), act, onRefused))];
+}

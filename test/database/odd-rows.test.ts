@@ -1,0 +1,302 @@
+/** One row that cannot be judged, recovered or put right is reported once and passed by, and the others are done. */
+import { beforeEach, describe, expect, test } from "vitest";
+import type { Database } from "../../src/database/database.ts";
+import { Events } from "../../src/events.ts";
+import type { ClaimedTask } from "../../src/sql/claims.ts";
+import { beat } from "../../src/sql/hearts.ts";
+import { defineTask } from "../../src/task/define-task.ts";
+import type { ReplicaId, TaskId } from "../../src/task/ids.ts";
+import { createUpkeep } from "../../src/worker/upkeep-service.ts";
+import { handClaimer } from "../support/claims.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { refuse } from "../support/refusing.ts";
+import { anHourLater, type Sweeper, sweeper } from "../support/sweeping.ts";
+import { unique } from "../support/working.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+const NUL = "\\u0000";
+
+beforeEach(() =>
+  database.query("truncate everbeat.alert, everbeat.running, everbeat.listening, everbeat.replica, everbeat.heart"),
+);
+
+interface Definition {
+  readonly settings?: string;
+  readonly stalledAfterMs?: number;
+}
+
+/** A worker that runs so many tasks by a definition as somebody may have put it there. */
+async function workerWith(count: number, { settings = "{}", stalledAfterMs }: Definition = {}) {
+  const task = defineTask({ name: unique("row"), run: (_input: null) => null });
+  await database.query("insert into everbeat.definition (name, settings, stalled_after_ms) values ($1, $2::json, $3)", [
+    ...[task.name, settings, stalledAfterMs ?? null],
+  ]);
+  const ids = await everbeat.enqueueMany(task, Array(count).fill(null));
+  const worker = handClaimer(everbeat.database, [task.name]);
+  const claimed = await worker.claim();
+  return { name: task.name, ids: ids as unknown as TaskId[], worker, claimed: claimed as readonly ClaimedTask[] };
+}
+
+const die = (replica: ReplicaId, death = "{}") =>
+  database.query("update everbeat.replica set status = 'dead', died_at = now(), death = $2::json where id = $1", [
+    ...[replica, death],
+  ]);
+const statesOf = async (ids: readonly string[]) =>
+  (await Promise.all(ids.map((id) => everbeat.tasks.show(id)))).map(({ state }) => state);
+const passedBy = ({ told }: Sweeper) => told.filter(({ event }) => event === "sweep.passed-by");
+const alerts = async (kind: string) => (await everbeat.recovery.alerts()).filter((alert) => alert.kind === kind);
+
+/** As if it were not tried only because it failed a moment ago. */
+async function sweepAgain(database: Database) {
+  const again = sweeper(database);
+  await anHourLater(database);
+  await again.sweep();
+  return again;
+}
+
+describe("a definition whose settings nobody understands", () => {
+  const ODD = [
+    '"text"',
+    "null",
+    "[1, 2]",
+    '{"retry": null, "onCrash": 5, "crashBudget": "many", "onStall": {}, "stalledAfterMs": "soon"}',
+    '{"retry": {"attempts": "x", "backoff": [], "delayMs": null, "maxDelayMs": 1e400, "jitter": 7}, "onCrash": "retry", "onStall": "retry"}',
+    '{"retry": {"attempts": 5, "backoff": ["1s"], "delayMs": 1.5, "maxDelayMs": -1, "jitter": 0}, "onCrash": "retry", "onStall": "retry"}',
+    `{"onCrash": "fail${NUL}", "${NUL}": 1}`,
+  ];
+
+  test.each(ODD)("%s keeps no task of a dead worker from being recovered", async (settings) => {
+    const odd = await workerWith(2, { settings });
+    const even = await workerWith(2, { settings: '{"onCrash": "requeue"}' });
+    await die(odd.worker.replicaId);
+    await die(even.worker.replicaId);
+    const reaper = sweeper(everbeat.database);
+    await anHourLater(everbeat.database);
+    await reaper.sweep();
+    expect(reaper.errors).toEqual([]);
+    expect(await statesOf(even.ids)).toEqual(["pending", "pending"]);
+    expect(await statesOf(odd.ids)).not.toContain("running");
+  });
+
+  test.each(ODD)("%s keeps no stall from being ended", async (settings) => {
+    const odd = await workerWith(1, { settings, stalledAfterMs: 1_000 });
+    const even = await workerWith(1, { settings: '{"onStall": "fail"}', stalledAfterMs: 1_000 });
+    await anHourLater(everbeat.database);
+    const reaper = sweeper(everbeat.database);
+    await reaper.sweep();
+    expect(reaper.errors).toEqual([]);
+    expect(await statesOf(even.ids)).toEqual(["failed"]);
+    expect(reaper.told.filter(({ event }) => event === "task.stalled")).toHaveLength(2);
+    expect(await everbeat.recovery.explain(odd.ids[0] ?? "")).toHaveProperty("because");
+  });
+
+  test.each(ODD)("%s is in nobody's way who enqueues by its name in SQL", async (settings) => {
+    const { name } = await workerWith(0, { settings });
+    expect(await database.query("select everbeat.enqueue($1)", [name])).toHaveLength(1);
+  });
+});
+
+describe("a death on record that nobody understands", () => {
+  test.each([
+    '"gone"',
+    "[]",
+    "17",
+    `{"because": "${NUL}", "silentForMs": "long", "vitals": 4, "signal": {}, "exitCode": "one"}`,
+    '{"because": 4, "silentForMs": 1e400, "wasDraining": "yes", "runner": {}, "stack": 3}',
+  ])("%s is asked about like the others, and its tasks are recovered", async (death) => {
+    const odd = await workerWith(2);
+    const even = await workerWith(2);
+    await die(odd.worker.replicaId, death);
+    await die(even.worker.replicaId, '{"because": "session-lost", "silentForMs": 1000}');
+    const reaper = sweeper(everbeat.database);
+    await anHourLater(everbeat.database);
+    await reaper.sweep();
+    expect(reaper.errors).toEqual([]);
+    expect(reaper.told.filter(({ event }) => event === "post-mortem.failed")).toEqual([]);
+    expect(await statesOf([...odd.ids, ...even.ids])).toEqual(["failed", "failed", "failed", "failed"]);
+    for (const { worker } of [odd, even])
+      expect(await everbeat.recovery.postMortems({ of: worker.replicaId, kind: "replica" })).toHaveLength(1);
+  });
+});
+
+describe("a task whose end cannot be written", () => {
+  test("is passed by when its worker has died, told of once, and recovered when it can be", async () => {
+    const { ids, worker } = await workerWith(7);
+    const { allow } = await refuse(database, "ended", `new.task_id = '${ids[3]}'`);
+    await die(worker.replicaId);
+    const reaper = sweeper(everbeat.database);
+    await anHourLater(everbeat.database);
+    await reaper.sweep();
+    await reaper.sweep();
+    expect(await statesOf(ids)).toEqual(ids.map((_, nth) => (nth === 3 ? "running" : "failed")));
+    expect(passedBy(reaper)).toMatchObject([{ what: expect.stringContaining(ids[3] ?? ""), error: { code: "P0001" } }]);
+    expect(await alerts("sweep-passed-by")).toHaveLength(1);
+    const other = await sweepAgain(everbeat.database);
+    expect(passedBy(other)).toEqual([]);
+    await allow();
+    await sweepAgain(everbeat.database);
+    expect(await statesOf(ids)).toEqual(ids.map(() => "failed"));
+    expect(await alerts("sweep-passed-by")).toEqual([]);
+  });
+
+  test("is passed by when it has stalled", async () => {
+    const { ids } = await workerWith(5, { settings: '{"onStall": "fail"}', stalledAfterMs: 1_000 });
+    await refuse(database, "ended", `new.task_id = '${ids[0]}'`);
+    await anHourLater(everbeat.database);
+    const reaper = sweeper(everbeat.database);
+    await reaper.sweep();
+    expect(await statesOf(ids)).toEqual(["running", "failed", "failed", "failed", "failed"]);
+    expect(passedBy(reaper)).toMatchObject([{ what: expect.stringContaining(ids[0] ?? "") }]);
+  });
+
+  test("is passed by where it was claimed and cannot be put back, and so is a whole dead worker beside others", async () => {
+    const [one, other] = [await workerWith(2), await workerWith(2)];
+    await refuse(database, "ready", `new.task_id = '${one.ids[1]}'`);
+    await refuse(database, "crash", `new.replica_id = '${other.worker.replicaId}'`);
+    await database.query("update everbeat.running set state = 'claimed' where replica_id = $1", [one.worker.replicaId]);
+    const third = await workerWith(2);
+    for (const { worker } of [one, other, third]) await die(worker.replicaId);
+    const reaper = sweeper(everbeat.database);
+    await anHourLater(everbeat.database);
+    await reaper.sweep();
+    expect(await statesOf([...one.ids, ...other.ids, ...third.ids])).toEqual([
+      ...["pending", "claimed", "running", "running", "failed", "failed"],
+    ]);
+    expect(passedBy(reaper)).toHaveLength(2);
+  });
+});
+
+test("a replica that cannot be declared dead is passed by, and the others are declared dead", async () => {
+  const [one, other] = [await workerWith(1), await workerWith(1)];
+  await refuse(database, "replica", `new.id = '${one.worker.replicaId}' and new.status = 'dead'`);
+  const reaper = sweeper(everbeat.database, { massDeath: { share: 1, atLeast: 100 } });
+  await anHourLater(everbeat.database);
+  await reaper.sweep();
+  await anHourLater(everbeat.database);
+  await database.query(
+    "update everbeat.heart set beat_at = now() - interval '1 hour', promise_ms = 100, session_promise_ms = 100, epoch = everbeat.current_epoch()",
+  );
+  await database.query("update everbeat.replica set started_at = now() - interval '2 hours'");
+  // Somebody who is heard, so that others could have been.
+  await workerWith(0);
+  await handClaimer(everbeat.database, ["x"]).claim();
+  await reaper.sweep();
+  expect(reaper.told.filter(({ event }) => event === "replica.dead")).toMatchObject([
+    { replicaId: other.worker.replicaId },
+  ]);
+  expect(passedBy(reaper)).toMatchObject([{ what: expect.stringContaining(one.worker.replicaId) }]);
+  expect(await statesOf([...one.ids, ...other.ids])).toEqual(["running", "failed"]);
+});
+
+test("one part of a sweep that fails is told of, and the parts after it are done", async () => {
+  const { ids } = await workerWith(1, { settings: '{"onStall": "fail"}', stalledAfterMs: 1_000 });
+  await anHourLater(everbeat.database);
+  const reaper = sweeper(failingAt("absent_owners", Object.assign(new Error("permission denied"), { code: "42501" })));
+  await reaper.sweep();
+  expect(await statesOf(ids)).toEqual(["failed"]);
+  expect(passedBy(reaper)).toMatchObject([{ error: { code: "42501" } }]);
+});
+
+test("a connection that is lost ends the sweep: that says nothing about any row", async () => {
+  const { ids, worker } = await workerWith(3);
+  await die(worker.replicaId);
+  await anHourLater(everbeat.database);
+  const lost = failingAt("end_claims", Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET" }));
+  const reaper = sweeper(lost);
+  await expect(reaper.sweep()).rejects.toThrow("ECONNRESET");
+  expect(passedBy(reaper)).toEqual([]);
+  expect(await statesOf(ids)).toEqual(["running", "running", "running"]);
+});
+
+describe("upkeep", () => {
+  function upkeep() {
+    const told: { event: string; [field: string]: unknown }[] = [];
+    const events = new Events((error) => {
+      throw error;
+    });
+    events.onAny((event, fields) => told.push({ ...fields, event }));
+    const { runOnce } = createUpkeep({
+      ...{ database: everbeat.database, events, retention: { maxAgeMs: 1_000, maxCount: undefined } },
+      onError(error) {
+        throw error;
+      },
+    });
+    return { told, run: runOnce };
+  }
+  const overdue = async (count: number) => {
+    const task = defineTask({ name: unique("expiring"), run: (_input: null) => null });
+    const options = { expiresIn: "1h" } as const;
+    const ids = (await everbeat.enqueueMany(task, Array(count).fill(null), { options })) as unknown as TaskId[];
+    await database.query(
+      "update everbeat.ready set expires_at = now() - interval '1 minute' where task_id = any ($1)",
+      [ids],
+    );
+    return ids;
+  };
+
+  test("expires, cancels and purges what it can, and tells once of what it cannot", async () => {
+    const expiring = await overdue(5);
+    const cancelled = await workerWith(4);
+    await everbeat.tasks.cancel(cancelled.ids, { grace: 0 });
+    await database.query("update everbeat.running set cancel_force_at = now() - interval '1 minute'");
+    const purged = await workerWith(4);
+    for (const claim of purged.claimed) await purged.worker.complete(claim);
+    await database.query("update everbeat.ended set ended_at = now() - interval '1 day' where task_id = any ($1)", [
+      purged.ids,
+    ]);
+    await database.query("update everbeat.upkeep set purged_at = '-infinity'");
+    const refusals = [
+      await refuse(database, "ended", `new.task_id = '${expiring[2]}'`),
+      await refuse(database, "ended", `new.task_id = '${cancelled.ids[1]}'`),
+    ];
+    const { told, run } = upkeep();
+    await run();
+    await run();
+    expect(await statesOf(expiring)).toEqual(["expired", "expired", "pending", "expired", "expired"]);
+    expect(await statesOf(cancelled.ids)).toEqual(["cancelled", "running", "cancelled", "cancelled"]);
+    expect(await database.query("select from everbeat.task where id = any ($1)", [purged.ids])).toEqual([]);
+    expect(told.filter(({ event }) => event === "upkeep.passed-by").map(({ what }) => what)).toEqual([
+      expect.stringContaining(cancelled.ids[1] ?? ""),
+      expect.stringContaining(expiring[2] ?? ""),
+    ]);
+    for (const { allow } of refusals) await allow();
+    await run();
+    expect(await statesOf([expiring[2] ?? "", cancelled.ids[1] ?? ""])).toEqual(["expired", "cancelled"]);
+    expect(await alerts("upkeep-passed-by")).toEqual([]);
+  });
+
+  test("goes on with its other parts where one fails as a whole", async () => {
+    const expiring = await overdue(1);
+    await database.query("alter function everbeat.force_cancels rename to forced");
+    const { told, run } = upkeep();
+    await run();
+    await database.query("alter function everbeat.forced rename to force_cancels");
+    expect(await statesOf(expiring)).toEqual(["expired"]);
+    expect(told.filter(({ event }) => event === "upkeep.passed-by")).toHaveLength(1);
+  });
+});
+
+test("what a runner said when it ended cannot keep its replica's heart from being heard", async () => {
+  const { worker } = await workerWith(0);
+  await worker.claim();
+  const exit = { code: 1, signal: null, because: "unstarted", message: "no module a\u0000b \ud83d" };
+  const runner = {
+    ...({ id: crypto.randomUUID(), kind: "process", pid: 1, ageMs: 5, silentForMs: 0, status: "ended" } as const),
+    ...{ vitals: null, claims: [], exit },
+  };
+  const sign = { vitals: null, hasSession: false, isRemembered: false, runners: [runner] };
+  expect(await beat(everbeat.database, worker.replicaId, sign)).toBe(true);
+  const [row] = await database.query("select exit from everbeat.runner where id = $1", [runner.id]);
+  expect(row).toEqual({ exit });
+});
+
+/** Answers as ours does, but for statements with these words. */
+function failingAt(words: string, error: Error): Database {
+  return {
+    ...everbeat.database,
+    async query(text, values, use) {
+      if (text.includes(words)) throw error;
+      return everbeat.database.query(text, values, use);
+    },
+  };
+}
