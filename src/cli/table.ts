@@ -1,4 +1,5 @@
 /** Rows under aligned headings. */
+import { clip } from "../config/clip.ts";
 import type { Colours } from "./colours.ts";
 import { linesOf, printable } from "./printable.ts";
 
@@ -30,7 +31,7 @@ export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
 
   const aligned = (text: string, index: number) => {
     const width = widths[index] ?? 0;
-    const fitting = text.length > width ? `${clipped(text, width - 1)}…` : text;
+    const fitting = text.length > width ? clip(text, width - 1, "…") : text;
     if (shown[index]?.align === "right") return fitting.padStart(width);
     // Nothing after the last column: trailing blanks only get in the way of copying.
     return index === shown.length - 1 ? fitting : fitting.padEnd(width);
@@ -58,11 +59,6 @@ function fitLast(widths: number[], indent: number, width: number | undefined): v
 /** Made printable here, ahead of the screen, because what is shown is what has a width. */
 function oneLine(text: string): string {
   return printable(text.replace(/\s*\n\s*/g, " "));
-}
-
-/** Never half a character. */
-function clipped(text: string, width: number): string {
-  return text.slice(0, width).replace(/[\uD800-\uDBFF]$/, "");
 }
 
 /** Names and values, the values one under the other; a value of several lines is indented as one. */

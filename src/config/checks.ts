@@ -2,6 +2,7 @@
  * A small vocabulary for checking options once, at the edge: each check returns the value it understood or notes a
  * problem, and `checkOptions` runs a table of them, so that all problems of a call come out together.
  */
+import { clip } from "./clip.ts";
 import { durationMs } from "./duration.ts";
 import { nearestKey } from "./nearest-key.ts";
 import type { Problems } from "./problems.ts";
@@ -138,7 +139,7 @@ export function isOptions<S extends Record<string, Check<unknown>>>(shape: S): C
 
 /** A value as it should appear in a message: short, and never a dump. */
 export function describe(value: unknown): string {
-  if (typeof value === "string") return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
+  if (typeof value === "string") return JSON.stringify(clip(value, 40, "…"));
   if (value === null || typeof value !== "object") return String(value);
   return Array.isArray(value) ? `a list of ${value.length}` : "an object";
 }

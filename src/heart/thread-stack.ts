@@ -7,6 +7,7 @@
  */
 import type { Session } from "node:inspector";
 import { fileURLToPath } from "node:url";
+import { clip } from "../config/clip.ts";
 import { listenToProcess } from "../process-listeners.ts";
 import { storableText } from "../task/error-record.ts";
 
@@ -121,7 +122,7 @@ export function framesOf(stack: string, ourFolder: string | undefined): string |
   const isOurs = (frame: string) => ourFolder !== undefined && frame.includes(ourFolder);
   const outermost = frames.findLastIndex((frame) => !/[( ]node:/.test(frame) && !isOurs(frame));
   const shown = Math.min(FRAMES, outermost < 0 ? frames.length : outermost + 1);
-  return storableText(frames.slice(0, shown).join("\n").slice(0, MAX_TEXT));
+  return storableText(clip(frames.slice(0, shown).join("\n"), MAX_TEXT));
 }
 
 /** Modules are named by URL, in which a space is "%20". */

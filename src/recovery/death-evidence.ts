@@ -1,4 +1,5 @@
 /** What is known about a death, whoever found it, and the lines that people read. Whatever is not known is left out. Pure. */
+import { clip } from "../config/clip.ts";
 import { formatDuration } from "../config/duration.ts";
 import { innermostFrames } from "../task/stack-frames.ts";
 import { counted } from "./explain-words.ts";
@@ -128,11 +129,7 @@ function block(title: string, lines: readonly string[] | undefined): string[] {
 }
 
 function indented(line: string): string {
-  return `    ${clip(line)}`;
-}
-
-function clip(line: string): string {
-  return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line;
+  return `    ${clip(line, LONGEST_LINE, "…")}`;
 }
 
 function mib(bytes: number): number {

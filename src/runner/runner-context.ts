@@ -1,4 +1,5 @@
 /** What a handler is given in a runner: the same as inline, with the replica at the other end of it. */
+import { clip } from "../config/clip.ts";
 import type { LogFields, Logger } from "../log.ts";
 import type { TaskContext } from "../task/context.ts";
 import { toErrorRecord } from "../task/error-record.ts";
@@ -60,7 +61,7 @@ function createLogger(budget: LogBudget, call: RunnerContextParts["call"]): Logg
     const { isGranted, dropped } = budget.take(performance.now());
     if (!isGranted) return;
     if (dropped > 0) call("log", ["warn", { dropped }, "lines of this log were dropped: there were too many"]);
-    call("log", [level, carriable(fields), String(message).slice(0, MAX_TEXT)]);
+    call("log", [level, carriable(fields), clip(String(message), MAX_TEXT)]);
   };
   return { debug: writer("debug"), info: writer("info"), warn: writer("warn"), error: writer("error") };
 }

@@ -1,4 +1,6 @@
 /** What is kept of whatever a handler threw: always storable, however odd the thing was. */
+import { clip } from "../config/clip.ts";
+
 export interface ErrorRecord {
   readonly code: string;
   readonly name?: string;
@@ -11,16 +13,16 @@ const MAX_TEXT = 16_384;
 const MAX_CAUSES = 5;
 
 export function toErrorRecord(thrown: unknown, fallbackCode = "TASK_FAILED", depth = 0): ErrorRecord {
-  if (!isErrorLike(thrown)) return { code: fallbackCode, message: clip(`The handler threw ${showThrown(thrown)}.`) };
+  if (!isErrorLike(thrown)) return { code: fallbackCode, message: kept(`The handler threw ${showThrown(thrown)}.`) };
   const code = readText(thrown, "code");
   const name = readText(thrown, "name");
   const stack = readText(thrown, "stack");
   const cause = safely(() => (thrown as { cause?: unknown }).cause);
   return {
-    code: clip(code ?? fallbackCode),
-    ...(name === undefined ? {} : { name: clip(name) }),
-    message: clip(readText(thrown, "message") || name || "an error without a message"),
-    ...(stack === undefined ? {} : { stack: clip(framesOf(stack)) }),
+    code: kept(code ?? fallbackCode),
+    ...(name === undefined ? {} : { name: kept(name) }),
+    message: kept(readText(thrown, "message") || name || "an error without a message"),
+    ...(stack === undefined ? {} : { stack: kept(framesOf(stack)) }),
     ...(cause == null || depth >= MAX_CAUSES ? {} : { cause: toErrorRecord(cause, fallbackCode, depth + 1) }),
   };
 }
@@ -68,8 +70,8 @@ function safely<T>(read: () => T): T | undefined {
   }
 }
 
-function clip(text: string): string {
-  return storableText(text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}… (${text.length} characters)` : text);
+function kept(text: string): string {
+  return storableText(clip(text, MAX_TEXT, `… (${text.length} characters)`));
 }
 
 /** Without what PostgreSQL cannot turn into text: the zero character and halves of surrogate pairs. */

@@ -3,6 +3,7 @@
  * A handler that floods its log costs a slot that is used again, whatever it says: text is made only of the lines that are left.
  */
 import { inspect } from "node:util";
+import { clip } from "../config/clip.ts";
 import type { LogFields, Logger, LogLevel } from "../log.ts";
 import type { LogLine } from "../sql/progress.ts";
 import { storableText } from "../task/error-record.ts";
@@ -35,7 +36,7 @@ export class LogRing {
     const lines: LogLine[] = [];
     let room = MAX_CHARACTERS;
     for (const { atMs, level, fields, message } of ordered.reverse()) {
-      const text = storableText(clip(`${shown(message)}${shownFields(fields)}`));
+      const text = storableText(clip(`${shown(message)}${shownFields(fields)}`, MAX_LINE, "…"));
       room -= text.length;
       if (room < 0) break;
       lines.unshift({ at: new Date(atMs).toISOString(), level, text });
@@ -54,7 +55,7 @@ export function keepingLines(logger: Logger, keep: LogRing["add"]): Logger {
 }
 
 function shown(message: unknown): string {
-  return typeof message === "string" ? message.slice(0, MAX_LINE) : "";
+  return typeof message === "string" ? clip(message, MAX_LINE) : "";
 }
 
 /** Fields may be anything, however large or odd: only the beginning of each is shown. */
@@ -75,7 +76,3 @@ const SHORTLY = {
   maxStringLength: 200,
   customInspect: false,
 };
-
-function clip(text: string): string {
-  return text.length > MAX_LINE ? `${text.slice(0, MAX_LINE)}…` : text;
-}
