@@ -8,12 +8,13 @@ import { latency } from "./latency.js";
 import { memory } from "./memory.js";
 import { millisecondTasks } from "./millisecond.js";
 import { shapes } from "./shapes.js";
+import { size } from "./size.js";
 import { start } from "./start.js";
 import { sweep } from "./sweep.js";
 
 export const MEASURES = [
   ...[drainOfOneProcess, drainOfFourProcesses, millisecondTasks],
   ...[bulkEnqueue, singleEnqueue, latency],
-  ...[growth, shapes],
+  ...[growth, shapes, size],
   ...[beats, sweep, crash, memory, start],
 ];

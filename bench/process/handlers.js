@@ -10,6 +10,8 @@ export const HANDLERS = {
   latency: (tally) => (input) => {
     tally.latenciesMs.push((nowNs() - input.at) / 1e6);
   },
+  /** Its result is as large as its input. */
+  echo: () => (input) => Promise.resolve(input),
   /** Until the process ends. */
   hold: () => () => new Promise(() => {}),
 };
@@ -20,9 +22,10 @@ export function createTally() {
 
 /** Without a promise where the handler makes none: a system that can do without is not charged for one. */
 export function counting(handler, tally) {
-  const done = () => {
+  const done = (result) => {
     tally.handled++;
     tally.lastNs = nowNs();
+    return result;
   };
   return (input) => {
     if (tally.started++ === 0) tally.firstNs = nowNs();

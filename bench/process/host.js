@@ -1,6 +1,7 @@
 /** A process of one system: it opens its database and does what the bench tells it, through the system's adapter. */
 import { msSince, nowNs } from "./clock.js";
 import { counting, createTally, HANDLERS } from "./handlers.js";
+import { recordsOf } from "./records.js";
 
 const REPORT_EVERY_MS = 5;
 const [adapterPath] = process.argv.slice(2);
@@ -28,15 +29,16 @@ const ORDERS = {
   stop: () => worker.stop(),
   close: () => session.close(),
 
-  /** In batches, from so many callers at once. Returns how long it took. */
-  async enqueueMany({ count, batch = 1_000, callers = 2, options }) {
+  /** In batches, from so many callers at once; each input of so many bytes, if that is said. Returns how long it took. */
+  async enqueueMany({ count, batch = 1_000, callers = 2, bytes, options }) {
+    const records = bytes === undefined ? {} : { records: recordsOf(bytes) };
     const startedNs = nowNs();
     let next = 0;
     const caller = async () => {
       while (next < count) {
         const from = next;
         next = Math.min(count, from + batch);
-        const inputs = Array.from({ length: next - from }, (_, index) => ({ n: from + index }));
+        const inputs = Array.from({ length: next - from }, (_, index) => ({ n: from + index, ...records }));
         await session.enqueueMany(inputs, options);
       }
     };

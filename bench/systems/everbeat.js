@@ -5,6 +5,8 @@ export const SETTINGS = {
   default: { open: {}, work: { concurrency: 100 } },
   /** Whose worker dies runs again, as with every peer; by default it fails, and no more of them are in hand than run. */
   repeatable: { open: {}, work: { concurrency: 100 }, task: { onCrash: "retry" } },
+  /** Ten tasks at once. */
+  large: { open: { maxJsonBytes: 2_000_000 }, work: { concurrency: 10 } },
   /** For tasks that do next to nothing: concurrency is also how large a batch can be. */
   tuned: { open: {}, work: { concurrency: 2_000 } },
 };

@@ -9,6 +9,8 @@ export const SETTINGS = {
   documented: { concurrentJobs: 24, localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 },
   /** Without a local queue, which waits for nobody: the quickest to start a single task. */
   prompt: { concurrentJobs: 24 },
+  /** Ten tasks at once. */
+  large: { concurrentJobs: 10, completeJobBatchDelay: 0, failJobBatchDelay: 0 },
   shipped: {},
 };
 

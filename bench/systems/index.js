@@ -22,6 +22,7 @@ const VARIANTS = {
   shipped: "as shipped",
   vigilant: "fastest recovery",
   laden: "batches of 1,000",
+  large: "set for large tasks",
   repeatable: "tasks that may be repeated",
 };
 

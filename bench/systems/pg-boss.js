@@ -15,6 +15,12 @@ export const SETTINGS = {
     queue: { notify: true },
     work: { batchSize: 100, localConcurrency: 2, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 },
   },
+  /** Ten tasks at once, each by itself: the result of a batch would be one for all of them. */
+  large: {
+    boss: {},
+    queue: {},
+    work: { batchSize: 1, localConcurrency: 10, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 },
+  },
   shipped: { boss: {}, queue: {}, work: {} },
   /** The shortest heartbeat that it takes, and as much vigilance as it takes. */
   vigilant: {
@@ -72,6 +78,7 @@ export async function open({ url, settings }) {
 
 /** A batch is one call of the handler: how many of it run at once is the handler's own affair. */
 async function eachOf(jobs, handle, atOnce) {
+  if (jobs.length === 1) return handle(jobs[0].data);
   let next = 0;
   const lane = async () => {
     while (next < jobs.length) {
