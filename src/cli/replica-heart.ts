@@ -58,8 +58,12 @@ export function heartWords(replica: ReplicaRow, settings: RecoverySettings): str
 
 function deathWords(death: ReplicaRow["death"]): string {
   if (death?.["because"] === "exited") return causeOf(death as unknown as Death);
-  if (death?.["because"] === "loop-blocked") return "ended, its loop was blocked";
+  if (death?.["because"] === "loop-blocked") return `ended, its loop was blocked${blockedWords(death["blockedForMs"])}`;
   return death?.["because"] === "session-lost" ? "its session ended" : "it fell silent";
+}
+
+function blockedWords(ms: unknown): string {
+  return typeof ms === "number" ? ` for ${formatDuration(ms)}` : "";
 }
 
 /** Memory against its limit, the loop's delay, the cores in use, as of the last beat. */

@@ -20,7 +20,7 @@ export interface DeathEvidence {
   readonly wasDraining?: boolean | undefined;
   readonly silentForMs?: number | undefined;
   readonly livedForMs?: number | undefined;
-  /** Its database session was still open when it was declared dead. */
+  /** Its database session was still open when it was declared dead; undefined where it had none whose end would have been seen. */
   readonly holdsSession?: boolean | undefined;
   readonly memory?: Memory | undefined;
   /** Against what V8 allows, where that is known; how much of it was used, where a beat has told. */

@@ -155,14 +155,15 @@ export function evidenceOn(replica: DeadReplica): DeathEvidence {
     wasDraining: death.wasDraining,
     silentForMs: death.silentForMs,
     livedForMs: Math.max(0, replica.livedForMs),
-    holdsSession: replica.holdsSession,
+    holdsSession: replica.hadSession ? replica.holdsSession : undefined,
     memory: memoryOutlook(
       [lastBeat, ...beats].flatMap(({ agoMs, vitals: seen }) =>
         seen?.["rss"] === undefined ? [] : [{ agoMs, rss: seen["rss"], limit: seen["memoryLimit"] ?? 0 }],
       ),
     ),
     loopP99Ms: vitals?.["loopP99Ms"],
-    blockedForMs: vitals?.["blockedForMs"],
+    // What its heart wrote when it ended the process is later than its last beat.
+    blockedForMs: death.blockedForMs ?? vitals?.["blockedForMs"],
     running: replica.running,
     neighbours: { there: neighbours, gone: neighboursGone },
     cameBack:

@@ -10,6 +10,7 @@ export type Cause =
   | "stood-still"
   | "cut-off"
   | "loop-blocked"
+  | "fell-silent"
   | "out-of-memory"
   | "heap-out-of-memory"
   | "native-crash"
@@ -70,6 +71,13 @@ const CASES: readonly Case[] = [
       saysHeap(evidence) || (isSignal(evidence, "SIGABRT") && evidence.heap !== undefined && isFull(evidence.heap)),
     sentence: (evidence) =>
       `${who(evidence)} ran out of JavaScript heap${heapLimit(evidence)}, and V8 ${evidence.isThread ? "ended" : "aborted"} it.`,
+  },
+  {
+    // Whatever signal ended it came from its own worker.
+    cause: "fell-silent",
+    fits: ({ because }) => because === "runner-silent",
+    sentence: (evidence) =>
+      `${who(evidence)} was not heard for ${formatDuration(evidence.silentForMs ?? 0)}, and its worker ended it: it stood still (stopped, starved of CPU, or held up in native code).`,
   },
   {
     cause: "out-of-memory",
@@ -147,6 +155,12 @@ const CASES: readonly Case[] = [
     cause: "process-ended",
     fits: ({ because }) => because === "session-lost",
     sentence: () => "The process ended without a word, as by kill -9 or a crash; nobody saw how.",
+  },
+  {
+    cause: "process-ended",
+    fits: ({ because, holdsSession }) => because === "silent" && holdsSession === false,
+    sentence: () =>
+      "The process probably ended without a word, as by kill -9 or a crash: it fell silent, and its database session had ended. Nobody saw how.",
   },
   {
     cause: "vanished",

@@ -1,4 +1,5 @@
 /** What becomes of a task whose owner is dead. Pure. */
+import { formatDuration } from "../config/duration.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import { backoffMs, DEFAULT_RETRY, type RetryPolicy } from "../task/retry.ts";
 import { type Blame, type CrashRecord, isAtItsLastChance, isConvicted } from "./suspicion.ts";
@@ -79,6 +80,8 @@ export interface Death {
   readonly sentence?: string | undefined;
   /** Where its loop was blocked, if it was and that could be seen. */
   readonly stack?: string;
+  /** For how long its loop had been blocked when its heart ended the process for that. */
+  readonly blockedForMs?: number | undefined;
   /** Where it was a runner that died, and not its replica. */
   readonly runner?: {
     readonly id: string;
@@ -113,8 +116,11 @@ export function causeOf({
   exitCode,
   signal,
   runner,
-}: Pick<Death, "because" | "exitCode" | "signal" | "runner">): string {
+  blockedForMs,
+}: Pick<Death, "because" | "exitCode" | "signal" | "runner" | "blockedForMs">): string {
   if (runner) return runner.what;
+  if (because === "loop-blocked" && blockedForMs !== undefined)
+    return `it was ended because its event loop was blocked for ${formatDuration(blockedForMs)}`;
   if (because !== "exited") return CAUSES[because];
   if (signal) return `its process was ended by ${signal}`;
   return typeof exitCode === "number" ? `its process exited with code ${exitCode}` : CAUSES.exited;

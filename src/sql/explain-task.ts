@@ -124,6 +124,7 @@ export interface OwnerFacts extends SignsOfLife {
     readonly signal?: string | null;
     readonly wasDraining?: boolean;
     readonly isCharged?: boolean;
+    readonly blockedForMs?: number;
   } | null;
   /** The thread or process that it has for this task; null where it runs inline, or has not begun there. */
   readonly runner: RunnerFacts | null;

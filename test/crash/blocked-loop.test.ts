@@ -1,5 +1,7 @@
 /** Main threads that do not turn their loop: seen with their stack, and ended where a timeout or a bound says so. */
+
 import { describe, expect, test, vi } from "vitest";
+import { formatDuration } from "../../src/config/duration.ts";
 import type { TaskOptions } from "../../src/task/define-task.ts";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
@@ -207,7 +209,14 @@ test("a loop that is blocked beyond the bound ends its process, and its tasks ar
     isCharged: true,
     stack: expect.stringContaining("block"),
   });
+  // Longer than its last beat could know of.
+  const { blockedForMs } = (await database.replica(busy.replicaId)).death as { blockedForMs: number };
   await startWorker({ url: database.url, open, tasks });
   expect(await database.everbeat.result(id as never, { timeout: 30_000 })).toBe("done");
   expect(await database.crashesOf(id)).toBe(1);
+  const examined = async () => (await database.everbeat.recovery.postMortems({ kind: "replica" }))[0];
+  expect(await eventually(examined)).toMatchObject({
+    cause: "loop-blocked",
+    sentence: expect.stringContaining(`blocked the event loop for ${formatDuration(blockedForMs)}, and`),
+  });
 });

@@ -3,7 +3,7 @@ import pg from "pg";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { PATIENT, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
+import { PATIENT, SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -97,6 +97,20 @@ describe("a post-mortem", () => {
       await database.untilStatus(replicaId, "dead");
       expect(await untilExamined(database, replicaId)).toMatchObject({ cause: "host-gone" });
     }
+  });
+
+  test("says that a killed worker has ended, also where sessions do not count as evidence of its death", async () => {
+    const database = await openCrashDatabase();
+    const silent = { recovery: { ...SCALED, sessionEvidence: false } };
+    const worker = await startWorker({ url: database.url, open: silent, tasks: TASKS, machineId: "doomed" });
+    await startWorker({ url: database.url, open: silent, tasks: [{ handler: "quick" }], machineId: "other" });
+    await eventually(async () => (await database.replica(worker.replicaId)).vitals, { what: "a beat of its own" });
+    await worker.kill();
+    await database.untilStatus(worker.replicaId, "dead");
+    expect(await untilExamined(database, worker.replicaId)).toMatchObject({
+      cause: "process-ended",
+      sentence: expect.stringContaining("its database session had ended"),
+    });
   });
 
   test("of a worker that had nothing in hand is written as well", async () => {

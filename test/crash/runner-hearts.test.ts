@@ -28,6 +28,12 @@ describe("a runner", () => {
     expect((error as { error: { silentForMs: number } }).error.silentForMs).toBeGreaterThan(3_000);
     expect(isAlive(pid as number)).toBe(false);
     expect(await worker.heard({ event: "runner.ended", pid: pid as number })).toMatchObject({ because: "silent" });
+    // Its own worker killed it, and knows why.
+    const ofRunner = async () => (await everbeat.recovery.postMortems({ kind: "runner" }))[0];
+    expect(await eventually(ofRunner)).toMatchObject({
+      cause: "fell-silent",
+      sentence: expect.stringMatching(/^The process was not heard for .* and its worker ended it/),
+    });
     await expectSound();
   });
 

@@ -81,7 +81,25 @@ export const DEATHS: readonly [what: string, cause: Cause, evidence: DeathEviden
     "unreachable",
     { ...seen, because: "silent", silentForMs: 15_200, holdsSession: true },
   ],
-  ["a silence without a session", "vanished", { ...seen, because: "silent", silentForMs: 15_200 }],
+  [
+    "a silence without a session",
+    "vanished",
+    { ...seen, because: "silent", silentForMs: 15_200, holdsSession: undefined },
+  ],
+  ["a silence after a session that had ended", "process-ended", { ...seen, because: "silent", silentForMs: 15_200 }],
+  [
+    "a runner that stood still until its worker killed it, whatever its memory",
+    "fell-silent",
+    {
+      ...{ kind: "runner", because: "runner-silent", signal: "SIGKILL", exitCode: null, silentForMs: 15_200 },
+      memory: memory(0.97),
+    },
+  ],
+  [
+    "a thread of that kind",
+    "fell-silent",
+    { kind: "runner", isThread: true, because: "runner-silent", exitCode: 1, silentForMs: 15_200 },
+  ],
   [
     "a pause that was over too late",
     "stood-still",
