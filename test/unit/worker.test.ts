@@ -157,7 +157,7 @@ describe("the hand", () => {
     expect(hand.takeStartable()).toEqual([]);
     slots.give("default");
     expect(hand.takeStartable().map((group) => group.members[0]?.claimId)).toEqual(["3"]);
-    expect(hand.claims()).toEqual(["1", "2", "3"]);
+    expect(hand.claims().map(({ claimId }) => claimId)).toEqual(["1", "2", "3"]);
   });
 
   test("passes over a queue that is full to one that is not", () => {
