@@ -5,7 +5,8 @@
  */
 import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
-import { isTransient } from "../database/transient.ts";
+import { inHalves } from "../database/in-halves.ts";
+import { isAboutTheValues, isTransient } from "../database/transient.ts";
 import type { Logger } from "../log.ts";
 import { Batcher } from "../queue/batcher.ts";
 import { type ReportWrite, writeProgress } from "../sql/progress.ts";
@@ -216,8 +217,21 @@ export class Reports implements Reporting {
     });
   }
 
-  /** Repeated while the database is away. What it will not take is dropped, and said: a report must not hold up an outcome. */
+  /** What the database will not take is dropped, and said: a report must not hold up an outcome, nor the reports of others. */
   async #write(reports: readonly ReportWrite[]): Promise<undefined[]> {
+    await inHalves(
+      reports,
+      (part) => this.#writePart(part),
+      async (_, error) => {
+        this.#outages.noticed(error, "writing progress");
+        return [];
+      },
+    );
+    return reports.map(() => undefined);
+  }
+
+  /** Repeated while the database is away. */
+  async #writePart(reports: readonly ReportWrite[]): Promise<readonly never[]> {
     const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
     while (!this.#givingUp.signal.aborted) {
       try {
@@ -225,11 +239,12 @@ export class Reports implements Reporting {
         this.#outages.over("writing progress");
         break;
       } catch (error) {
+        if (isAboutTheValues(error)) throw error;
         this.#outages.noticed(error, "writing progress");
         if (!isTransient(error)) break;
         await backoff.pause(this.#givingUp.signal);
       }
     }
-    return reports.map(() => undefined);
+    return [];
   }
 }
