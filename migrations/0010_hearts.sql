@@ -119,7 +119,8 @@ create unlogged table epoch_marker (
   marker       uuid not null default gen_random_uuid(),
   server_start timestamptz not null default pg_postmaster_start_time(),
   home         text not null,
-  writer       xid
+  writer       xid,
+  last_claim   bigint                  -- the ids of this epoch's claims are above it, those of all others are not
 );
 
 -- Null where a new epoch has begun and nobody has said anything since, and on a standby, which cannot read what is not in the log. Short,
@@ -154,11 +155,11 @@ begin
   if not found then
     return;
   end if;
-  update epoch_marker set writer = xmin;
   -- Not where the clock was set back: then the sequence, as far as it is known, is ahead of it.
   if v_floor > (select last_value from claim_id) then
     perform setval('claim_id', v_floor);
   end if;
+  update epoch_marker set writer = xmin, last_claim = (select last_value from claim_id);
 end $$;
 
 create function current_epoch() returns text

@@ -34,6 +34,8 @@ export interface EverbeatEvents {
   "handler.abandoned": TaskRef & { reason: string };
   /** A claim was committed and its reply lost; the task was found and runs. */
   "claim.adopted": TaskRef;
+  /** An attempt that had ended is on record as running: the database has lost the last part of its memory. */
+  "claim.forgotten": TaskRef & { willRunAgain: boolean };
   "database.lost": { error: unknown; doing: string };
   "database.back": { doing: string };
   /** A heart is heard for the first time, or again. */

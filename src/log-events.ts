@@ -29,6 +29,11 @@ const LINES: { [N in EventName]: Line<N> } = {
     message: (e) => `${e.name} ignored its signal (${e.reason}) and was abandoned`,
   },
   "claim.adopted": { level: "info", message: (e) => `${e.name} was claimed and the reply lost; running it now` },
+  "claim.forgotten": {
+    level: "warn",
+    message: (e) =>
+      `${e.name} had ended, which the database has forgotten; it ${e.willRunAgain ? "runs again" : "has failed, and should be looked at"}`,
+  },
   "database.lost": { level: "warn", message: (e) => `the database cannot be reached while ${e.doing}; trying again` },
   "database.back": { level: "info", message: (e) => `the database is back (${e.doing})` },
   "heart.beating": {

@@ -97,6 +97,15 @@ export async function adoptClaims(
   return readClaims(rows).claimed;
 }
 
+/** No claim of this epoch has a smaller id, and none of an earlier one a larger. */
+export async function readClaimsBeforeEpoch(store: Store): Promise<number> {
+  const [row] = await store.query<{ last: string }>(
+    `select last_claim as last from ${store.schema}.epoch_marker where ${store.schema}.known_epoch() is not null`,
+  );
+  // Nobody has claimed anything in this epoch.
+  return row ? Number(row.last) : Number.POSITIVE_INFINITY;
+}
+
 /** The claims among these that are now running; the others are lost. */
 export async function startClaims(store: Store, claims: readonly ClaimOnTask[]): Promise<ClaimId[]> {
   const rows = await store.query<{ claimId: ClaimId }>(

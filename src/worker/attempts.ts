@@ -3,6 +3,7 @@ import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
 import type { RecoveryPolicy } from "../recovery/recovery-action.ts";
 import { type ClaimedTask, startClaims } from "../sql/claims.ts";
+import { endHeldClaims } from "../sql/outcomes.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import type { Asked } from "./claimer.ts";
@@ -10,11 +11,13 @@ import { crashOutcomeOf } from "./crash-outcome.ts";
 import { type EndedExecution, refOf, tellOfEnd } from "./ended-execution.ts";
 import { type EndingListener, Execution } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
+import { forgottenOutcome } from "./forgotten-ends.ts";
 import type { GivingBack } from "./give-back.ts";
 import type { Group, Hand } from "./hand.ts";
 import type { Outages } from "./outages.ts";
 import { type Ending, outcomeOf } from "./outcome.ts";
 import type { Pace } from "./pace.ts";
+import type { Received } from "./received.ts";
 import type { Reports } from "./reports.ts";
 import { STALE_AFTER_MS } from "./reserve.ts";
 import type { Rounds, Verdict } from "./rounds.ts";
@@ -34,6 +37,7 @@ export interface AttemptsParts {
   readonly givingBack: GivingBack;
   readonly outages: Outages;
   readonly changes: Changes;
+  readonly received: Received;
   readonly execution: ExecutionParts;
   /** What becomes of a task whose runner crashes. */
   readonly recovery: RecoveryPolicy;
@@ -150,6 +154,18 @@ export class Attempts {
     this.take(adopted, asked);
   }
 
+  /** They have run here, and are on record as running: each goes on as after a crash of its worker, uncharged. */
+  async endForgotten(forgotten: readonly ClaimedTask[], under: ReplicaId): Promise<void> {
+    const { database, tasks, events, recovery: policy } = this.#parts;
+    const outcomes = forgotten.map((task) =>
+      forgottenOutcome(task, under, (tasks.get(task.name) as AnyTask).settings, { policy, random: Math.random() }),
+    );
+    await endHeldClaims(database, outcomes);
+    for (const [index, task] of forgotten.entries()) {
+      events.emit("claim.forgotten", { ...refOf(task), willRunAgain: outcomes[index]?.to === "pending" });
+    }
+  }
+
   /** One statement at a time starts all for which there is a slot; durable before any of their code runs. */
   async #startPrefetched(): Promise<void> {
     if (this.#isStarting || this.#parts.isStopping()) return;
@@ -175,6 +191,7 @@ export class Attempts {
     });
     if (!started) {
       this.#parts.hand.dropStarting(all);
+      this.#parts.received.neverBegun(all);
       this.#parts.onUnsure();
     }
     const running = new Set(started);

@@ -16,7 +16,9 @@ import { adoptClaims, type ClaimedTask, readNextDueMs } from "../sql/claims.ts";
 import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import { type LookMade, type Phase, phaseAfter } from "./after-look.ts";
 import { afterEnds, type Demand, NO_DEMAND, onlyFollowing, totalOf } from "./demand.ts";
+import { tellApart } from "./forgotten-ends.ts";
 import type { Outages } from "./outages.ts";
+import type { Received } from "./received.ts";
 import type { EndsBeside, Look } from "./rounds.ts";
 import { type Search, SearchCursors } from "./search-cursors.ts";
 
@@ -47,6 +49,9 @@ export interface ClaimerParts {
   readonly onMore: () => void;
   readonly onClaimed: (tasks: readonly ClaimedTask[], asked: Asked) => void;
   readonly onAdopted: (tasks: readonly ClaimedTask[], asked: Asked) => void;
+  readonly received: Received;
+  /** They have run, and the database has forgotten how they ended. */
+  readonly onForgotten: (tasks: readonly ClaimedTask[], under: ReplicaId) => Promise<unknown>;
 }
 
 export class Claimer {
@@ -142,10 +147,12 @@ export class Claimer {
     const search = isFollowing ? this.#cursors.whereLeft() : this.#cursors.begin(startedMs);
     const { id } = replica;
     const askedAtMs = this.#parts.steadyNow();
+    const asking = this.#parts.received.ask();
     this.#begun(demand);
     return {
       request: { replicaId: id, names, queues, cursors: search.cursors, arms, ...demand },
       found: (claimed, hasMore) => {
+        this.#parts.received.answer(asking, claimed);
         this.#over(demand);
         const asked = totalOf(demand);
         const hasMet = hasMore && demand.reserve > 0;
@@ -257,9 +264,12 @@ export class Claimer {
   }
 
   async #adopt(): Promise<void> {
-    const { database, replica, known, onAdopted, steadyNow } = this.#parts;
+    const { database, replica, known, received, onAdopted, onForgotten, steadyNow } = this.#parts;
     const asked = { under: replica.id, atMs: steadyNow() };
-    const adopted = await adoptClaims(database, asked.under, known());
+    const unknown = await adoptClaims(database, asked.under, known());
+    const { unbegun: adopted, forgotten } = await tellApart(database, unknown, received);
+    if (forgotten.length > 0) await onForgotten(forgotten, asked.under);
+    received.settle(adopted);
     this.#mayOwnUnknown = false;
     if (adopted.length > 0) onAdopted(adopted, asked);
   }

@@ -6,8 +6,10 @@ import { endHeldClaims } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import { WorkerStoppingError } from "../task/errors.ts";
 import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
+import { tellApart } from "./forgotten-ends.ts";
 import type { Hand } from "./hand.ts";
 import type { Outages } from "./outages.ts";
+import type { Received } from "./received.ts";
 import type { Lot } from "./reserve.ts";
 
 /**
@@ -67,14 +69,17 @@ export class GivingBack {
   }
 }
 
-/** What a leaving replica still holds without knowing: claims whose reply was lost and that were not looked for since. */
+/**
+ * What a leaving replica still holds without knowing: claims whose reply was lost and that were not looked for since. What it has run is left
+ * to recovery.
+ */
 export async function giveBackUnknown(
   database: Database,
   replicaId: ReplicaId,
-  known: readonly ClaimOnTask[],
+  { known, received }: { known: readonly ClaimOnTask[]; received: Received },
 ): Promise<void> {
-  const unknown = await adoptClaims(database, replicaId, known);
-  if (unknown.length > 0) await giveBack(database, replicaId, unknown);
+  const { unbegun } = await tellApart(database, await adoptClaims(database, replicaId, known), received);
+  if (unbegun.length > 0) await giveBack(database, replicaId, unbegun);
 }
 
 /** None of their code has run, whatever their state, so that others may have them at once and nothing is charged. */

@@ -17,6 +17,7 @@ import { refOf } from "./ended-execution.ts";
 import { type Execution, mustStop } from "./execution.ts";
 import { giveBackUnknown } from "./give-back.ts";
 import type { Hand } from "./hand.ts";
+import type { Received } from "./received.ts";
 import type { Replica } from "./replica.ts";
 import type { Changes } from "./waiting.ts";
 
@@ -26,6 +27,7 @@ export interface StandDownParts {
   readonly replica: Replica;
   readonly hand: Hand;
   readonly changes: Changes;
+  readonly received: Received;
   readonly onBack: () => void;
 }
 
@@ -86,8 +88,9 @@ export class StandDown {
   }
 
   async #standDown(kind: "refused" | "fenced"): Promise<void> {
-    const { hand, replica } = this.#parts;
+    const { hand, replica, received } = this.#parts;
     const unbegun = hand.releasing(hand.takeUnbegun());
+    received.neverBegun(unbegun);
     const running = hand.executions();
     const stopping = kind === "refused" ? running : running.filter(mustStop);
     for (const execution of stopping) {
@@ -130,11 +133,11 @@ export class StandDown {
 
   /** What goes on comes along, what has not begun is given back; whatever is left then is nobody's, and recovered at the next sweep. */
   async #moveFrom(ids: Set<ReplicaId>, kind: "refused" | "fenced"): Promise<void> {
-    const { database, hand, replica } = this.#parts;
+    const { database, hand, replica, received } = this.#parts;
     ids.delete(replica.id);
     await this.#takeAlong(ids);
     for (const id of ids) {
-      if (kind === "fenced") await giveBackUnknown(database, id, hand.begun());
+      if (kind === "fenced") await giveBackUnknown(database, id, { known: hand.begun(), received });
       await replica.setStatus("offline", id);
     }
   }

@@ -31,6 +31,7 @@ import { Hand } from "./hand.ts";
 import type { WorkSettings } from "./options.ts";
 import { Outages } from "./outages.ts";
 import { Pace } from "./pace.ts";
+import { Received } from "./received.ts";
 import type { Replica } from "./replica.ts";
 import { Reports } from "./reports.ts";
 import { reserveFor, secondRoundFrom } from "./round-plan.ts";
@@ -66,6 +67,7 @@ export class Worker {
   readonly #parts: WorkerParts;
   readonly #outages: Outages;
   readonly #slots: Slots;
+  readonly #received = new Received();
   readonly #hand: Hand;
   readonly #rounds: Rounds<EndedExecution>;
   readonly #reports: Reports;
@@ -151,6 +153,8 @@ export class Worker {
       },
       onClaimed: (claimed, asked) => this.#attempts.take(claimed, asked),
       onAdopted: (adopted, asked) => this.#attempts.adopt(adopted, asked),
+      received: this.#received,
+      onForgotten: (tasks, under) => this.#attempts.endForgotten(tasks, under),
     });
     this.#attempts = new Attempts({
       ...{ database, events, execution, tasks: byName, isStopping: () => this.#isStopping },
@@ -165,6 +169,7 @@ export class Worker {
         givingBack: this.#givingBack,
         outages: this.#outages,
         changes: this.#changes,
+        received: this.#received,
       },
       recovery: parts.recovery,
       onRoom: () => this.#onRoom(),
@@ -195,7 +200,7 @@ export class Worker {
     });
     replica.countInHand(() => this.#hand.size);
     this.#standDown = new StandDown({
-      ...{ database, events, replica, hand: this.#hand, changes: this.#changes },
+      ...{ database, events, replica, hand: this.#hand, changes: this.#changes, received: this.#received },
       onBack: () => this.#claimer.lookForOwn(),
     });
   }
@@ -259,7 +264,8 @@ export class Worker {
 
   async #leave(): Promise<void> {
     const { database, replica } = this.#parts;
-    await giveBackUnknown(database, replica.id, this.#hand.claims()).catch(() => {});
+    const mine = { known: this.#hand.claims(), received: this.#received };
+    await giveBackUnknown(database, replica.id, mine).catch(() => {});
     this.#standDown.stop();
     await replica.leave().catch(() => {});
   }

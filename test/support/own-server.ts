@@ -19,8 +19,8 @@ export interface OwnServer {
   kill(): Promise<void>;
 }
 
-/** `on`: the folder under which its data is made, if not the usual one. */
-export async function startOwnServer({ on = tmpdir() } = {}): Promise<OwnServer> {
+/** `on`: the folder under which its data is made, if not the usual one. `settings`: name=value, for each of its starts. */
+export async function startOwnServer({ on = tmpdir(), settings = [] as readonly string[] } = {}): Promise<OwnServer> {
   const root = await mkdtemp(join(on, "everbeat-crash-"));
   onTestFinished(() => rm(root, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
   // As root, the server runs as another user, who has to get there.
@@ -35,11 +35,12 @@ export async function startOwnServer({ on = tmpdir() } = {}): Promise<OwnServer>
     const { exitCode, output } = await runProgram(binaries.pgCtl, [...args, "-D", dataFolder, "-w"], account);
     if (exitCode !== 0) throw new Error(`pg_ctl ${args.join(" ")}: ${output}`);
   };
+  const options = [`-p ${port}`, ...settings.map((setting) => `-c ${setting}`)].join(" ");
   const server: OwnServer = {
     url: `postgres://${SERVER_ROLE}:${await readPassword(dataFolder)}@127.0.0.1:${port}/postgres`,
     async start() {
       // The children of a killed server hold on to its memory for a moment, and it does not start beside them.
-      await eventually(() => control("start", "-l", join(dataFolder, "log"), "-o", `-p ${port}`).then(() => true));
+      await eventually(() => control("start", "-l", join(dataFolder, "log"), "-o", options).then(() => true));
     },
     stop: (mode = "fast") => control("stop", "-m", mode),
     kill: () => killPostmaster(dataFolder, "SIGKILL"),

@@ -148,6 +148,21 @@ const HANDLERS = {
       await pause(10);
     }
   },
+  /** Says in a file, in a guarded transaction and in its outcome which task it ran under which claim. */
+  async sign({ ms = 0, inTransaction = false }, context) {
+    const signature = { task: context.task.id, claim: context.claim.id };
+    appendFileSync(file, `${signature.task} ${signature.claim}\n`);
+    await transact(async (tx) => {
+      await effect(tx, context, "guarded");
+      await context.claim.guard(tx);
+    });
+    await pause(ms);
+    if (!inTransaction) return signature;
+    await transact(async (tx) => {
+      await effect(tx, context, "completed");
+      await context.claim.completeIn(tx, signature);
+    });
+  },
   /** One step after the other, as its input says. Only the first attempt misbehaves. */
   async script({ steps }, context) {
     begun(context);

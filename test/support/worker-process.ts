@@ -16,7 +16,7 @@ const FIXTURE = fileURLToPath(new URL("worker-process.js", import.meta.url));
 export type Handler =
   | ("quick" | "wait" | "burn" | "hold" | "deaf" | "bulky")
   | ("note" | "span" | "completeIn" | "append" | "hog" | "die")
-  | ("throwInTimer" | "rejectUnawaited" | "script");
+  | ("throwInTimer" | "rejectUnawaited" | "script" | "sign");
 
 /** The same tasks for callers: only their names matter there. */
 export const task = (name: string) => defineTask({ name, run: async (_input: object) => {} });
@@ -55,7 +55,7 @@ export interface WorkerProcessOptions {
   readonly tasks: readonly ({ handler: Handler } & Partial<TaskOptions>)[];
   /** Settings of the sessions in which handlers leave their traces. */
   readonly effectOptions?: string;
-  /** Where the handler `append` writes. */
+  /** Where the handlers `append` and `sign` write. */
   readonly file?: string;
   /** Lives on a pool of the application's own, of this size. */
   readonly poolSize?: number;

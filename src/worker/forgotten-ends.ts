@@ -1,0 +1,53 @@
+/** Attempts that this process has ended, and that are on record as running again: the database has lost the last part of its memory. */
+import type { Database } from "../database/database.ts";
+import { type RecoveryPolicy, recoveryOf } from "../recovery/recovery-action.ts";
+import { noBlameOn } from "../recovery/suspicion.ts";
+import { type ClaimedTask, readClaimsBeforeEpoch } from "../sql/claims.ts";
+import type { Outcome } from "../sql/outcomes.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import type { TaskSettings } from "../task/settings.ts";
+import type { Received } from "./received.ts";
+
+export interface Unknown {
+  /** The reply to their claim was lost: no code of theirs has run. */
+  readonly unbegun: readonly ClaimedTask[];
+  /** They have run, and their end was forgotten. */
+  readonly forgotten: readonly ClaimedTask[];
+}
+
+/**
+ * Nothing is forgotten within an epoch of the database, so only claims of an earlier one can be. (In this one a claim that looks as if it
+ * had been received before may be one of a statement that the server has carried out late.)
+ */
+export async function tellApart(
+  database: Database,
+  unknown: readonly ClaimedTask[],
+  received: Received,
+): Promise<Unknown> {
+  const had = unknown.filter(({ state, claimId }) => state === "running" && received.had(claimId));
+  if (had.length === 0) return { unbegun: unknown, forgotten: [] };
+  const before = await readClaimsBeforeEpoch(database);
+  const forgotten = new Set(had.filter(({ claimId }) => Number(claimId) <= before));
+  return { unbegun: unknown.filter((task) => !forgotten.has(task)), forgotten: [...forgotten] };
+}
+
+/** As after a crash of its worker, which nobody is charged with. Pure. */
+export function forgottenOutcome(
+  { claimId, taskId, crashes }: ClaimedTask,
+  replicaId: ReplicaId,
+  { onCrash, retry, crashBudget }: TaskSettings,
+  { policy, random }: { policy: RecoveryPolicy; random: number },
+): Outcome {
+  const task = { state: "running", crashes, suspicion: 0, isCancelled: false, onCrash, retry, crashBudget } as const;
+  const action = recoveryOf(task, noBlameOn(task), { ...policy, recoversRunning: true }, random);
+  const base = { claim: claimId, task: taskId, replica: replicaId, error: END_FORGOTTEN };
+  return action.kind === "again"
+    ? { ...base, to: "pending", outcome: "aborted", delayMs: action.delayMs }
+    : { ...base, to: "failed", outcome: "failed" };
+}
+
+const END_FORGOTTEN = {
+  code: "END_FORGOTTEN",
+  message:
+    "This attempt had ended, but the database has lost the last part of its memory, and with it how. The task may have had all of its effects.",
+};

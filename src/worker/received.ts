@@ -1,0 +1,63 @@
+/**
+ * Which claims this process has had in its hands. One that is on record as its own, and that it does not know, can be two things: a claim
+ * whose reply was lost, of which no code has run; or one that it has ended, which a server without all of its memory has forgotten.
+ *
+ * Ids of claims grow with the time at which they are drawn, so what a reply brings is above everything that had been received when it was
+ * asked for. That is why the last few replies are enough to tell.
+ */
+import type { ClaimId, ClaimOnTask } from "../task/ids.ts";
+
+/** A claim that was asked for, until its reply is here or has been looked for. */
+export interface Asking {
+  /** The largest id that had been received by then. */
+  readonly after: number;
+}
+
+export class Received {
+  #largest = 0;
+  readonly #askings = new Set<Asking>();
+  /** In the order of their ids: what came since the first of those was asked for. */
+  #lots: (readonly ClaimOnTask[])[] = [];
+  readonly #neverBegun = new Set<ClaimId>();
+
+  ask(): Asking {
+    const asking = { after: this.#largest };
+    this.#askings.add(asking);
+    return asking;
+  }
+
+  answer(asking: Asking, claimed: readonly ClaimOnTask[]): void {
+    this.#askings.delete(asking);
+    const last = claimed.at(-1);
+    if (last) {
+      this.#lots.push(claimed);
+      this.#largest = Math.max(this.#largest, Number(last.claimId));
+    }
+    const since = this.#since();
+    this.#lots = this.#lots.filter((lot) => Number(lot.at(-1)?.claimId) > since);
+  }
+
+  /** These were in hand, and none of their code has run. */
+  neverBegun(claims: readonly ClaimOnTask[]): void {
+    for (const { claimId } of claims) this.#neverBegun.add(claimId);
+  }
+
+  /** The replies that were lost have been looked for: these are ours, and known from now on. */
+  settle(found: readonly ClaimOnTask[]): void {
+    this.#askings.clear();
+    this.#neverBegun.clear();
+    this.answer({ after: 0 }, found);
+  }
+
+  /** Whether this process has had that claim, and may have run its task. */
+  had(claimId: ClaimId): boolean {
+    if (this.#neverBegun.has(claimId)) return false;
+    return Number(claimId) <= this.#since() || this.#lots.some((lot) => lot.some((one) => one.claimId === claimId));
+  }
+
+  #since(): number {
+    let since = this.#largest;
+    for (const { after } of this.#askings) since = Math.min(since, after);
+    return since;
+  }
+}
