@@ -7,6 +7,9 @@ export interface Cluster {
   stop(mode?: "fast" | "immediate"): void;
   promote(): void;
   standby(): Promise<Cluster>;
+  backUp(): void;
+  restore(): void;
+  copyByDump(from: string, to: string): void;
   remove(): void;
 }
 export function debianBinaries(): string;

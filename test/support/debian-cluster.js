@@ -1,7 +1,7 @@
 // A PostgreSQL server of Debian's package in a temporary folder: for tests on another major version, and with a standby,
 // which the embedded binaries have no tools for. Plain JavaScript, since a script uses it before anything is compiled.
 import { execFileSync } from "node:child_process";
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -100,6 +100,48 @@ function clusterIn({ bin, folder, port, run }) {
       );
       other.start([`primary_conninfo=host=127.0.0.1\\ port=${port}\\ user=postgres\\ application_name=standby`]);
       return other;
+    },
+    /** A base backup of this moment, taken while the server runs. */
+    backUp() {
+      run(
+        "pg_basebackup",
+        "-h",
+        "127.0.0.1",
+        "-p",
+        String(port),
+        "-U",
+        "postgres",
+        "-D",
+        `${data}-backup`,
+        "-c",
+        "fast",
+      );
+    },
+    /** In the place of the data of a server that is down: as it was when that backup was made, at the same address. */
+    restore() {
+      rmSync(data, { recursive: true, force: true });
+      renameSync(`${data}-backup`, data);
+    },
+    /** The database as a dump, restored into another of the same server. */
+    copyByDump(from, to) {
+      const dump = join(folder, `${to}.sql`);
+      run("createdb", "-h", "127.0.0.1", "-p", String(port), "-U", "postgres", to);
+      run("pg_dump", "-h", "127.0.0.1", "-p", String(port), "-U", "postgres", "-f", dump, from);
+      run(
+        "psql",
+        "-h",
+        "127.0.0.1",
+        "-p",
+        String(port),
+        "-U",
+        "postgres",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-q",
+        "-f",
+        dump,
+        to,
+      );
     },
     remove() {
       rmSync(folder, { recursive: true, force: true, maxRetries: 10 });

@@ -14,7 +14,7 @@ import { SCALED, startWorker, task, type WorkerProcess } from "./worker-process.
 const sign = task("sign");
 const hold = task("hold");
 /** Of each part: before the point, between it and the loss, and after. */
-const CLAIMS = 250;
+const CLAIMS = 150;
 
 export interface Forgetting {
   readonly url: string;
