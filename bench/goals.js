@@ -109,6 +109,18 @@ export const GOALS = [
     ],
   },
   {
+    measure: "replicas",
+    goal: "who could sweep costs next to nothing: 1,000 idle ones ≤ 0.2 of a core beside their beats",
+    lines: (m) => [
+      within(m, {
+        figure: "sweepsEach",
+        what: `sweeps and questions about them, for each of ${amountOf(m, "everbeat", "replicas")} more (0.2 ms/s: 1,000 take 0.2 of a core)`,
+        unit: "ms/s",
+        atMost: 0.2,
+      }),
+    ],
+  },
+  {
     measure: "sweep",
     goal: "p99 < 20 ms; 10,000 tasks of a dead replica recovered in < 1 s",
     lines: (m) => [

@@ -7,6 +7,7 @@ import { growth } from "./growth.js";
 import { latency } from "./latency.js";
 import { memory } from "./memory.js";
 import { millisecondTasks } from "./millisecond.js";
+import { replicas } from "./replicas.js";
 import { shapes } from "./shapes.js";
 import { size } from "./size.js";
 import { start } from "./start.js";
@@ -16,5 +17,5 @@ export const MEASURES = [
   ...[drainOfOneProcess, drainOfFourProcesses, millisecondTasks],
   ...[bulkEnqueue, singleEnqueue, latency],
   ...[growth, shapes, size],
-  ...[beats, sweep, crash, memory, start],
+  ...[beats, replicas, sweep, crash, memory, start],
 ];
