@@ -157,6 +157,7 @@ create table late (
 );
 create index late_task on late (task_id);
 
+-- A queue's settings, for those that have any: a queue without a row here has none, and is used all the same.
 create table queue (
   name            text primary key,
   paused          boolean not null default false,
@@ -167,14 +168,18 @@ create table queue (
   constraint queue_rate_check check (rate_limit is null and rate_per_ms is null or is_countable(rate_limit, rate_per_ms))
 );
 
--- Every queue and priority that was ever used: a claim searches lane by lane, so that it can start each
--- search where the last one ended instead of walking over what is already claimed.
+-- Every queue and priority that is in use: a claim searches lane by lane, so that it can start each search where the last one
+-- ended instead of walking over what is already claimed. Several rows may name the same lane, which is harmless and tidied
+-- up later: so nobody who enqueues waits for another's transaction. Upkeep takes out lanes that are empty (see retire_lanes).
+-- The ids are drawn: they are the order in which the lanes of a priority are visited.
 create table lane (
-  id       integer generated always as identity primary key,
-  queue    text not null,
-  priority smallint not null,
-  unique (queue, priority)
-);
+  id         uuid primary key default gen_random_uuid(),
+  queue      text not null,
+  priority   smallint not null,
+  is_leaving boolean not null default false
+) with (autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
+create index lane_place on lane (queue, priority);
+create index lane_order on lane (priority, id);
 
 -- The last task with this unique key. Whether it still counts is judged when the next one arrives, so ending a
 -- task costs nothing here.

@@ -32,33 +32,53 @@ as $$
   where key = 'queue/' || p_queue and not is_far_ahead(spent_until, p_per_ms)
 $$;
 
--- How many more may start now under `p_limit` per `p_per_ms`, at most `p_wanted`; takes them from the budget. In parts of a microsecond
--- (see rate), since most limits do not divide their time evenly, and what was lost by rounding would be lost with every start.
+-- How many more could start now under `p_limit` per `p_per_ms`, by this row of `rate` or, where it is null, by none; and from when on
+-- they would count as spent. In parts of a microsecond (see rate), since most limits do not divide their time evenly, and what was lost by
+-- rounding would be lost with every start.
+create function budget_left(p_rate rate, p_limit integer, p_per_ms bigint, out spent timestamptz, out rest numeric, out room bigint)
+language sql stable set search_path from current
+as $$
+  select s.spent, s.rest,
+    greatest(0, floor((extract(epoch from now() + p_per_ms * interval '1 millisecond' - s.spent) * 1000000 * p_limit - s.rest) / (p_per_ms * 1000.0)))::bigint
+  from (
+    select s.spent, case when s.spent = p_rate.spent_until then least(p_rate.spent_rest, p_limit - 1) else 0 end as rest
+    from (select case when is_far_ahead(p_rate.spent_until, p_per_ms) then now() + p_per_ms * interval '1 millisecond'
+                      else greatest(p_rate.spent_until, now()) end as spent) s
+  ) s
+$$;
+
+-- As many of them as are wanted, taken from the budget.
 create function take_rate(p_key text, p_limit integer, p_per_ms bigint, p_wanted integer) returns integer
 language plpgsql set search_path from current
 as $$
 declare
-  v_per     interval := p_per_ms * interval '1 millisecond';
-  v_cost    numeric := p_per_ms * 1000.0; -- of one start, in parts of a microsecond, of which there are p_limit
   v_rate    rate;
-  v_spent   timestamptz;
-  v_rest    numeric;
+  v_left    record;
   v_granted integer;
+  v_rest    numeric;
 begin
-  insert into rate (key, spent_until, deferred_until) values (p_key, now(), now()) on conflict (key) do nothing;
-  select * into v_rate from rate where key = p_key for update;
-  v_spent := case when is_far_ahead(v_rate.spent_until, p_per_ms) then now() + v_per else greatest(v_rate.spent_until, now()) end;
-  v_rest := case when v_spent = v_rate.spent_until then least(v_rate.spent_rest, p_limit - 1) else 0 end;
-  v_granted := greatest(0, least(p_wanted, floor((extract(epoch from now() + v_per - v_spent) * 1000000 * p_limit - v_rest) / v_cost)));
-  if v_granted = 0 and v_spent >= v_rate.spent_until then
+  loop
+    select * into v_rate from rate where key = p_key for update;
+    exit when found;
+    -- Once more after that: it may have left the record before it is locked (see src/sql/purge.ts).
+    insert into rate (key, spent_until, deferred_until) values (p_key, now(), now()) on conflict (key) do nothing;
+  end loop;
+  v_left := budget_left(v_rate, p_limit, p_per_ms);
+  v_granted := least(p_wanted, v_left.room);
+  if v_granted = 0 and v_left.spent >= v_rate.spent_until then
     return 0;
   end if;
-  v_rest := v_rest + v_granted * v_cost;
+  v_rest := v_left.rest + v_granted * (p_per_ms * 1000.0);
   update rate
-  set spent_until = v_spent + div(v_rest, p_limit)::double precision * interval '1 microsecond', spent_rest = mod(v_rest, p_limit)
+  set spent_until = v_left.spent + div(v_rest, p_limit)::double precision * interval '1 microsecond', spent_rest = mod(v_rest, p_limit)
   where key = p_key;
   return v_granted;
 end $$;
+
+-- How many more of a queue its rate lets start now. Certain only while nobody else can take any: whoever does has the queue's lock.
+create function room_in_rate(p_queue text, p_limit integer, p_per_ms bigint) returns bigint
+language sql stable set search_path from current
+as $$ select (budget_left((select r from rate r where r.key = 'queue/' || p_queue), p_limit, p_per_ms)).room $$;
 
 -- When a task without budget should ask again: one step behind the last one that was put off, and not later than time goes.
 create function defer_rate(p_key text, p_limit integer, p_per_ms bigint) returns timestamptz
@@ -157,16 +177,19 @@ create function let_go(p_rows tid[]) returns tid[]
 language plpgsql set search_path from current
 as $$
 declare
-  v_freed tid[];
+  v_freed      tid[];
+  v_queues     text[];
+  v_priorities smallint[];
 begin
   with gone as (
     delete from parked where ctid = any (p_rows) returning *
   ), put as (
     insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
     select task_id, queue, priority, run_at, name, attempt, failures, crashes, true, expires_at from gone
-    returning ctid as row_id
+    returning ctid as row_id, queue, priority
   )
-  select coalesce(array_agg(row_id), '{}') into v_freed from put;
+  select coalesce(array_agg(row_id), '{}'), array_agg(queue), array_agg(priority) into v_freed, v_queues, v_priorities from put;
+  perform add_lanes(v_queues, v_priorities);
   return v_freed;
 end $$;
 

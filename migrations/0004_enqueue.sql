@@ -58,14 +58,25 @@ as $$
           "rateKey", "rateLimit", "ratePerMs", metadata, inputs)
 $$;
 
--- Two who use a lane for the first time at once: the second waits for the first to commit. Skipping instead
--- would strand its tasks in an unknown lane if the first rolled back. A lane that is known has its queue.
+-- Whoever puts rows into `ready` calls this afterwards, in a statement of its own. A lane that is leaving does not count: it may be
+-- gone by the time of the commit (see retire_lanes, which waits for every transaction that may have seen the lane as staying;
+-- that is why the caller must have its transaction id before this look, and it has one, by its own writes). Where the transaction
+-- keeps an old snapshot, nothing that it sees is certain to be there still, so it always adds its lanes.
 create function add_lanes(p_queues text[], p_priorities smallint[]) returns void
-language sql set search_path from current
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set jit = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
-  insert into lane (queue, priority) select distinct * from unnest(p_queues, p_priorities) order by 1, 2 on conflict do nothing;
-  insert into queue (name) select distinct * from unnest(p_queues) order by 1 on conflict do nothing;
-$$;
+begin
+  insert into lane (queue, priority)
+  select u.queue, u.priority from (select distinct * from unnest(p_queues, p_priorities)) as u (queue, priority)
+  -- Not as `exists`, which might be planned as a hash of all lanes.
+  where sees_the_past() or (select true from lane l where l.queue = u.queue and l.priority = u.priority and not l.is_leaving limit 1) is null;
+end $$;
+
+-- Whether this transaction keeps the snapshot that it began with. Becomes a part of the statement that asks.
+create function sees_the_past() returns boolean
+language sql stable
+as $$ select current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') $$;
 
 -- p_fresh: no id was ever used before. Else the same id again is the same task again: a call that was repeated because
 -- its reply was lost, or one whose caller chose the ids. That costs a search for each, and an insert in two steps.
@@ -80,7 +91,6 @@ declare
   v_queues     text[];
   v_priorities smallint[];
   v_due        text[];
-  v_are_known  boolean;
 begin
   if p_fresh then
     with groups as materialized (
@@ -102,9 +112,8 @@ begin
              rate_key, rate_limit, rate_per_ms, json_array_elements(inputs), metadata
       from groups
     )
-    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where run_at <= c_soon),
-           bool_and(exists (select from lane l where l.queue = g.queue and l.priority = g.priority))
-    into v_queues, v_priorities, v_due, v_are_known from groups g;
+    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where run_at <= c_soon)
+    into v_queues, v_priorities, v_due from groups g;
   else
     with put as (
       insert into task (id, name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
@@ -120,9 +129,8 @@ begin
     ), used as materialized (
       select queue, priority, bool_or(run_at <= c_soon) as is_due from put group by queue, priority
     )
-    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where is_due),
-           bool_and(exists (select from lane l where l.queue = u.queue and l.priority = u.priority))
-    into v_queues, v_priorities, v_due, v_are_known from used u;
+    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where is_due)
+    into v_queues, v_priorities, v_due from used u;
     -- All were there, and may be so for too short a time to be durable (insert_task_promptly). The caller is about to be told that they
     -- are: locking one writes to the log, and makes the commit wait for it and for all that was written before.
     if v_queues is null then
@@ -130,7 +138,7 @@ begin
     end if;
   end if;
 
-  if not v_are_known then
+  if v_queues is not null then
     perform add_lanes(v_queues, v_priorities);
   end if;
   if v_due is null then
@@ -151,7 +159,8 @@ begin
   insert into task (id, name, queue, priority, run_at, input) values (p_id, p_name, p_queue, p_priority, now(), p_input);
   insert into ready (task_id, queue, priority, run_at, name, gated, input)
   values (p_id, p_queue, p_priority, now(), p_name, false, case when octet_length(p_input::text) <= 256 then p_input end);
-  if not exists (select from lane where queue = p_queue and priority = p_priority) then
+  -- The same look as in add_lanes, without the call.
+  if sees_the_past() or not exists (select from lane where queue = p_queue and priority = p_priority and not is_leaving) then
     perform add_lanes(array[p_queue], array[p_priority]);
   end if;
   return ring(array[p_queue]);

@@ -5,13 +5,14 @@
 
 -- A claim; or, with a state of its own:
 --   lane   no claim: those before it are of this lane, and the next search of it begins behind the last of them
+--   seen   no claim: everything that was due by then has been seen, but for what was committed later than c_lag (see below)
 --   more   no claim: the search was over before it had seen everything, so much was in the way
 --   ended  no claim: the ends that were asked for in the same statement, where not all went as asked (its input, see end_claims)
 -- What is nearly always the same is left out, since it would be written, sent and read with every row: a claim without a state
 -- is running, without a queue and a priority it has those of its lane, and attempt, failures and crashes are 1, 0 and 0.
 create type claim_row as (
   claim_id bigint, task_id uuid, state text, name text, attempt integer, failures integer, crashes integer, created_ms bigint,
-  input json, metadata json, exclusive_key text, queue text, priority smallint, lane_id integer, run_at timestamptz
+  input json, metadata json, exclusive_key text, queue text, priority smallint, lane_id uuid, run_at timestamptz
 );
 
 -- Who may own a claim that holds: those alive, or all on record. Not read from `running`, whose index keeps an entry for everything
@@ -25,6 +26,14 @@ create function milliseconds(p_at timestamptz) returns bigint
 language sql stable
 as $$ select floor(date_part('epoch', p_at) * 1000)::bigint $$;
 
+-- Whether a search that has seen everything has seen this queue, too: not one that was at its limit or was paused then.
+create function is_searched_alike(p_queue queue, p_seen timestamptz) returns boolean
+language sql immutable
+as $$
+  select p_queue.name is null
+    or p_queue.concurrency is null and p_queue.rate_limit is null and coalesce(p_queue.changed_at < p_seen, true)
+$$;
+
 create function claim_tasks(
   p_replica       uuid,
   p_names         text[],        -- the tasks this replica knows; others are left for one that does
@@ -32,19 +41,27 @@ create function claim_tasks(
   p_room          integer[],     -- how many more it takes from each of p_queues; null elements: any number
   p_run           integer,       -- how many start at once, and have a slot
   p_prefetch      integer,       -- how many more are claimed ahead
-  p_cursor_lane   integer[],     -- where the last claim ended, lane by lane; lanes not named are searched whole
+  p_cursor_lane   uuid[],        -- where the last claim ended, lane by lane; the others are searched from p_seen on
   p_cursor_run_at timestamptz[],
   p_cursor_task   uuid[],
   p_arm           boolean default false, -- ask to be told of new tasks in these queues, from before the search on
   p_ended         json default null, -- what end_claims said, which as an argument is called before anything is claimed
-  p_reserve       integer default 0 -- how many more start at once, and may wait for a slot: where nothing is claimed ahead
+  p_reserve       integer default 0, -- how many more start at once, and may wait for a slot: where nothing is claimed ahead
+  p_seen          timestamptz default null, -- by an earlier search, everything up to then: where lanes without a cursor are searched from
+  p_last_lane     uuid default null -- from which the last claim took: this one begins with those behind it; null: anywhere
 ) returns setof claim_row
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   c_rounds  constant integer := 8;
+  -- A task sorts by when its transaction began, and can be seen when that has ended. What takes longer is found by overlooked().
+  c_lag     constant interval := '2 seconds';
+  -- Among equals they take turns, so that a flooded queue does not starve the others.
+  c_behind  constant uuid := coalesce(p_last_lane, gen_random_uuid());
+  v_priority smallint;
   v_lane    record;
+  v_queue   queue;
   v_until   timestamptz; -- the run_at of the last that is claimed
   v_rows    tid[];
   v_picked  tid[];
@@ -58,8 +75,12 @@ declare
   v_total   integer := p_run + p_reserve + p_prefetch;
   v_rounds  integer;
   v_more    boolean := false;
+  v_is_alive     boolean;
+  v_has_seen_all boolean := true;
+  v_is_exhausted boolean; -- nothing else in the lane could be taken
+  v_is_limited   boolean;
   v_met     text[] := '{}'; -- queues with something that must not wait for a slot
-  v_locked  boolean := false;
+  v_has_locked boolean := false;
   v_now     timestamptz;
   v_let_go    tid[]; -- by the ends that were asked for in the same statement
   v_let_go_in text[] := '{}';
@@ -84,143 +105,179 @@ begin
   -- not rung them. It must count as due.
   v_now := clock_timestamp();
 
-  for v_lane in
-    select l.id, l.queue, l.priority, q.concurrency, q.rate_limit, q.rate_per_ms,
-           coalesce(p_cursor_run_at[array_position(p_cursor_lane, l.id)], '-infinity') as after_run_at,
-           coalesce(p_cursor_task[array_position(p_cursor_lane, l.id)], '00000000-0000-0000-0000-000000000000') as after_task
-    from lane l join queue q on q.name = l.queue
-    where not q.paused and (p_queues is null or l.queue = any (p_queues))
-      -- A replica that was declared dead gets nothing more, whatever it believes of itself, nor once it is forgotten.
-      and exists (select from replica r where r.id = p_replica and r.status in ('online', 'draining'))
-    -- Among equals the order is drawn, so that a flooded queue does not starve the others.
-    order by l.priority, random()
+  <<by_priority>>
   loop
-    if v_lane.concurrency is not null or v_lane.rate_limit is not null then
-      -- Held until commit: two claims cannot both see the last free place. All at once and in order, because the lanes are
-      -- searched in an order that is drawn, and two claims that lock two queues each way round would wait for each other.
-      if not v_locked then
-        perform from queue
-        where (concurrency is not null or rate_limit is not null) and not paused and (p_queues is null or name = any (p_queues))
-        order by name for update;
-        v_locked := true;
-      end if;
-      -- As it is now: the limit may have been changed while we waited for the lock.
-      select q.concurrency, q.rate_limit, q.rate_per_ms into v_lane.concurrency, v_lane.rate_limit, v_lane.rate_per_ms
-      from queue q where q.name = v_lane.queue and not q.paused;
-      continue when not found;
-    end if;
-    v_rounds := 0;
-    -- A round may be used up by rows that are held back; a few more rounds fill the batch all the same.
-    while v_claimed < v_total and v_rounds < c_rounds loop
-      v_rounds := v_rounds + 1;
-      v_want := v_total - v_claimed;
-      if p_queues is not null then
-        v_slot := array_position(p_queues, v_lane.queue);
-        v_want := least(v_want, p_room[v_slot]);
-      end if;
-      if v_lane.concurrency is not null then
-        v_want := least(v_want, v_lane.concurrency - (select count(*) from running r where r.queue = v_lane.queue and r.limited));
-      end if;
-      exit when v_want <= 0;
-      -- Without budget there is nothing in it that could be taken, or that others should be told of.
-      exit when v_total > p_run + p_prefetch and v_lane.rate_limit is not null
-        and next_in_rate(v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms) > v_now;
-
-      -- First what our own ends have let go. It was met before, so it is its turn; and it is known where it is, while a search
-      -- would begin behind it, or walk over everything that was parked with it.
-      v_follows := v_rounds = 1 and v_lane.queue = any (v_let_go_in);
-      if v_follows then
-        -- Free as long as nothing was claimed, which might have been of their key.
-        select array_agg(picked.row_id), count(*), not (v_are_free and v_claimed = 0), null into v_rows, v_found, v_special, v_until
-        from (
-          select r.ctid as row_id from ready r
-          where r.ctid = any (v_let_go) and r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
-            and r.name = any (p_names)
-          order by r.run_at, r.task_id
-          limit v_want
-        ) picked;
-        continue when v_found = 0;
-      else
-        select array_agg(picked.row_id), count(*), bool_or(picked.gated or picked.expires_at <= now()), max(picked.run_at)
-        into v_rows, v_found, v_special, v_until
-        from (
-          select r.ctid as row_id, r.run_at, r.gated, r.expires_at
-          from ready r
-          where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
-            and (r.run_at, r.task_id) > (v_lane.after_run_at, v_lane.after_task)
-            and r.name = any (p_names)
-          order by r.run_at, r.task_id
-          limit v_want
-          for update skip locked
-        ) picked;
-        exit when v_found = 0;
-      end if;
-      -- What would keep others from something (a place, a share of a rate, a key), and suspects, who might be convicted of what they did
-      -- not begin, are not taken to wait; nor is anything else that comes after them.
-      if v_total > p_run + p_prefetch and (v_special or v_follows or v_lane.concurrency is not null or v_lane.rate_limit is not null) then
-        v_total := greatest(p_run + p_prefetch, v_claimed);
-        v_met := v_met || v_lane.queue;
-        v_rows := v_rows[1 : v_total - v_claimed];
-        exit when v_rows = '{}';
-        v_found := cardinality(v_rows);
-      end if;
-      if v_special then
-        v_picked := v_rows;
-        v_rows := admit(v_picked, p_replica);
-        -- Somebody else is deciding on them at this moment: the next round would meet the same.
-        if v_rows = '{}' then
-          exit when v_found = (select count(*) from ready where ctid = any (v_picked));
+    -- A replica that was declared dead gets nothing more, whatever it believes of itself, nor once it is forgotten.
+    select (select l.priority from lane l where l.priority > coalesce(v_priority::integer, -100000) order by l.priority limit 1),
+           exists (select from replica r where r.id = p_replica and r.status in ('online', 'draining'))
+    into v_priority, v_is_alive;
+    exit when v_priority is null or not v_is_alive;
+    for v_lane in
+      select l.id, l.queue, l.priority, q.concurrency, q.rate_limit, q.rate_per_ms, c.after_run_at, c.after_task
+      from (
+        -- In the order of the index and as far as needed: there may be ten thousand.
+        (select n.id, n.queue, n.priority from lane n where p_queues is null and n.priority = v_priority and n.id > c_behind order by n.id)
+        union all
+        (select n.id, n.queue, n.priority from lane n where p_queues is null and n.priority = v_priority and n.id <= c_behind order by n.id)
+        union all
+        (select n.id, n.queue, n.priority from lane n where n.queue = any (p_queues) and n.priority = v_priority order by n.id <= c_behind, n.id)
+      ) l
+      left join queue q on q.name = l.queue
+      cross join lateral (
+        select coalesce(p_cursor_run_at[i], case when is_searched_alike(q, p_seen) then p_seen end, '-infinity') as after_run_at,
+               coalesce(p_cursor_task[i], '00000000-0000-0000-0000-000000000000') as after_task
+        from array_position(p_cursor_lane, l.id) i offset 0
+      ) c
+      where q.paused is not true
+        -- To pass by an empty lane here costs a tenth of a visit. Not as `exists`, which might be planned as a join the other way round.
+        and (l.queue = any (v_let_go_in)
+             or (select true from ready r
+                 where r.queue = l.queue and r.priority = l.priority and r.run_at <= v_now
+                   and (r.run_at, r.task_id) > (c.after_run_at, c.after_task)
+                 limit 1))
+    loop
+      if v_lane.concurrency is not null or v_lane.rate_limit is not null then
+        -- Held until commit: two claims cannot both see the last free place. Only the first of them is waited for, since two claims
+        -- that wait for a second one each way round would wait for ever. As it is now: it may have been changed meanwhile.
+        if v_has_locked then
+          select q.* into v_queue from queue q where q.name = v_lane.queue for update skip locked;
+        else
+          select q.* into v_queue from queue q where q.name = v_lane.queue for update;
         end if;
-      end if;
-      if v_lane.rate_limit is not null and cardinality(v_rows) > 0 then
-        v_rows := v_rows[1 : take_rate('queue/' || v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms, cardinality(v_rows))];
-        v_special := v_special and cardinality(v_rows) > 0;
-      end if;
-      v_found := cardinality(v_rows);
-      if v_found > 0 then
-        -- Not all that were picked.
-        if (v_special or v_met <> '{}') and not v_follows or v_lane.rate_limit is not null then
-          v_until := (select run_at from ready where ctid = v_rows[v_found]);
+        if not found then
+          v_more := v_more or exists (select from queue q where q.name = v_lane.queue);
+          continue;
         end if;
-        -- As many as have a slot run at once, those behind them are claimed ahead.
-        foreach v_starts in array array[true, false] loop
-          v_part := case when v_starts then v_rows[1 : greatest(p_run + p_reserve - v_claimed, 0)] else v_rows[greatest(p_run + p_reserve - v_claimed, 0) + 1 :] end;
-          continue when cardinality(v_part) = 0;
-          return query
-            with gone as (
-              delete from ready where ctid = any (v_part) returning *
-            ), numbered as (
-              -- In the order in which they should run.
-              select nextval('claim_id') as claim_id, g.* from (select * from gone order by gone.run_at, gone.task_id) g
-            ), put as (
-              insert into running (claim_id, task_id, replica_id, state, name, queue, priority, run_at, gated, expires_at,
-                                   attempt, failures, crashes, claimed_at, started_at, limited, exclusive_key)
-              select g.claim_id, g.task_id, p_replica, case when v_starts then 'running' else 'claimed' end, g.name, g.queue, g.priority, g.run_at,
-                     g.gated, g.expires_at, g.attempt, g.failures, g.crashes, now(), case when v_starts then now() end,
-                     v_lane.concurrency is not null, case when g.gated then (select t.exclusive_key from task t where t.id = g.task_id) end
-              from numbered g
-            )
-            select g.claim_id, g.task_id, case when not v_starts then 'claimed' end, g.name, nullif(g.attempt, 1),
-                   nullif(g.failures, 0), nullif(g.crashes, 0), milliseconds(coalesce(t.created_at, g.run_at)),
-                   coalesce(t.input, g.input), t.metadata, case when g.gated then t.exclusive_key end,
-                   null::text, null::smallint, null::integer, null::timestamptz
-            from numbered g
-            left join lateral (select * from task where g.input is null and id = g.task_id offset 0) t on true;
-        end loop;
-        return next row(null, null, 'lane', null, null, null, null, null, null, null, null, v_lane.queue, v_lane.priority,
-                        case when not v_follows then v_lane.id end, v_until)::claim_row;
-        v_claimed := v_claimed + v_found;
-        if v_follows then
-          v_followed := v_followed + v_found;
-        end if;
+        v_has_locked := true;
+        continue when v_queue.paused;
+        v_lane.concurrency := v_queue.concurrency;
+        v_lane.rate_limit := v_queue.rate_limit;
+        v_lane.rate_per_ms := v_queue.rate_per_ms;
+      end if;
+      v_rounds := 0;
+      v_is_exhausted := false;
+      -- A round may be used up by rows that are held back; a few more rounds fill the batch all the same.
+      while v_claimed < v_total and v_rounds < c_rounds loop
+        v_rounds := v_rounds + 1;
+        v_want := v_total - v_claimed;
         if p_queues is not null then
-          p_room[v_slot] := p_room[v_slot] - v_found;
+          v_slot := array_position(p_queues, v_lane.queue);
+          v_want := least(v_want, p_room[v_slot]);
         end if;
+        if v_lane.concurrency is not null then
+          v_want := least(v_want, v_lane.concurrency - (select count(*) from running r where r.queue = v_lane.queue and r.limited));
+        end if;
+        -- Before the tasks themselves are looked at: whoever is taken may spend a share of a rate of its own.
+        if v_lane.rate_limit is not null then
+          v_want := least(v_want, room_in_rate(v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms));
+        end if;
+        exit when v_want <= 0;
+
+        -- First what our own ends have let go. It was met before, so it is its turn; and it is known where it is, while a search
+        -- would begin behind it, or walk over everything that was parked with it.
+        v_follows := v_rounds = 1 and v_lane.queue = any (v_let_go_in);
+        if v_follows then
+          -- Free as long as nothing was claimed, which might have been of their key.
+          select array_agg(picked.row_id), count(*), not (v_are_free and v_claimed = 0), null into v_rows, v_found, v_special, v_until
+          from (
+            select r.ctid as row_id from ready r
+            where r.ctid = any (v_let_go) and r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
+              and r.name = any (p_names)
+            order by r.run_at, r.task_id
+            limit v_want
+          ) picked;
+          continue when v_found = 0;
+        else
+          select array_agg(picked.row_id), count(*), bool_or(picked.gated or picked.expires_at <= now()), max(picked.run_at)
+          into v_rows, v_found, v_special, v_until
+          from (
+            select r.ctid as row_id, r.run_at, r.gated, r.expires_at
+            from ready r
+            where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
+              and (r.run_at, r.task_id) > (v_lane.after_run_at, v_lane.after_task)
+              and r.name = any (p_names)
+            order by r.run_at, r.task_id
+            limit v_want
+            for update skip locked
+          ) picked;
+          v_is_exhausted := v_found < v_want;
+          exit when v_found = 0;
+        end if;
+        -- What would keep others from something (a place, a share of a rate, a key), and suspects, who might be convicted of what they did
+        -- not begin, are not taken to wait; nor is anything else that comes after them.
+        if v_total > p_run + p_prefetch and (v_special or v_follows or v_lane.concurrency is not null or v_lane.rate_limit is not null) then
+          v_total := greatest(p_run + p_prefetch, v_claimed);
+          v_met := v_met || v_lane.queue;
+          v_is_exhausted := false;
+          v_rows := v_rows[1 : v_total - v_claimed];
+          exit when v_rows = '{}';
+          v_found := cardinality(v_rows);
+        end if;
+        if v_special then
+          v_picked := v_rows;
+          v_rows := admit(v_picked, p_replica);
+          -- Somebody else is deciding on them at this moment: the next round would meet the same.
+          if v_rows = '{}' then
+            exit when v_found = (select count(*) from ready where ctid = any (v_picked));
+          end if;
+        end if;
+        if v_lane.rate_limit is not null and cardinality(v_rows) > 0 then
+          v_rows := v_rows[1 : take_rate('queue/' || v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms, cardinality(v_rows))];
+          v_special := v_special and cardinality(v_rows) > 0;
+        end if;
+        v_found := cardinality(v_rows);
+        if v_found > 0 then
+          -- Not all that were picked.
+          if (v_special or v_met <> '{}') and not v_follows or v_lane.rate_limit is not null then
+            v_until := (select run_at from ready where ctid = v_rows[v_found]);
+          end if;
+          -- As many as have a slot run at once, those behind them are claimed ahead.
+          foreach v_starts in array array[true, false] loop
+            v_part := case when v_starts then v_rows[1 : greatest(p_run + p_reserve - v_claimed, 0)] else v_rows[greatest(p_run + p_reserve - v_claimed, 0) + 1 :] end;
+            continue when cardinality(v_part) = 0;
+            return query
+              with gone as (
+                delete from ready where ctid = any (v_part) returning *
+              ), numbered as (
+                -- In the order in which they should run.
+                select nextval('claim_id') as claim_id, g.* from (select * from gone order by gone.run_at, gone.task_id) g
+              ), put as (
+                insert into running (claim_id, task_id, replica_id, state, name, queue, priority, run_at, gated, expires_at,
+                                     attempt, failures, crashes, claimed_at, started_at, limited, exclusive_key)
+                select g.claim_id, g.task_id, p_replica, case when v_starts then 'running' else 'claimed' end, g.name, g.queue, g.priority, g.run_at,
+                       g.gated, g.expires_at, g.attempt, g.failures, g.crashes, now(), case when v_starts then now() end,
+                       v_lane.concurrency is not null, case when g.gated then (select t.exclusive_key from task t where t.id = g.task_id) end
+                from numbered g
+              )
+              select g.claim_id, g.task_id, case when not v_starts then 'claimed' end, g.name, nullif(g.attempt, 1),
+                     nullif(g.failures, 0), nullif(g.crashes, 0), milliseconds(coalesce(t.created_at, g.run_at)),
+                     coalesce(t.input, g.input), t.metadata, case when g.gated then t.exclusive_key end,
+                     null::text, null::smallint, null::uuid, null::timestamptz
+              from numbered g
+              left join lateral (select * from task where g.input is null and id = g.task_id offset 0) t on true;
+          end loop;
+          return next row(null, null, 'lane', null, null, null, null, null, null, null, null, v_lane.queue, v_lane.priority,
+                          case when not v_follows then v_lane.id end, v_until)::claim_row;
+          v_claimed := v_claimed + v_found;
+          if v_follows then
+            v_followed := v_followed + v_found;
+          end if;
+          if p_queues is not null then
+            p_room[v_slot] := p_room[v_slot] - v_found;
+          end if;
+        end if;
+        exit when not (v_special or v_follows);
+        v_more := v_more or v_rounds = c_rounds;
+      end loop;
+      -- A queue with a limit has a time of its own: the others' does not hold for it (see is_searched_alike).
+      v_is_limited := v_lane.concurrency is not null or v_lane.rate_limit is not null;
+      v_has_seen_all := v_has_seen_all and (v_is_exhausted or v_is_limited);
+      if v_is_limited and v_is_exhausted and v_rounds = 1 and v_found = 0 and v_now - c_lag > v_lane.after_run_at then
+        return next row(null, '00000000-0000-0000-0000-000000000000', 'lane', null, null, null, null, null, null, null, null,
+                        v_lane.queue, v_lane.priority, v_lane.id, v_now - c_lag)::claim_row;
       end if;
-      exit when not (v_special or v_follows);
-      v_more := v_more or v_rounds = c_rounds;
+      exit by_priority when v_claimed >= v_total;
     end loop;
-    exit when v_claimed >= v_total;
   end loop;
   -- For others, which ends that are followed by a claim leave to it.
   if v_followed < cardinality(v_let_go) then
@@ -229,6 +286,9 @@ begin
   -- They were locked, so that an idle worker that looked meanwhile has not seen them.
   if v_met <> '{}' then
     perform ring(v_met);
+  end if;
+  if v_has_seen_all and v_is_alive and v_claimed < v_total then
+    return next row(null, null, 'seen', null, null, null, null, null, null, null, null, null, null, null, v_now - c_lag)::claim_row;
   end if;
   if v_more or v_met <> '{}' then
     return next row(null, null, 'more', null, null, null, null, null, null, null, null, null, null, null, null)::claim_row;
@@ -244,7 +304,7 @@ create function adopt_claims(p_replica uuid, p_claims bigint[], p_tasks uuid[]) 
 language sql set search_path from current
 as $$
   select r.claim_id, r.task_id, r.state, r.name, r.attempt, r.failures, r.crashes, milliseconds(t.created_at), t.input, t.metadata,
-         r.exclusive_key, r.queue, r.priority, null::integer, null::timestamptz
+         r.exclusive_key, r.queue, r.priority, null::uuid, null::timestamptz
   from running r join task t on t.id = r.task_id
   where r.replica_id = p_replica and not coalesce((r.claim_id, r.task_id) in (select * from unnest(p_claims, p_tasks)), false)
 $$;
@@ -273,6 +333,7 @@ declare
   v_released bigint[];
   v_keys     text[];
   v_queues   text[];
+  v_priorities smallint[];
 begin
   with gone as (
     delete from running
@@ -284,8 +345,9 @@ begin
     insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
     select task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at from gone
   )
-  select array_agg(claim_id), array_agg(exclusive_key) filter (where exclusive_key is not null), array_agg(distinct queue)
-  into v_released, v_keys, v_queues from gone;
+  select array_agg(claim_id), array_agg(exclusive_key) filter (where exclusive_key is not null), array_agg(queue), array_agg(priority)
+  into v_released, v_keys, v_queues, v_priorities from gone;
+  perform add_lanes(v_queues, v_priorities);
   if v_keys is not null then
     perform ring_for((select let_go from unpark(v_keys)));
   end if;
@@ -293,32 +355,57 @@ begin
   return query select unnest(v_released);
 end $$;
 
--- For a worker that found nothing: how long until a task of its kind is due, or until its queue's rate allows another;
--- in milliseconds, null where none waits.
+-- For a worker that found nothing: how long until a task of its kind is due, or until its queue's rate allows another; in
+-- milliseconds, null where none waits. Looks no further into a lane than c_walk tasks: where none of these is of its kind, the worker
+-- looks again when the last of them is due.
 create function next_due_ms(p_names text[], p_queues text[]) returns bigint
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set jit = off set enable_bitmapscan = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
-  v_lane record;
-  v_due  timestamptz;
+  c_walk constant integer := 1000;
   v_next timestamptz;
 begin
-  for v_lane in
-    select l.queue, l.priority, q.rate_limit, q.rate_per_ms from lane l join queue q on q.name = l.queue
-    where not q.paused and (p_queues is null or l.queue = any (p_queues))
-  loop
-    select r.run_at into v_due from ready r
-    where r.queue = v_lane.queue and r.priority = v_lane.priority and r.name = any (p_names)
-      and r.run_at > case when v_lane.rate_limit is null then now() else '-infinity' end
-    order by r.run_at, r.task_id limit 1;
-    if v_due <= now() then
-      v_due := next_in_rate(v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms);
-    end if;
-    v_next := least(v_next, v_due);
-  end loop;
+  select min(d.due) into v_next
+  from lane l
+  left join queue q on q.name = l.queue
+  cross join lateral (
+    select case when q.rate_limit is not null and (
+             select bool_or(f.name = any (p_names)) from (
+               select r.name from ready r where r.queue = l.queue and r.priority = l.priority and r.run_at <= now()
+               order by r.run_at, r.task_id limit c_walk) f)
+      then next_in_rate(l.queue, q.rate_limit, q.rate_per_ms) end as due
+    union all
+    select coalesce(
+      (select f.run_at from (
+         select r.run_at, r.name from ready r where r.queue = l.queue and r.priority = l.priority and r.run_at > now()
+         order by r.run_at, r.task_id limit c_walk) f
+       where f.name = any (p_names) order by f.run_at limit 1),
+      (select r.run_at from ready r where r.queue = l.queue and r.priority = l.priority and r.run_at > now()
+       order by r.run_at, r.task_id offset c_walk - 1 limit 1))
+  ) d
+  where q.paused is not true and (p_queues is null or l.queue = any (p_queues));
   return ceil(extract(epoch from v_next - clock_timestamp()) * 1000);
 end $$;
+
+-- Tasks that no search has seen although they are due since before p_seen: put in by a transaction that took long, or for a time
+-- in the past, or put back where they had been. The first of each lane, as a cursor from which a search finds it. Beside the
+-- claims, since it may have to walk over everything that waits for others who know it.
+create function overlooked(p_names text[], p_queues text[], p_seen timestamptz) returns table (lane_id uuid, run_at timestamptz)
+language sql stable set search_path from current
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+  select l.id, f.run_at
+  from lane l
+  left join queue q on q.name = l.queue
+  cross join lateral (
+    select r.run_at from ready r
+    where r.queue = l.queue and r.priority = l.priority and r.run_at <= p_seen and r.name = any (p_names)
+    order by r.run_at, r.task_id limit 1
+  ) f
+  where p_seen is not null and q.paused is not true and is_searched_alike(q, p_seen) and (p_queues is null or l.queue = any (p_queues))
+  limit 32
+$$;
 
 -- Takes claims along to another id of the same process, those that still hold. Returns them. What a dead replica had is
 -- being recovered: nothing of it is taken along.

@@ -120,7 +120,7 @@ begin
                one_more(g.attempt), coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.gated, g.expires_at
         from gone g join o on o.claim = g.claim_id
         where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
-        returning queue, run_at
+        returning queue, priority, run_at
       )
       select (select array_agg(claim_id) from gone) as claims,
              (select array_agg(exclusive_key) from gone where exclusive_key is not null) as keys,
@@ -128,8 +128,12 @@ begin
              (select array_agg(queue) from (
                 select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q) as queues,
              (select array_agg(task_id) from gone) as tasks, (select exists (select from waiter)) as are_awaited,
-             (select array_agg(task_id) from again where attempt % 50 = 0) as endless
+             (select array_agg(task_id) from again where attempt % 50 = 0) as endless,
+             (select array_agg(queue) from back) as back_queues, (select array_agg(priority) from back) as back_priorities
       into v_these;
+      if v_these.back_queues is not null then
+        perform add_lanes(v_these.back_queues, v_these.back_priorities);
+      end if;
     end if;
     v_keys := v_keys || v_these.keys;
     v_queues := v_queues || v_these.queues;

@@ -70,6 +70,7 @@ declare
   v_claims bigint[];
   v_owners uuid[];
   v_queues text[];
+  v_priorities smallint[];
 begin
   with gone as (
     delete from ended where task_id = any (v_left) and state = 'failed' returning *
@@ -81,9 +82,10 @@ begin
     insert into ready (task_id, queue, priority, run_at, name, attempt, gated, expires_at)
     select t.id, t.queue, t.priority, now(), t.name, one_more(g.attempt), t.exclusive_key is not null or t.rate_key is not null, null
     from gone g join task t on t.id = g.task_id
-    returning task_id, queue
+    returning task_id, queue, priority
   )
-  select array_agg(task_id), array_agg(distinct queue) into v_done, v_queues from back;
+  select array_agg(task_id), array_agg(queue), array_agg(priority) into v_done, v_queues, v_priorities from back;
+  perform add_lanes(v_queues, v_priorities);
   delete from suspicion where task_id = any (v_done);
   perform ring(v_queues);
   return query select unnest(v_done), 'pending';

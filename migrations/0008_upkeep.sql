@@ -39,7 +39,9 @@ create table upkeep (
   max_age_ms    bigint,
   max_count     bigint,
   surveyed_at   timestamptz not null default '-infinity', -- see survey_ended
-  surveyed_file oid
+  surveyed_file oid,
+  lanes_after   xid8, -- see retire_lanes
+  lanes_next_at timestamptz not null default '-infinity'
 );
 insert into upkeep (purged_at) values ('-infinity');
 
@@ -63,6 +65,52 @@ begin
   return v_purged;
 end $$;
 
+-- Takes lanes out that no pending task is in, so that claims cost no more for all the queues that were ever used. Nobody waits for this
+-- and it waits for nobody; it is done in three steps, each in a transaction of its own, and can be left off after any of them:
+--   1. Empty lanes are marked as leaving. Whoever puts a task into such a lane from now on adds another row for it.
+--   2. The number of a later transaction is noted: everybody who may have seen the lane as staying has a lower one, because
+--      whoever looks for its lane has its own number by then (see add_lanes).
+--   3. When all lower numbers have ended, what they put in can be seen. Lanes that are still empty are deleted, the others stay.
+-- A few lanes cost nothing worth saving, so as long as there are no more than p_keep of them all stay, and nothing is written.
+create function retire_lanes(p_keep integer default 64) returns void
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  v_began timestamptz := clock_timestamp();
+  v_after xid8;
+begin
+  -- The steps go by the number of this transaction, which it must not have had before the last step was committed.
+  if not pg_try_advisory_xact_lock(gate_lock_id('service', 'lanes')) or pg_current_xact_id_if_assigned() is not null then
+    return;
+  end if;
+  -- Rationed by its own cost, which is high where another transaction keeps what was claimed from being cleaned up. Not until
+  -- a time far ahead, should the server's clock have been set back.
+  select lanes_after into v_after from upkeep where lanes_next_at not between v_began and v_began + interval '10 minutes';
+  if not found or not exists (select from lane offset p_keep) then
+    return;
+  end if;
+  -- A second row for the same lane may go at once: whoever has seen it can rely on the first, which goes only in these three steps.
+  delete from lane l where exists (
+    select from lane o
+    where o.queue = l.queue and o.priority = l.priority and o.id <> l.id and not o.is_leaving and (l.is_leaving or o.id < l.id));
+  if exists (select from lane where is_leaving) then
+    -- A number that was not given out yet is that of another server, of which this one is a copy.
+    if v_after is null or v_after > pg_current_xact_id() then
+      update upkeep set lanes_after = pg_current_xact_id();
+      return;
+    end if;
+    if pg_snapshot_xmin(pg_current_snapshot()) < v_after then
+      return;
+    end if;
+    delete from lane l where l.is_leaving and not exists (select from ready r where r.queue = l.queue and r.priority = l.priority);
+    update lane set is_leaving = false where is_leaving;
+  end if;
+  update lane l set is_leaving = true
+  where not l.is_leaving and not exists (select from ready r where r.queue = l.queue and r.priority = l.priority);
+  update upkeep set lanes_after = null, lanes_next_at = clock_timestamp() + 20 * (clock_timestamp() - v_began);
+end $$;
+
 -- All of it in one statement. Where that fails, its parts are done one by one (src/worker/upkeep-service.ts).
 create function run_upkeep(p_max_age_ms bigint, p_max_count bigint, p_purge_every_ms bigint, p_batch integer)
 returns table (expired integer, unparked integer, cancelled integer, purged integer)
@@ -72,6 +120,7 @@ begin
   if not pg_try_advisory_xact_lock(gate_lock_id('service', 'upkeep')) then
     return;
   end if;
+  perform retire_lanes(); -- before anything else is written
   -- First the only one that waits for locks; those after it pass over what is locked, so nobody waits in a circle.
   select force_cancels(array_agg(c.claim_id), array_agg(distinct c.replica_id)) into cancelled from overdue_cancels(p_batch) c;
   expired := expire_tasks(array(select * from overdue_tasks(p_batch)));

@@ -24,5 +24,5 @@ export async function changeQueue(
 /** Settings may come before the first task, so a new name is no error; it may still be a slip. */
 function newQueueNote(name: string, known: readonly string[]): string {
   const nearest = nearestKey(name, known);
-  return `! "${name}" is a new queue: no task was ever enqueued into it.${nearest ? ` Did you mean ${nearest}?` : ""}`;
+  return `! "${name}" is a new queue: no task of it is on record.${nearest ? ` Did you mean ${nearest}?` : ""}`;
 }

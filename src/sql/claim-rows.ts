@@ -1,9 +1,13 @@
 /** How claims come from the database: without what is nearly always the same, which is put back here. */
 import type { ClaimId, TaskId } from "../task/ids.ts";
-import type { ClaimedTask } from "./claims.ts";
+import type { ClaimedTask, LaneCursor } from "./claims.ts";
 
 export interface ClaimsRead {
   readonly claimed: ClaimedTask[];
+  /** Where the next search of each lane begins, in the order in which they were taken from. */
+  readonly cursors: LaneCursor[];
+  /** Everything that is due since then has been seen; undefined where that is not so. */
+  readonly seenUpTo: string | undefined;
   /** There was so much in the way that the search was over before it had seen everything. */
   readonly hasMore: boolean;
   /** What the ending in the same statement had to say; null if all went as asked. */
@@ -17,8 +21,8 @@ export const CLAIM_COLUMNS = `claim_id, task_id, state, name, attempt, failures,
 /** A row of these columns. */
 type ClaimRow = readonly [
   claimId: ClaimId,
-  taskId: TaskId,
-  state: "claimed" | "running" | "lane" | "more" | "ended" | null,
+  taskId: TaskId | null,
+  state: "claimed" | "running" | "lane" | "seen" | "more" | "ended" | null,
   name: string,
   attempt: number | null,
   failures: number | null,
@@ -29,7 +33,7 @@ type ClaimRow = readonly [
   exclusiveKey: string | null,
   queue: string,
   priority: number,
-  laneId: number | null,
+  laneId: string | null,
   runAt: string | null,
 ];
 
@@ -37,7 +41,9 @@ type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 export function readClaims(rows: readonly unknown[][]): ClaimsRead {
   const claimed: Writable<ClaimedTask>[] = [];
+  const cursors: LaneCursor[] = [];
   let ended: unknown = null;
+  let seenUpTo: string | undefined;
   let hasMore = false;
   let placed = 0;
   for (const row of rows as unknown as readonly ClaimRow[]) {
@@ -46,21 +52,24 @@ export function readClaims(rows: readonly unknown[][]): ClaimsRead {
       claimed.push(readClaim(row, state ?? "running"));
     } else if (state === "lane") {
       for (; placed < claimed.length; placed++) placeIn(claimed[placed] as Writable<ClaimedTask>, row);
-      markLast(claimed.at(-1), row);
+      const cursor = cursorOf(row, claimed.at(-1));
+      if (cursor) cursors.push(cursor);
+    } else if (state === "seen") {
+      seenUpTo = row[14] ?? undefined;
     } else if (state === "more") {
       hasMore = true;
     } else {
       ended = row[8];
     }
   }
-  return { claimed, hasMore, ended };
+  return { claimed, cursors, seenUpTo, hasMore, ended };
 }
 
 /** By place, and all of one shape: there may be tens of thousands a second. */
 function readClaim(row: ClaimRow, state: ClaimedTask["state"]): Writable<ClaimedTask> {
   return {
     claimId: row[0],
-    taskId: row[1],
+    taskId: row[1] as TaskId,
     state,
     name: row[3],
     attempt: row[4] ?? 1,
@@ -72,8 +81,6 @@ function readClaim(row: ClaimRow, state: ClaimedTask["state"]): Writable<Claimed
     exclusiveKey: row[10],
     queue: row[11],
     priority: row[12],
-    laneId: row[13],
-    runAt: row[14],
   };
 }
 
@@ -83,9 +90,9 @@ function placeIn(claim: Writable<ClaimedTask>, lane: ClaimRow): void {
   claim.priority = lane[12];
 }
 
-/** The next search of the lane begins behind it. */
-function markLast(claim: Writable<ClaimedTask> | undefined, lane: ClaimRow): void {
-  if (claim === undefined) return;
-  claim.laneId = lane[13];
-  claim.runAt = lane[14];
+/** The next search of the lane begins behind the last of its claims, unless that was found by other means than a search. */
+function cursorOf(lane: ClaimRow, last: ClaimedTask | undefined): LaneCursor | undefined {
+  const taskId = lane[1] ?? last?.taskId;
+  const [laneId, runAt] = [lane[13], lane[14]];
+  return taskId && laneId !== null && runAt !== null ? { laneId, runAt, taskId } : undefined;
 }

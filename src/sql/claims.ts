@@ -17,15 +17,12 @@ export interface ClaimedTask extends ClaimOnTask {
   readonly input: unknown;
   readonly metadata: unknown;
   readonly exclusiveKey: string | null;
-  /** On the last that was found in a lane: where the next search of it begins. */
-  readonly laneId: number | null;
-  /** Exact to the microsecond, hence text: it goes back to the database as part of a cursor. */
-  readonly runAt: string | null;
 }
 
-/** Where the last search of a lane ended. */
+/** Where the last search of a lane ended, and the next begins. */
 export interface LaneCursor {
-  readonly laneId: number;
+  readonly laneId: string;
+  /** Exact to the microsecond, hence text: it goes back to the database. */
   readonly runAt: string;
   readonly taskId: TaskId;
 }
@@ -39,11 +36,15 @@ export interface ClaimRequest {
   readonly reserve?: number;
   readonly prefetch: number;
   readonly cursors: readonly LaneCursor[];
+  /** Where the search of lanes without a cursor begins (see `ClaimsRead`). */
+  readonly seenUpTo?: string | undefined;
+  /** From which the last search took: those behind it have their turn. */
+  readonly lastLaneId?: string | undefined;
   /** Ask to be told of tasks in these queues from before the search on. */
   readonly arms?: boolean;
 }
 
-const CLAIM_PARAMETERS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, p_reserve => $11";
+const CLAIM_PARAMETERS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, p_reserve => $11, p_seen => $12, p_last_lane => $13";
 
 /** In the order in which they should run. */
 export async function claimTasks(database: Database, request: ClaimRequest): Promise<ClaimsRead> {
@@ -62,7 +63,7 @@ export async function endAndClaimTasks(
 ): Promise<ClaimsRead> {
   const rows = await database.queryLists(
     `select ${CLAIM_COLUMNS} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS},
-       p_ended => ${database.schema}.end_claims($12::bigint[], $13::uuid[], $14::json, array[$1::uuid], true))`,
+       p_ended => ${database.schema}.end_claims($14::bigint[], $15::uuid[], $16::json, array[$1::uuid], true))`,
     [...claimValues(request), ...ending],
   );
   return readClaims(rows);
@@ -81,6 +82,8 @@ function claimValues(request: ClaimRequest): unknown[] {
     request.cursors.map((cursor) => cursor.taskId),
     request.arms ?? false,
     request.reserve ?? 0,
+    request.seenUpTo ?? null,
+    request.lastLaneId ?? null,
   ];
 }
 
@@ -147,17 +150,33 @@ export async function readOwnClaims(
   );
 }
 
-export async function readNextDueMs(
+export interface Outlook {
+  /** How long until a task of these names is due; undefined where none waits. */
+  readonly dueMs: number | undefined;
+  /** From where to search the lanes in which something was overlooked. */
+  readonly overlooked: readonly LaneCursor[];
+}
+
+/** For a worker that found nothing. `seenUpTo`: look also for what is due since before then, which may take long. */
+export async function readOutlook(
   store: Store,
   names: readonly string[],
   queues: readonly string[] | undefined,
-): Promise<number | undefined> {
-  const [row] = await store.query<{ ms: string | null }>(`select ${store.schema}.next_due_ms($1, $2) as ms`, [
-    names,
-    queues ?? null,
-  ]);
-  return row?.ms == null ? undefined : Number(row.ms);
+  seenUpTo?: string,
+): Promise<Outlook> {
+  const [row] = await store.query<{ ms: string | null; overlooked: { lane: string; at: string }[] | null }>(
+    `select ${store.schema}.next_due_ms($1, $2) as ms,
+            (select json_agg(json_build_object('lane', lane_id, 'at', run_at::text)) from ${store.schema}.overlooked($1, $2, $3)) as overlooked`,
+    [names, queues ?? null, seenUpTo ?? null],
+  );
+  const overlooked = row?.overlooked ?? [];
+  return {
+    dueMs: row?.ms == null ? undefined : Number(row.ms),
+    overlooked: overlooked.map(({ lane, at }) => ({ laneId: lane, runAt: at, taskId: BEFORE_ALL_TASKS })),
+  };
 }
+
+const BEFORE_ALL_TASKS = "00000000-0000-0000-0000-000000000000" as TaskId;
 
 /** Takes claims along to another id of the same process. Returns those that still hold. */
 export async function rehomeClaims(

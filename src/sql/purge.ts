@@ -18,7 +18,8 @@ export interface PurgeRule {
   readonly statement: (schema: string) => string;
 }
 
-const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 /** A definition that no worker has had for so long belongs to code that is gone. */
 const DEFINITION_AGE_MS = 90 * DAY_MS;
 
@@ -118,6 +119,18 @@ export const PURGE_RULES: readonly PurgeRule[] = [
            select from ${s}.replica r
            where r.status in ('online', 'draining') and (x.queue = any (r.queues) or r.queues is null and x.queue = '*'))`,
       ),
+  },
+  {
+    // Earned back, and nobody was put off until later: as if it had never been there.
+    what: "budgets of rate limits",
+    ageMs: () => 0,
+    statement: (s) => removal(s, "rate", `x.spent_until <= ${OLD} and x.deferred_until <= ${OLD}`),
+  },
+  {
+    what: "queues that have no settings left",
+    ageMs: () => HOUR_MS,
+    statement: (s) =>
+      removal(s, "queue", `not x.paused and x.concurrency is null and x.rate_limit is null and x.changed_at < ${OLD}`),
   },
   {
     what: "definitions",

@@ -28,13 +28,16 @@ export interface QueueSettings {
   readonly rateLimit?: RateLimit | null | undefined;
 }
 
+/** Those that have settings, or were in use lately. */
 export async function listQueues(store: Store): Promise<QueueRow[]> {
   return store.query<QueueRow>(
-    `select q.name, q.paused as "isPaused", q.concurrency, 
-            case when q.rate_limit is not null then json_build_object('limit', q.rate_limit, 'perMs', q.rate_per_ms) end as "rateLimit",
+    `select q.name, coalesce(s.paused, false) as "isPaused", s.concurrency,
+            case when s.rate_limit is not null then json_build_object('limit', s.rate_limit, 'perMs', s.rate_per_ms) end as "rateLimit",
             coalesce(r.due, 0)::int as ready, coalesce(r.later, 0)::int as delayed, coalesce(p.parked, 0)::int as parked,
             coalesce(u.claimed, 0)::int as claimed, coalesce(u.running, 0)::int as running, r.oldest as "oldestDueMs"
-     from ${store.schema}.queue q
+     from (select name from ${store.schema}.queue union select queue from ${store.schema}.lane
+           union select queue from ${store.schema}.running union select queue from ${store.schema}.parked) q
+     left join ${store.schema}.queue s on s.name = q.name
      left join (select queue, count(*) filter (where run_at <= now()) as due, count(*) filter (where run_at > now()) as later,
                        (extract(epoch from now() - min(run_at) filter (where run_at <= now())) * 1000)::float8 as oldest
                 from ${store.schema}.ready group by queue) r on r.queue = q.name
@@ -45,7 +48,7 @@ export async function listQueues(store: Store): Promise<QueueRow[]> {
   );
 }
 
-/** Creates the queue where it is new. A limit that is set now counts what is running already. */
+/** A limit that is set now counts what is running already. */
 export async function changeQueue(store: Store, name: string, settings: QueueSettings): Promise<void> {
   const { isPaused, concurrency, rateLimit } = settings;
   await store.query(
@@ -75,12 +78,4 @@ export async function changeQueue(store: Store, name: string, settings: QueueSet
     ],
   );
   await store.query(`select ${store.schema}.ring(array[$1::text])`, [name]);
-}
-
-export async function countQueue(store: Store, name: string): Promise<number> {
-  const [row] = await store.query<{ count: number }>(
-    `select count(*)::int as count from ${store.schema}.queue where name = $1`,
-    [name],
-  );
-  return row?.count ?? 0;
 }

@@ -36,8 +36,8 @@ export async function findDueTasks(
 ): Promise<readonly DueTask[]> {
   return store.query<DueTask>(
     `select r.task_id::text as id, r.name, r.queue, 'pending' as state
-     from ${store.schema}.ready r join ${store.schema}.queue q on q.name = r.queue
-     where r.name = any ($2) and r.run_at <= now() and not q.paused and q.concurrency is distinct from 0
+     from ${store.schema}.ready r left join ${store.schema}.queue q on q.name = r.queue
+     where r.name = any ($2) and r.run_at <= now() and q.paused is not true and q.concurrency is distinct from 0
      union all
      select u.task_id::text, u.name, u.queue, u.state from ${store.schema}.running u where u.replica_id = $1`,
     [replicaId, names],

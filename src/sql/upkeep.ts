@@ -64,6 +64,11 @@ export async function unparkEveryKind(store: Store, batch: number): Promise<numb
   return countOf(store, `select ${store.schema}.unpark_every_kind($1) as count`, [batch]);
 }
 
+/** One step (see retire_lanes). */
+export async function retireLanes(store: Store): Promise<void> {
+  await store.query(`select ${store.schema}.retire_lanes()`);
+}
+
 export async function purgeIfDue(store: Store, retention: Retention, batch: number): Promise<number> {
   return countOf(store, `select ${store.schema}.purge_if_due($1, $2, $3, $4) as count`, [
     ...[retention.maxAgeMs ?? null, retention.maxCount ?? null, purgeEveryMs(retention), batch],

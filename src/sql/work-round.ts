@@ -1,6 +1,7 @@
 /** What a worker has to say to the database while tasks flow, in one statement and one transaction. */
 import type { Database } from "../database/database.ts";
-import { type ClaimedTask, type ClaimRequest, claimTasks, endAndClaimTasks } from "./claims.ts";
+import type { ClaimsRead } from "./claim-rows.ts";
+import { type ClaimRequest, claimTasks, endAndClaimTasks } from "./claims.ts";
 import {
   type EndingReport,
   endingValues,
@@ -10,10 +11,10 @@ import {
   reportOn,
 } from "./outcomes.ts";
 
-export interface RoundReport {
-  readonly claimed: readonly ClaimedTask[];
-  /** See `ClaimsRead`. */
-  readonly hasMore: boolean;
+/** What a search has found. */
+export type Found = Omit<ClaimsRead, "ended">;
+
+export interface RoundReport extends Found {
   readonly ended: EndingReport;
 }
 

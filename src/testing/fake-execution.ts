@@ -48,8 +48,6 @@ function toClaimed(task: AnyTask, { input, index, settings }: FakeAttempt): Clai
     failures: settings.failures ?? attempt - 1,
     crashes: 0,
     createdMs: enqueuedAt.getTime(),
-    runAt: null,
-    laneId: null,
     input: throughJson(input),
     metadata: throughJson(settings.metadata),
     exclusiveKey: null,

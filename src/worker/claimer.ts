@@ -12,7 +12,8 @@
 import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
-import { adoptClaims, type ClaimedTask, readNextDueMs } from "../sql/claims.ts";
+import { adoptClaims, type ClaimedTask, type Outlook, readOutlook } from "../sql/claims.ts";
+import type { Found } from "../sql/work-round.ts";
 import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import { type LookMade, type Phase, phaseAfter } from "./after-look.ts";
 import { afterEnds, type Demand, NO_DEMAND, onlyFollowing, totalOf } from "./demand.ts";
@@ -145,18 +146,20 @@ export class Claimer {
       this.#cursors.wantFullLook();
     }
     const search = isFollowing ? this.#cursors.whereLeft() : this.#cursors.begin(startedMs);
+    const { cursors, seenUpTo, lastLaneId } = search;
     const { id } = replica;
     const askedAtMs = this.#parts.steadyNow();
     const asking = this.#parts.received.ask();
     this.#begun(demand);
     return {
-      request: { replicaId: id, names, queues, cursors: search.cursors, arms, ...demand },
-      found: (claimed, hasMore) => {
-        this.#parts.received.answer(asking, claimed);
+      request: { replicaId: id, names, queues, cursors, seenUpTo, lastLaneId, arms, ...demand },
+      found: (found) => {
+        this.#parts.received.answer(asking, found.claimed);
         this.#over(demand);
         const asked = totalOf(demand);
+        const { claimed, hasMore } = found;
         const hasMet = hasMore && demand.reserve > 0;
-        this.#onFound(claimed, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore, hasMet });
+        this.#onFound(found, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore, hasMet });
         if (hasMet) this.#onMet(search);
         if (claimed.length > 0) this.#parts.onClaimed(claimed, { under: id, atMs: askedAtMs });
       },
@@ -186,22 +189,23 @@ export class Claimer {
     if (this.#underWay > 0) await new Promise<void>((resolve) => this.#onNoneUnderWay.push(resolve));
   }
 
-  #onFound(claimed: readonly ClaimedTask[], look: LookMade): void {
+  #onFound(found: Found, look: LookMade): void {
     const nowMs = performance.now();
     this.#parts.outages.over("claiming tasks");
     this.#backoff.reset();
     const { search, asked, hasMet } = look;
-    this.#cursors.end(search, { asked, claimed, hasMet, tookMs: nowMs - look.startedMs, nowMs });
-    const phase = phaseAfter(this.#phase, look, claimed);
-    if (phase === this.#phase) return;
-    clearTimeout(this.#alarm);
-    if (phase === "asleep") void this.#fallAsleep();
+    this.#cursors.end(search, { ...found, asked, hasMet, tookMs: nowMs - look.startedMs, nowMs });
+    const phase = phaseAfter(this.#phase, look, found.claimed);
+    if (phase !== this.#phase) clearTimeout(this.#alarm);
+    if (phase !== this.#phase && phase === "asleep") void this.#fallAsleep();
     else this.#phase = phase;
+    // Whoever falls asleep looks back in any case.
+    if (phase !== "asleep" && this.#cursors.msUntilDeepLook(nowMs) === 0) void this.#lookBack();
   }
 
   /** Something that must not wait for a slot: it is come back for when there is one, with a search that begins where this one did. */
-  #onMet({ isFullLook }: Search): void {
-    if (isFullLook) this.#cursors.forget();
+  #onMet(search: Search): void {
+    this.#cursors.repeat(search);
     this.#parts.onMet();
   }
 
@@ -220,18 +224,35 @@ export class Claimer {
 
   /** Until the next task is due, but not for longer than it takes to look without being told. */
   async #fallAsleep(): Promise<void> {
-    const { database, names, queues, pollMs, outages } = this.#parts;
+    const { pollMs } = this.#parts;
     this.#phase = "asleep";
-    const dueMs = await readNextDueMs(database, names, queues).catch((error: unknown) => {
-      outages.noticed(error, "claiming tasks");
-      return undefined;
-    });
+    const dueMs = (await this.#lookBack())?.dueMs;
     if (this.#phase !== "asleep" || this.#stopping.signal.aborted) return;
-    const fullLookMs = this.#cursors.msUntilFullLook(performance.now());
-    const pauseMs = Math.max(1, Math.min(pollMs, dueMs ?? pollMs, fullLookMs ?? pollMs));
+    const nowMs = performance.now();
+    const lookMs = this.#cursors.msUntilFullLook(nowMs) ?? pollMs;
+    const deepLookMs = this.#cursors.msUntilDeepLook(nowMs) ?? pollMs;
+    const pauseMs = Math.max(1, Math.min(pollMs, dueMs ?? pollMs, lookMs, deepLookMs));
     clearTimeout(this.#alarm);
     // Jittered upwards only, so that a task that is due is not looked for a moment too early.
     this.#alarm = setTimeout(() => this.#onAlarm(), pauseMs * (1 + Math.random() * 0.1));
+  }
+
+  /** What is to come; and now and then, what was overlooked, which is looked for at once. */
+  async #lookBack(): Promise<Outlook | undefined> {
+    const { database, names, queues, outages } = this.#parts;
+    const startedMs = performance.now();
+    const seenUpTo = this.#cursors.beginDeepLook(startedMs);
+    try {
+      const outlook = await readOutlook(database, names, queues, seenUpTo);
+      const nowMs = performance.now();
+      const { overlooked } = outlook;
+      if (seenUpTo !== undefined) this.#cursors.endDeepLook({ overlooked, tookMs: nowMs - startedMs, nowMs });
+      if (overlooked.length > 0) this.wake();
+      return outlook;
+    } catch (error) {
+      outages.noticed(error, "claiming tasks");
+      return undefined;
+    }
   }
 
   #onAlarm(): void {

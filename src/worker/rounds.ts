@@ -7,9 +7,9 @@
  * tasks are recovered like those of any dead worker.
  */
 import type { Database } from "../database/database.ts";
-import type { ClaimedTask, ClaimRequest } from "../sql/claims.ts";
+import type { ClaimRequest } from "../sql/claims.ts";
 import { type EndingReport, endClaims, type Outcome } from "../sql/outcomes.ts";
-import { workRound } from "../sql/work-round.ts";
+import { type Found, workRound } from "../sql/work-round.ts";
 import type { Outages } from "./outages.ts";
 import { pauseBeforeRoundMs } from "./round-plan.ts";
 import { writeUntilKnown } from "./write-until-known.ts";
@@ -20,7 +20,7 @@ export type Verdict = "done" | "repeat" | "late" | "given-up";
 /** What to take in a round, and who is told what came of it. */
 export interface Look {
   readonly request: ClaimRequest;
-  found(claimed: readonly ClaimedTask[], hasMore: boolean): void;
+  found(found: Found): void;
   failed(error: unknown): void;
 }
 
@@ -180,10 +180,13 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
 
   async #writeAndTake(outcomes: readonly Outcome[], look: Look | undefined): Promise<readonly Verdict[]> {
     if (!look) return this.#verdicts(outcomes, await endClaims(this.#parts.database, outcomes));
-    const { claimed, hasMore, ended } = await workRound(this.#parts.database, look.request, outcomes);
-    this.#brought = claimed.length;
-    const verdicts = this.#verdicts(outcomes, { ...ended, hasUnparked: ended.hasUnparked && claimed.length === 0 });
-    look.found(claimed, hasMore);
+    const { ended, ...found } = await workRound(this.#parts.database, look.request, outcomes);
+    this.#brought = found.claimed.length;
+    const verdicts = this.#verdicts(outcomes, {
+      ...ended,
+      hasUnparked: ended.hasUnparked && found.claimed.length === 0,
+    });
+    look.found(found);
     return verdicts;
   }
 

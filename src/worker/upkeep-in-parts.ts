@@ -9,6 +9,7 @@ import {
   forceCancels,
   purgeIfDue,
   type Retention,
+  retireLanes,
   type UpkeepReport,
   unparkEveryKind,
 } from "../sql/upkeep.ts";
@@ -37,6 +38,7 @@ export async function runUpkeepInParts({ database, retention, passedBy, batch }:
     );
     return counts.reduce((sum, count) => sum + count, 0);
   };
+  await passedBy.attempt("taking out empty lanes", () => retireLanes(database));
   return {
     cancelled: await part("forcing overdue cancellations", async () =>
       each(

@@ -11,9 +11,8 @@ const inputs = (count: number) => Array.from({ length: count }, (_, n) => ({ n }
 /** One statement, and a transaction of several. */
 const SIZES = [1_000, 12_000];
 
-/** Whoever uses the lane for the first time waits for this one, when all of its rows are written. */
-const SAME_LANE = `with lane as (insert into everbeat.lane (queue, priority) values ('default', 0))
-  insert into everbeat.queue (name) values ('default')`;
+/** Whoever looks for its lanes waits for this one, when all of its rows are written. */
+const THE_LANES = "lock table everbeat.lane in exclusive mode";
 const WAITING =
   "pg_stat_activity where datname = current_database() and query like '%insert_tasks(%' and wait_event_type = 'Lock'";
 
@@ -42,7 +41,7 @@ describe.each(SIZES)("%i tasks", (size) => {
 
   test("when its backend is ended in the middle, again and again", async () => {
     const database = await openCrashDatabase();
-    const lock = await holding(database.url, SAME_LANE);
+    const lock = await holding(database.url, THE_LANES);
     const call = database.everbeat.enqueueMany(note, inputs(size));
     for (let round = 0; round < 2; round++) {
       await eventually(() => database.count(WAITING), { until: (n) => n === 1, what: "it to wait", within: 20_000 });
@@ -56,7 +55,7 @@ describe.each(SIZES)("%i tasks", (size) => {
 
   test("when its statement is cancelled: the caller is told, and nothing is there", async () => {
     const database = await openCrashDatabase();
-    const lock = await holding(database.url, SAME_LANE);
+    const lock = await holding(database.url, THE_LANES);
     const call = database.everbeat.enqueueMany(note, inputs(size));
     const refused = expect(call).rejects.toMatchObject({ code: "57014" });
     await eventually(() => database.count(WAITING), { until: (n) => n === 1, what: "it to wait", within: 20_000 });
@@ -69,7 +68,7 @@ describe.each(SIZES)("%i tasks", (size) => {
 });
 
 test.each([
-  ["when all is written", SAME_LANE],
+  ["when all is written", THE_LANES],
   ["when it has just begun, as the other has", "lock table everbeat.ready in share mode"],
 ])("the server is still at it while the call is repeated, %s: one waits, and finds them there", async (_, held) => {
   const database = await openCrashDatabase();

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { adoptClaims, readNextDueMs, releaseClaims, startClaims } from "../../src/sql/claims.ts";
+import { adoptClaims, readOutlook, releaseClaims, startClaims } from "../../src/sql/claims.ts";
 import { runUpkeep } from "../../src/sql/upkeep.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
@@ -64,10 +64,10 @@ describe("a claim", () => {
     await everbeat.enqueue(noop, "later", { queue, delay: "30s" });
     await everbeat.enqueue(noop, "sooner", { queue, runAt: new Date(Date.now() + 20_000) });
     expect(await claim()).toEqual([]);
-    const due = await readNextDueMs(everbeat.database, ["noop"], [queue]);
+    const { dueMs: due } = await readOutlook(everbeat.database, ["noop"], [queue]);
     expect(due).toBeGreaterThan(15_000);
     expect(due).toBeLessThanOrEqual(21_000);
-    expect(await readNextDueMs(everbeat.database, ["another"], [queue])).toBeUndefined();
+    expect((await readOutlook(everbeat.database, ["another"], [queue])).dueMs).toBeUndefined();
   });
 
   test("leaves tasks of unknown name for a worker that knows them, and they are shown as such", async () => {
@@ -90,10 +90,9 @@ describe("a claim", () => {
   test("goes on where the last one ended, and a full look finds what lies before", async () => {
     const { queue, claim } = ownQueue();
     await everbeat.enqueueMany(noop, ["first", "second"], { options: { queue } });
-    const [first] = await claim(1);
+    const { cursors } = await claimer.look({ queues: [queue], room: [null], run: 1 });
     await everbeat.enqueue(noop, "earlier", { queue, runAt: new Date(Date.now() - 60_000) });
-    const cursor = { laneId: first?.laneId as number, runAt: first?.runAt as string, taskId: first?.taskId as never };
-    expect(inputs(await claimer.claim({ queues: [queue], room: [null], cursors: [cursor] }))).toEqual(["second"]);
+    expect(inputs(await claimer.claim({ queues: [queue], room: [null], cursors }))).toEqual(["second"]);
     expect(inputs(await claim())).toEqual(["earlier"]);
   });
 
@@ -306,6 +305,32 @@ describe("a rate limit", () => {
     expect(await claim()).toEqual([]);
     await spend(`queue/${queue}`, 20_000);
     expect(inputs(await claim())).toEqual([4]);
+  });
+
+  test("of a queue does not spend the rates of tasks that it then does not let go", async () => {
+    const { queue, claim } = ownQueue();
+    await everbeat.queues.set(queue, { rateLimit: { limit: 10, per: "1m" } });
+    const numbers = Array.from({ length: 100 }, (_, n) => n);
+    await everbeat.enqueueMany(noop, numbers, {
+      options: (n) => ({ queue, rateLimit: { key: `${queue}-${n}`, limit: 1, per: "1h" } }),
+    });
+    // A minute after the other, and each time as many as the queue lets go: none of them has lost its hour to a claim before.
+    const started: unknown[] = [];
+    for (let minute = 0; minute < 10; minute++) {
+      started.push(...inputs(await claim(100)));
+      expect(await claim(100)).toEqual([]);
+      await spend(`queue/${queue}`, 60_000);
+    }
+    expect(started).toEqual(numbers);
+  });
+
+  test("of a queue is not spent by tasks whose own rate holds them back", async () => {
+    const { queue, claim } = ownQueue();
+    await everbeat.queues.set(queue, { rateLimit: { limit: 3, per: "1m" } });
+    const options = { queue, rateLimit: { key: queue, limit: 1, per: "1h" as const } };
+    await everbeat.enqueueMany(noop, ["a", "b", "c", "d"], { options });
+    await everbeat.enqueueMany(noop, [1, 2, 3], { options: { queue } });
+    expect(inputs(await claim())).toEqual(["a", 1, 2]);
   });
 });
 

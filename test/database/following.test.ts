@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Everbeat } from "../../src/everbeat.ts";
-import type { ClaimedTask, ClaimRequest, LaneCursor } from "../../src/sql/claims.ts";
+import type { ClaimedTask, ClaimRequest } from "../../src/sql/claims.ts";
 import { workRound } from "../../src/sql/work-round.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { completed, handClaimer, putOnRecord } from "../support/claims.ts";
@@ -42,16 +42,16 @@ describe("a task that waited for its key", () => {
     const { queue, exclusiveKey, round } = scene();
     await everbeat.enqueueMany(noop, [1, 2, 3], { options: { queue, exclusiveKey } });
     await everbeat.enqueue(noop, "last", { queue });
-    const { claimed } = await round([]);
+    const { claimed, cursors } = await round([]);
     expect(inputs(claimed)).toEqual([1, "last"]);
-    const [one, last] = claimed as [ClaimedTask, ClaimedTask];
-    const cursor = { laneId: last.laneId, runAt: last.runAt, taskId: last.taskId } as LaneCursor;
-    const next = await round([one], { cursors: [cursor] });
+    const [one] = claimed as [ClaimedTask];
+    const next = await round([one], { cursors });
     expect(inputs(next.claimed)).toEqual([2]);
     // Where the next search begins is not for those to say who came out of turn.
-    expect(next.claimed[0]).toMatchObject({ laneId: null, queue, priority: 0, exclusiveKey });
+    expect(next.cursors).toEqual([]);
+    expect(next.claimed[0]).toMatchObject({ queue, priority: 0, exclusiveKey });
     expect(await counts(queue)).toEqual([{ ready: 0, parked: 1 }]);
-    expect(inputs((await round(next.claimed, { cursors: [cursor] })).claimed)).toEqual([3]);
+    expect(inputs((await round(next.claimed, { cursors })).claimed)).toEqual([3]);
   });
 
   test("goes before what there is room for besides, and leaves the rest of the room to others", async () => {

@@ -19,8 +19,8 @@ async function startHalfDone(database: CrashDatabase) {
   listener.on("notification", ({ payload }) => heard.push(payload ?? ""));
   await listener.query("listen everbeat");
   await database.query("select everbeat.arm_bells('{*}')");
-  // The first transaction waits for another that uses the lane for the first time, too; and whoever wants the table waits behind it.
-  const lane = await holding(database.url, "insert into everbeat.lane (queue, priority) values ('default', 0)");
+  // The first transaction waits for the bells when all is written; and whoever wants the table waits behind it.
+  const bells = await holding(database.url, "lock table everbeat.bell in exclusive mode");
   let isAnswered = false;
   const call = database.everbeat.enqueue(note, {});
   const answered = () => {
@@ -30,7 +30,7 @@ async function startHalfDone(database: CrashDatabase) {
   await eventually(() => database.count(PROMPT), { ...SLOW, what: "the first transaction to wait" });
   const taking = holding(database.url, "lock table everbeat.task in exclusive mode");
   await eventually(() => database.count(waiting("lock table")), { ...SLOW, what: "the table to be waited for" });
-  await lane.release();
+  await bells.release();
   const table = await taking;
   await eventually(() => database.count(PROMPT), { ...SLOW, what: "the second transaction to wait" });
   return { call, isAnswered: () => isAnswered, heard, table };

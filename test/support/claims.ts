@@ -1,5 +1,6 @@
 /** Claims and ends tasks through the engine's own statements, without a worker: for tests that need to hold the moment. */
 import type { Database } from "../../src/database/database.ts";
+import type { ClaimsRead } from "../../src/sql/claim-rows.ts";
 import { type ClaimedTask, type ClaimRequest, claimTasks } from "../../src/sql/claims.ts";
 import { type EndingReport, endClaims, type Outcome } from "../../src/sql/outcomes.ts";
 import { registerReplica } from "../../src/sql/replicas.ts";
@@ -7,22 +8,15 @@ import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
 
 export function handClaimer(database: Database, names: readonly string[]) {
   const replicaId = newReplicaId();
+  const look = async (request: Partial<ClaimRequest> = {}): Promise<ClaimsRead> => {
+    await putOnRecord(database, replicaId, names);
+    const all = { replicaId, names, queues: undefined, room: undefined, run: 100, prefetch: 0, cursors: [] };
+    return claimTasks(database, { ...all, ...request });
+  };
   return {
     replicaId,
-    async claim(request: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> {
-      await putOnRecord(database, replicaId, names);
-      const { claimed } = await claimTasks(database, {
-        replicaId,
-        names,
-        queues: undefined,
-        room: undefined,
-        run: 100,
-        prefetch: 0,
-        cursors: [],
-        ...request,
-      });
-      return claimed;
-    },
+    look,
+    claim: async (request: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> => (await look(request)).claimed,
     complete: (task: ClaimedTask, result = "null"): Promise<EndingReport> =>
       endClaims(database, [completed(task, replicaId, result)]),
     end: (outcomes: readonly Outcome[]): Promise<EndingReport> => endClaims(database, outcomes),

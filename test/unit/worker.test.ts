@@ -79,7 +79,7 @@ describe("the demand for tasks", () => {
 describe("after a look", () => {
   const [keyed, plain] = [{ exclusiveKey: "k" }, { exclusiveKey: null }];
   const look: LookMade = {
-    ...{ search: { cursors: [], isFullLook: false }, startedMs: 0, asked: 2 },
+    ...{ search: new SearchCursors().whereLeft(), startedMs: 0, asked: 2 },
     ...{ isAfterEnds: false, isFollowing: false, isSettling: false, hasMore: false, hasMet: false },
   };
 
@@ -187,10 +187,14 @@ describe("the hand", () => {
 });
 
 describe("search cursors", () => {
-  const task = { laneId: 1, runAt: "now", taskId: "t" } as unknown as ClaimedTask;
+  const task = { taskId: "t" } as unknown as ClaimedTask;
+  const cursor = { laneId: "1", runAt: "now", taskId: task.taskId };
   const found = (claimed: ClaimedTask[], nowMs: number, tookMs = 1) => ({
     asked: 2,
     claimed,
+    cursors: claimed.length > 0 ? [cursor] : [],
+    seenUpTo: undefined as string | undefined,
+    hasMore: false,
     hasMet: false,
     tookMs,
     nowMs,
@@ -201,7 +205,7 @@ describe("search cursors", () => {
     const first = cursors.begin(0);
     expect(first.isFullLook).toBe(true);
     cursors.end(first, found([task, task], 0));
-    expect(cursors.begin(1)).toMatchObject({ isFullLook: false, cursors: [{ laneId: 1 }] });
+    expect(cursors.begin(1)).toMatchObject({ isFullLook: false, cursors: [cursor] });
   });
 
   test("ration full looks by what they cost", () => {
@@ -230,6 +234,45 @@ describe("search cursors", () => {
     cursors.wantFullLook();
     expect(cursors.msUntilFullLook(5)).toBe(15);
     expect(cursors.begin(20).isFullLook).toBe(true);
+  });
+
+  test("go back with a full look to where everything was seen, and drop what says less", () => {
+    const cursors = new SearchCursors();
+    cursors.end(cursors.begin(0), found([task], 0));
+    cursors.wantFullLook();
+    const second = cursors.begin(5_000);
+    expect(second).toMatchObject({ isFullLook: true, seenUpTo: undefined });
+    cursors.end(second, { ...found([], 5_000), seenUpTo: "lately" });
+    expect(cursors.begin(5_001)).toMatchObject({ cursors: [], seenUpTo: "lately" });
+  });
+
+  test("keep what a search from the cursors says of everything to themselves: it has not seen what lies before them", () => {
+    const cursors = new SearchCursors();
+    cursors.end(cursors.begin(0), found([task], 0));
+    cursors.end(cursors.begin(1), { ...found([], 1), seenUpTo: "lately" });
+    expect(cursors.begin(2).seenUpTo).toBeUndefined();
+  });
+
+  test("ask now and then for what was overlooked, and begin the next search there", () => {
+    const cursors = new SearchCursors();
+    expect(cursors.beginDeepLook(0)).toBeUndefined();
+    cursors.end(cursors.begin(0), { ...found([], 0), seenUpTo: "lately" });
+    expect(cursors.msUntilDeepLook(0)).toBeUndefined();
+    cursors.wantFullLook();
+    expect(cursors.beginDeepLook(1)).toBe("lately");
+    cursors.endDeepLook({ overlooked: [cursor], tookMs: 100, nowMs: 101 });
+    expect(cursors.begin(102)).toMatchObject({ cursors: [cursor], seenUpTo: "lately" });
+    expect(cursors.begin(103).cursors).toEqual([]);
+    cursors.wantFullLook();
+    expect(cursors.msUntilDeepLook(101)).toBe(5_000);
+  });
+
+  test("do not learn from a search what was forgotten while it was under way", () => {
+    const cursors = new SearchCursors();
+    const search = cursors.begin(0);
+    cursors.forget();
+    cursors.end(search, { ...found([task], 0), seenUpTo: "lately" });
+    expect(cursors.begin(1)).toMatchObject({ cursors: [], seenUpTo: undefined });
   });
 
   test("are forgotten when something was put in before them", () => {
