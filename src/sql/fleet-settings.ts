@@ -11,12 +11,15 @@ export interface ReplicaSettings {
   readonly settings: RecoverySettings;
 }
 
+/** Of a replica `r`: what is on record is what one of ours has written. */
+export const ARE_SETTINGS = "r.recovery -> 'checkMs' is not null";
+
 /** The reaper of the last sweep first, alive or not, then those that are online and could be the next. */
 export async function readFleetSettings(store: Store): Promise<ReplicaSettings[]> {
   return store.query<ReplicaSettings>(
     `select r.id::text as "replicaId", r.hostname, r.id is not distinct from l.swept_by as "hasSwept", r.recovery as settings
      from ${store.schema}.replica r left join ${store.schema}.listening l on true
-     where r.recovery is not null and (r.status in ('online', 'draining') or r.id = l.swept_by)
+     where ${ARE_SETTINGS} and (r.status in ('online', 'draining') or r.id = l.swept_by)
      order by "hasSwept" desc, r.started_at desc`,
   );
 }
@@ -25,7 +28,7 @@ export async function readFleetSettings(store: Store): Promise<ReplicaSettings[]
 export async function readActingSettings(store: Store): Promise<RecoverySettings | undefined> {
   const [row] = await store.query<{ settings: RecoverySettings }>(
     `select r.recovery as settings from ${store.schema}.replica r left join ${store.schema}.listening l on true
-     where r.recovery is not null
+     where ${ARE_SETTINGS}
      order by r.id is not distinct from l.swept_by desc, r.status in ('online', 'draining') desc, r.started_at desc limit 1`,
   );
   return row?.settings;

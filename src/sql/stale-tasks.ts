@@ -2,6 +2,7 @@
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import { ARE_SETTINGS } from "./fleet-settings.ts";
 import type { SignsOfLife } from "./replicas.ts";
 
 export interface UnfinishedTask {
@@ -44,7 +45,7 @@ const valuesOf = ({ state, name, queue, replicaId, ids }: StaleFilter) => [
 export async function readOwners(store: Store, filter: StaleFilter): Promise<OwnerSigns[]> {
   const s = store.schema;
   return store.query<OwnerSigns>(
-    `select o.replica_id::text as owner, r.hostname, coalesce(r.status, 'missing') as "ownerStatus", r.recovery as settings,
+    `select o.replica_id::text as owner, r.hostname, coalesce(r.status, 'missing') as "ownerStatus", case when ${ARE_SETTINGS} then r.recovery end as settings,
             ${s}.silent_ms(h, r.started_at, l) as "silentForMs", coalesce(${s}.session_counts(h, l), false) as "hasSession",
             coalesce(h.session_key = any (k.held), false) as "holdsSession",
             (extract(epoch from clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000)::float8 as "sessionFreeForMs",
