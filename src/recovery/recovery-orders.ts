@@ -4,6 +4,7 @@ import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
+import { inHalves } from "../database/in-halves.ts";
 import type { Events } from "../events.ts";
 import { releaseClaims } from "../sql/claims.ts";
 import { readTaskFacts } from "../sql/explain-task.ts";
@@ -23,7 +24,7 @@ import {
   type StaleFilter,
 } from "../sql/stale-tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
-import { type ClaimId, isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
+import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { type Explanation, explain } from "./explain.ts";
 import { findPostMortems, type PostMortemQuery } from "./post-mortem-query.ts";
@@ -113,9 +114,10 @@ export class RecoveryOrders {
     const { afterMs, filter, dryRun } = this.#check(query);
     const stale = await this.#find(afterMs, { ...filter, state: "running" });
     if (dryRun || stale.length === 0) return counted(stale);
-    const late: ClaimId[] = [];
-    for (const tasks of byOwner(stale)) late.push(...(await endClaims(this.#database, tasks.map(failedByHand))).late);
-    return this.#told(stale, new Set(late), "failed");
+    return this.#recover(stale, "failed", async (tasks) => {
+      const late = new Set((await endClaims(this.#database, tasks.map(failedByHand))).late);
+      return tasks.filter(({ claimId }) => !late.has(claimId));
+    });
   }
 
   /** Gives back tasks that a silent owner had claimed and not started. */
@@ -123,16 +125,11 @@ export class RecoveryOrders {
     const { afterMs, filter, dryRun } = this.#check(query);
     const stale = await this.#find(afterMs, { ...filter, state: "claimed" });
     if (dryRun || stale.length === 0) return counted(stale);
-    const released = new Set<ClaimId>();
-    for (const tasks of byOwner(stale)) {
+    return this.#recover(stale, "released", async (tasks) => {
       const claims = tasks.map(({ id, claimId }) => ({ claimId, taskId: id }));
-      for (const claim of await releaseClaims(this.#database, claims, tasks[0]?.owner)) released.add(claim);
-    }
-    return this.#told(
-      stale,
-      new Set(stale.map((task) => task.claimId).filter((claim) => !released.has(claim))),
-      "released",
-    );
+      const released = new Set(await releaseClaims(this.#database, claims, tasks[0]?.owner));
+      return tasks.filter(({ claimId }) => released.has(claimId));
+    });
   }
 
   /** Says that the machines on whose account recovery is held are dead indeed. False: nothing is held. */
@@ -196,8 +193,28 @@ export class RecoveryOrders {
     return findStaleTasks({ database: this.#database, settings: await this.settings() }, afterMs, filter);
   }
 
-  #told(stale: readonly StaleTask[], lost: ReadonlySet<string>, action: "failed" | "released"): RecoveryCount {
-    const done = stale.filter((task) => !lost.has(task.claimId));
+  /**
+   * Owner by owner; `act` returns those that it was done with. One that the database refuses does not keep the others from being recovered,
+   * and is the caller's error in the end.
+   */
+  async #recover(
+    stale: readonly StaleTask[],
+    action: "failed" | "released",
+    act: (tasks: readonly StaleTask[]) => Promise<readonly StaleTask[]>,
+  ): Promise<RecoveryCount> {
+    const done: StaleTask[] = [];
+    const refused: unknown[] = [];
+    const onRefused = async (_: StaleTask, error: unknown) => {
+      refused.push(error);
+      return [];
+    };
+    for (const tasks of byOwner(stale)) done.push(...(await inHalves(tasks, act, onRefused)));
+    this.#tell(done, action);
+    if (refused.length > 0) throw refused[0];
+    return counted(done);
+  }
+
+  #tell(done: readonly StaleTask[], action: "failed" | "released"): void {
     for (const { id, claimId, name, attempt, owner } of done) {
       this.#events.emit("task.recovered", {
         taskId: id,
@@ -209,7 +226,6 @@ export class RecoveryOrders {
         because: "by-hand",
       });
     }
-    return counted(done);
   }
 }
 

@@ -166,6 +166,20 @@ describe("a task whose end cannot be written", () => {
   });
 });
 
+test("by hand, one that cannot be failed or given back does not keep the others, and is the caller's error", async () => {
+  const [running, claimed] = [await workerWith(3), await workerWith(3)];
+  await database.query("update everbeat.running set state = 'claimed' where replica_id = $1", [
+    claimed.worker.replicaId,
+  ]);
+  await refuse(database, "ended", `new.task_id = '${running.ids[1]}'`);
+  await refuse(database, "ready", `new.task_id = '${claimed.ids[1]}'`);
+  for (const { worker } of [running, claimed]) await die(worker.replicaId);
+  await expect(everbeat.recovery.failStaleRunning()).rejects.toThrow("not to be written");
+  await expect(everbeat.recovery.requeueStaleClaimed()).rejects.toThrow("not to be written");
+  expect(await statesOf(running.ids)).toEqual(["failed", "running", "failed"]);
+  expect(await statesOf(claimed.ids)).toEqual(["pending", "claimed", "pending"]);
+});
+
 test("a replica that cannot be declared dead is passed by, and the others are declared dead", async () => {
   const [one, other] = [await workerWith(1), await workerWith(1)];
   await refuse(database, "replica", `new.id = '${one.worker.replicaId}' and new.status = 'dead'`);
