@@ -1,6 +1,7 @@
 /** Giving back what was claimed and has not begun. */
 import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
+import { inHalves } from "../database/in-halves.ts";
 import { adoptClaims, type ClaimedTask, releaseUnbegun } from "../sql/claims.ts";
 import { endHeldClaims } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
@@ -56,9 +57,22 @@ export class GivingBack {
   async #repeat(owner: ReplicaId, tasks: readonly ClaimedTask[]): Promise<void> {
     const { database, outages } = this.#parts;
     const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
+    let left = tasks;
     while (!this.#givingUp.signal.aborted) {
       try {
-        await giveBack(database, owner, tasks);
+        left = await inHalves(
+          left,
+          (part) => giveBack(database, owner, part),
+          // One that the database will not take must not hold up the others.
+          async (task, error) => {
+            outages.noticed(error, "giving tasks back");
+            return [task];
+          },
+        );
+        if (left.length > 0) {
+          await backoff.pause(this.#givingUp.signal);
+          continue;
+        }
         outages.over("giving tasks back");
         return;
       } catch (error) {
@@ -82,16 +96,16 @@ export async function giveBackUnknown(
   if (unbegun.length > 0) await giveBack(database, replicaId, unbegun);
 }
 
-/** None of their code has run, whatever their state, so that others may have them at once and nothing is charged. */
+/** None of their code has run, whatever their state, so that others may have them at once and nothing is charged. None is left then. */
 async function giveBack(
   database: Database,
   replicaId: ReplicaId,
   tasks: readonly Pick<ClaimedTask, "claimId" | "taskId" | "state">[],
-): Promise<void> {
+): Promise<readonly never[]> {
   const released = new Set(await releaseUnbegun(database, tasks, replicaId));
   // Cancelled meanwhile, or lost. What is on record as claimed needs nobody who stops it.
   const left = tasks.filter((task) => task.state === "running" && !released.has(task.claimId));
-  if (left.length === 0) return;
+  if (left.length === 0) return [];
   await endHeldClaims(
     database,
     left.map(({ claimId, taskId }) => ({
@@ -103,4 +117,5 @@ async function giveBack(
       error: toErrorRecord(new WorkerStoppingError(taskId)),
     })),
   );
+  return [];
 }

@@ -3,8 +3,9 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { refuse } from "../support/refusing.ts";
-import { unique, workingOn } from "../support/working.ts";
+import { gate, unique, workingOn } from "../support/working.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const { working, disposable } = workingOn(everbeat);
@@ -97,4 +98,26 @@ test("a report that cannot be written is left out, and those of the others are w
     [ids],
   );
   expect(rows.map(({ id }) => id)).toEqual(ids.filter((_, nth) => nth !== 2).map(String));
+});
+
+test("a task that cannot be given back does not keep the others that a leaving worker gives back", async () => {
+  const begun = gate();
+  const task = defineTask({
+    name: unique("waiting"),
+    async run(_input: number, { signal }) {
+      begun.open();
+      await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+    },
+  });
+  const ids = await everbeat.enqueueMany(task, [0, 1, 2, 3, 4]);
+  const worker = await working([task], { concurrency: 1, prefetch: 4, shutdownGrace: "1s", abortGrace: "1s" });
+  await begun.opened;
+  const stateOf = async (id: string) => (await everbeat.tasks.show(id)).state;
+  await eventually(
+    async () => (await Promise.all(ids.map(stateOf))).filter((state) => state === "claimed").length === 4,
+  );
+  await refuse(database, "ready", `new.task_id = '${ids[2]}'`);
+  await worker.stop({ now: true });
+  const left = await Promise.all(ids.slice(1).map(stateOf));
+  expect(left).toEqual(["pending", "claimed", "pending", "pending"]);
 });
