@@ -21,12 +21,13 @@ declare
   v_left   uuid[] := without(p_tasks, '{}');
   v_done   uuid[];
   v_claims bigint[];
+  v_tasks  uuid[];
   v_owners uuid[];
 begin
   v_done := array(select * from end_pending(v_left, 'cancelled', v_error));
-  select array_agg(claim_id), array_agg(distinct replica_id) into v_claims, v_owners
-  from (select claim_id, replica_id from running where task_id = any (v_left) order by replica_id, claim_id for update) u;
-  v_done := v_done || array(select * from end_alike(v_claims, v_owners, '{claimed}', 'cancelled', 'cancelled', v_error));
+  select array_agg(claim_id), array_agg(task_id), array_agg(distinct replica_id) into v_claims, v_tasks, v_owners
+  from (select claim_id, task_id, replica_id from running where task_id = any (v_left) order by replica_id, claim_id for update) u;
+  v_done := v_done || array(select * from end_alike(v_claims, v_tasks, v_owners, '{claimed}', 'cancelled', 'cancelled', v_error));
   return query select unnest(v_done), 'cancelled';
   v_left := without(v_left, v_done);
 
@@ -68,6 +69,7 @@ declare
   v_left   uuid[] := without(p_tasks, '{}');
   v_done   uuid[];
   v_claims bigint[];
+  v_tasks  uuid[];
   v_owners uuid[];
   v_queues text[];
   v_priorities smallint[];
@@ -105,10 +107,10 @@ begin
   v_left := without(v_left, v_done);
 
   if p_force then
-    select array_agg(claim_id), array_agg(distinct replica_id) into v_claims, v_owners
-    from (select claim_id, replica_id from running where task_id = any (v_left) order by replica_id, claim_id for update) u;
+    select array_agg(claim_id), array_agg(task_id), array_agg(distinct replica_id) into v_claims, v_tasks, v_owners
+    from (select claim_id, task_id, replica_id from running where task_id = any (v_left) order by replica_id, claim_id for update) u;
     perform notify_all('changed', o::text) from unnest(v_owners) o;
-    v_done := array(select * from end_alike(v_claims, v_owners, '{claimed,running}', 'pending', 'taken', v_error));
+    v_done := array(select * from end_alike(v_claims, v_tasks, v_owners, '{claimed,running}', 'pending', 'taken', v_error));
     return query select unnest(v_done), 'taken';
   else
     v_done := array(select task_id from running where task_id = any (v_left));

@@ -23,11 +23,11 @@ as $$
   select claim_id, task_id, replica_id from running where cancel_force_at < now() - interval '5 seconds' order by cancel_force_at limit p_batch
 $$;
 
-create function force_cancels(p_claims bigint[], p_owners uuid[]) returns integer
+create function force_cancels(p_claims bigint[], p_tasks uuid[], p_owners uuid[]) returns integer
 language sql set search_path from current
 as $$
   select count(*)::integer from end_alike(
-    p_claims, p_owners, '{running}', 'cancelled', 'cancelled',
+    p_claims, p_tasks, p_owners, '{running}', 'cancelled', 'cancelled',
     json_build_object('code', 'TASK_CANCELLED', 'message', 'Cancelled by request; its worker did not confirm it within the grace.'))
 $$;
 
@@ -122,7 +122,7 @@ begin
   end if;
   perform retire_lanes(); -- before anything else is written
   -- First the only one that waits for locks; those after it pass over what is locked, so nobody waits in a circle.
-  select force_cancels(array_agg(c.claim_id), array_agg(distinct c.replica_id)) into cancelled from overdue_cancels(p_batch) c;
+  select force_cancels(array_agg(c.claim_id), array_agg(c.task_id), array_agg(distinct c.replica_id)) into cancelled from overdue_cancels(p_batch) c;
   expired := expire_tasks(array(select * from overdue_tasks(p_batch)));
   unparked := unpark_every_kind(p_batch);
   purged := purge_if_due(p_max_age_ms, p_max_count, p_purge_every_ms, p_batch);

@@ -1,6 +1,7 @@
 /** Small things put right without anybody asking. */
 import type { Store } from "../database/database.ts";
-import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { ClaimOnTask, ReplicaId, TaskId } from "../task/ids.ts";
+import { listsOf } from "./claim-lists.ts";
 
 export interface UpkeepReport {
   readonly expired: number;
@@ -40,9 +41,7 @@ export async function expireTasks(store: Store, tasks: readonly TaskId[]): Promi
   return countOf(store, `select ${store.schema}.expire_tasks($1) as count`, [tasks]);
 }
 
-export interface OverdueCancel {
-  readonly claimId: ClaimId;
-  readonly taskId: TaskId;
+export interface OverdueCancel extends ClaimOnTask {
   readonly replicaId: ReplicaId;
 }
 
@@ -54,8 +53,8 @@ export async function findOverdueCancels(store: Store, batch: number): Promise<r
 }
 
 export async function forceCancels(store: Store, overdue: readonly OverdueCancel[]): Promise<number> {
-  return countOf(store, `select ${store.schema}.force_cancels($1, $2) as count`, [
-    overdue.map(({ claimId }) => claimId),
+  return countOf(store, `select ${store.schema}.force_cancels($1, $2, $3) as count`, [
+    ...listsOf(overdue),
     [...new Set(overdue.map(({ replicaId }) => replicaId))],
   ]);
 }

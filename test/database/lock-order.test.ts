@@ -53,18 +53,22 @@ async function atOnce(between: readonly string[], works: readonly (() => Promise
   }
   const done = Promise.all(works.map((work) => work()));
   done.catch(() => {});
-  await eventually(
+  // What fails before it waits is the reason why the others are not seen to wait.
+  const waiting = eventually(
     () =>
       database.query(
         "select from pg_locks where locktype = 'advisory' and not granted and database = (select oid from pg_database where datname = current_database())",
       ),
     { until: (waiting) => waiting.length === works.length, what: "both sides to wait for a key" },
   );
+  await Promise.race([waiting, done]);
+  await waiting;
   await holder.query("commit");
   await done;
 }
 
 const ids = (tasks: readonly Claimed[]) => tasks.map(({ taskId }) => taskId);
+const lists = (tasks: readonly Claimed[]) => [tasks.map(({ claimId }) => claimId), ids(tasks)];
 /** Without the client's own tries to repeat what was chosen as a deadlock's victim. */
 const ask = (text: string, values: unknown[]) => () => database.query(text, values);
 
@@ -86,7 +90,7 @@ test("a cancellation that is enforced, beside one that takes away", async () => 
   const { one, other, between } = await twoSides("running");
   await database.query("select everbeat.cancel_tasks($1, 0, null)", [ids(one)]);
   await atOnce(between, [
-    ask("select everbeat.force_cancels(-1000, 100)", []),
+    ask("select everbeat.force_cancels($1, $2, $3)", [...lists(one), one.map(({ owner }) => owner)]),
     ask("select * from everbeat.retry_tasks($1, true)", [ids(other)]),
   ]);
   for (const id of ids(one)) expect((await everbeat.tasks.show(id)).state).toBe("cancelled");
@@ -94,7 +98,6 @@ test("a cancellation that is enforced, beside one that takes away", async () => 
 
 test("attempts that are ended for having stalled, beside a batch that completes", async () => {
   const { one, other, between } = await twoSides("running");
-  const lists = (tasks: readonly Claimed[]) => [tasks.map(({ claimId }) => claimId), ids(tasks)];
   const outcomes = one.map(({ claimId }) => ({ claim: claimId, to: "failed", outcome: "failed" }));
   // As a sweep has begun to listen that could have heard of progress.
   await database.query("select everbeat.begin_sweep($1, 0, 60000)", [one[0]?.owner]);
