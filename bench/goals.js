@@ -97,6 +97,26 @@ export const GOALS = [
     ],
   },
   {
+    measure: "size",
+    goal: "processor time ≤ 0.75 × pg-boss's, which keeps results too",
+    lines: (m) => [
+      beside(m, {
+        figure: "total.processorMicros",
+        what: "processor time, server and processes, against pg-boss",
+        ours: "everbeat/large",
+        other: "pg-boss/large",
+        atMost: 0.75,
+      }),
+      beside(m, {
+        figure: "enqueue.serverMicros",
+        what: "the server's time for an enqueue, against graphile-worker",
+        ours: "everbeat/large",
+        other: "graphile-worker/large",
+        atMost: 1,
+      }),
+    ],
+  },
+  {
     measure: "beats",
     goal: "one round of 10,000 running tasks on 10 replicas: ≤ 2 kB WAL",
     lines: (m) => [

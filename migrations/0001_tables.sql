@@ -254,3 +254,14 @@ create unlogged table commit_check (
   asked_at timestamptz not null default statement_timestamp(),
   primary key (xact, claim_id)
 );
+
+-- Long values are compressed in a tenth of the time, to the same size, where the server was built with LZ4, as most are.
+do $$
+begin
+  alter table task alter input set compression lz4, alter metadata set compression lz4;
+  alter table ended alter result set compression lz4, alter error set compression lz4;
+  alter table attempt alter result set compression lz4, alter error set compression lz4;
+  alter table late alter result set compression lz4, alter error set compression lz4;
+exception when feature_not_supported then
+  null;
+end $$;

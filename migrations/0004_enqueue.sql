@@ -81,7 +81,10 @@ as $$ select current_setting('transaction_isolation') not in ('read committed', 
 -- p_fresh: no id was ever used before. Else the same id again is the same task again: a call that was repeated because
 -- its reply was lost, or one whose caller chose the ids. That costs a search for each, and an insert in two steps.
 -- p_alone: this statement is a transaction of its own. p_id: the id that the (only) task gets instead of its own.
-create function insert_tasks(p_terms json, p_inputs json, p_fresh boolean, p_alone boolean, p_id uuid default null) returns void
+-- p_long: the inputs of the (only) group, where they are so long that it would cost to take them out of other JSON, and what fills it up;
+-- not with p_fresh.
+create function insert_tasks(
+  p_terms json, p_inputs json, p_fresh boolean, p_alone boolean, p_id uuid default null, p_long json[] default null) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
@@ -120,7 +123,8 @@ begin
                         rate_key, rate_limit, rate_per_ms, input, metadata)
       select coalesce(p_id, x.id), name, queue, priority, run_at, expires_at, unique_key, exclusive_key, exclusive_limit,
              rate_key, rate_limit, rate_per_ms, x.input, metadata
-      from task_groups(p_terms, p_inputs) g, rows from (unnest(g.ids), json_array_elements(g.inputs)) as x (id, input)
+      from task_groups(p_terms, p_inputs) g,
+           rows from (unnest(g.ids), unnest(coalesce(p_long[:cardinality(g.ids)], array(select json_array_elements(g.inputs))))) as x (id, input)
       on conflict (id) do nothing
       returning id, queue, priority, run_at, name, expires_at, exclusive_key, rate_key
     ), waiting as (

@@ -47,9 +47,9 @@ as $$
 $$;
 
 -- Ends attempts, each only while its claim on its task holds: p_claims and p_tasks name both. `p_outcomes` is an array of
---   { claim, to, outcome, delayMs, failures, crashes, result, error, code }
+--   { claim, to, outcome, delayMs, failures, crashes, result, error, code, long }
 -- where `to` is the task's new state: an ended one, or `pending` for another attempt after delayMs, result and
--- error are JSON within text (see enqueue), and code is that of the error. A claim that is not in it has completed, without a result: most do. A task whose
+-- error are JSON within text (see enqueue), and code is that of the error. A result that is long is in p_long instead, at the place `long`. A claim that is not in it has completed, without a result: most do. A task whose
 -- cancellation was asked for is cancelled instead of pending, unless somebody takes it away to run it again.
 -- Returns only what was not done as asked, null if all was:
 --   unknown   claims that do not hold: the caller goes on with refuse_outcomes
@@ -62,7 +62,8 @@ $$;
 -- p_owners: who probably own them, which spares a search. They may have been taken along to another id meanwhile.
 -- p_is_followed: by a claim in the same statement, which takes what was let go or rings for it.
 create function end_claims(
-  p_claims bigint[], p_tasks uuid[], p_outcomes json, p_owners uuid[] default null, p_is_followed boolean default false) returns json
+  p_claims bigint[], p_tasks uuid[], p_outcomes json, p_owners uuid[] default null, p_is_followed boolean default false, p_long json[] default '{}')
+returns json
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
@@ -96,21 +97,22 @@ begin
     else
       with o as materialized (
         select * from json_to_recordset(p_outcomes) as x (
-          claim bigint, "to" text, outcome text, "delayMs" bigint, failures integer, crashes integer, result text, error text, code text)
+          claim bigint, "to" text, outcome text, "delayMs" bigint, failures integer, crashes integer, result text, error text, code text,
+          long integer)
       ), gone as (
         delete from running where replica_id = any (v_owners) and claim_id = any (v_left) and (v_only is null or task_id = v_only) returning *
       ), finals as (
         insert into ended (task_id, state, claim_id, replica_id, attempt, failures, crashes, claimed_at, started_at, ended_at, result, error, error_code)
         select g.task_id, case o."to" when 'pending' then 'cancelled' else coalesce(o."to", 'completed') end, g.claim_id, g.replica_id, g.attempt,
                coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.claimed_at, g.started_at, now(),
-               case when o.claim is null then 'null' else o.result end::json,
+               case when o.claim is null then 'null' else coalesce(p_long[o.long], o.result::json) end,
                case o."to" when 'pending' then cancelled_instead(o.error, g.cancel_reason) else o.error end::json,
                case o."to" when 'pending' then 'TASK_CANCELLED' else o.code end
         from gone g left join o on o.claim = g.claim_id
         where o."to" is distinct from 'pending' or g.cancel_requested_at is not null and o.outcome <> 'taken'
       ), again as (
         insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
-        select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, o.result::json, o.error::json
+        select g.claim_id, g.task_id, g.replica_id, g.attempt, g.claimed_at, g.started_at, now(), o.outcome, coalesce(p_long[o.long], o.result::json), o.error::json
         from gone g join o on o.claim = g.claim_id
         where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
         returning task_id, attempt

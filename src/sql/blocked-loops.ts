@@ -70,7 +70,7 @@ export async function endBlockedReplica(
 ): Promise<boolean> {
   const [row] = await store.query<{ ended: boolean }>(
     `select ${store.schema}.end_blocked_replica($1, $2::bigint[], $3::uuid[], $4::json, $5::json) as ended`,
-    [replicaId, ...endingValues(last.outcomes), JSON.stringify(last.death)],
+    [replicaId, ...endingValues(last.outcomes).values, JSON.stringify(last.death)],
   );
   return row?.ended === true;
 }

@@ -3,7 +3,7 @@ import type { Database, Store } from "../database/database.ts";
 import type { ClaimId, ClaimOnTask, ReplicaId, TaskId } from "../task/ids.ts";
 import { listsOf } from "./claim-lists.ts";
 import { CLAIM_COLUMNS, type ClaimsRead, readClaims } from "./claim-rows.ts";
-import type { EndingValues } from "./outcomes.ts";
+import { type EndingValues, longResults } from "./outcomes.ts";
 
 export interface ClaimedTask extends ClaimOnTask {
   readonly state: "claimed" | "running";
@@ -61,10 +61,12 @@ export async function endAndClaimTasks(
   request: ClaimRequest,
   ending: EndingValues,
 ): Promise<ClaimsRead> {
+  const values = [...claimValues(request), ...ending.values];
+  const more = longResults(ending, values.length);
   const rows = await database.queryLists(
     `select ${CLAIM_COLUMNS} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS},
-       p_ended => ${database.schema}.end_claims($14::bigint[], $15::uuid[], $16::json, array[$1::uuid], true))`,
-    [...claimValues(request), ...ending],
+       p_ended => ${database.schema}.end_claims($14::bigint[], $15::uuid[], $16::json, array[$1::uuid], true${more.argument}))`,
+    [...values, ...more.values],
   );
   return readClaims(rows);
 }

@@ -1,5 +1,6 @@
 /** Putting tasks in: one statement for a batch, in groups of tasks that have the same terms. */
 import type { Database, Store } from "../database/database.ts";
+import { areLong, longValues } from "./long-values.ts";
 
 /** Tasks that have the same terms. */
 export interface TaskGroup {
@@ -35,9 +36,22 @@ export async function insertTasks(
   groups: readonly TaskGroup[],
   how: { fresh: boolean; alone: boolean },
 ): Promise<void> {
+  const [group] = groups;
+  if (group && groups.length === 1 && areLong(group.inputs)) return insertLongTasks(store, group, how.alone);
   await store.query(
     `select ${store.schema}.insert_tasks($1::json, $2::json, $3, $4)`,
     [...toParameters(groups), how.fresh, how.alone],
+    "often",
+  );
+}
+
+/** Whether they are known before or not makes no difference to speak of here. */
+async function insertLongTasks(store: Store, { terms, ids, inputs }: TaskGroup, isAlone: boolean): Promise<void> {
+  const [termsJson] = toParameters([{ terms, ids, inputs: [] }]);
+  const { list, values } = longValues(inputs, 2);
+  await store.query(
+    `select ${store.schema}.insert_tasks($1::json, '[]', false, $2, p_long => ${list})`,
+    [termsJson, isAlone, ...values],
     "often",
   );
 }

@@ -4,6 +4,7 @@ import { MAX_COUNT } from "../task/counts.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ClaimOnTask, ReplicaId, TaskId } from "../task/ids.ts";
 import type { AttemptOutcome, EndedState } from "../task/states.ts";
+import { isLong, longValues } from "./long-values.ts";
 
 export interface Outcome {
   readonly claim: ClaimId;
@@ -16,7 +17,7 @@ export interface Outcome {
   readonly failures?: number;
   readonly crashes?: number;
   /** The result as JSON text. */
-  readonly resultJson?: string;
+  readonly resultJson?: string | undefined;
   readonly error?: ErrorRecord;
   /** Was completed in the handler's own transaction if that committed; this outcome counts only if it did not. */
   readonly confirm?: boolean;
@@ -44,15 +45,28 @@ export async function endClaims(store: Store, outcomes: readonly Outcome[]): Pro
 
 /** The same where nothing came of claims that do not hold: then there is nothing to be kept on record. */
 export async function endHeldClaims(store: Store, outcomes: readonly Outcome[]): Promise<NotAsAsked | null> {
+  const ending = endingValues(outcomes);
+  const more = longResults(ending, 4);
   const [row] = await store.query<{ said: NotAsAsked | null }>(
-    `select ${store.schema}.end_claims($1::bigint[], $2::uuid[], $3::json, array[$4]::uuid[]) as said`,
-    [...endingValues(outcomes), outcomes[0]?.replica],
+    `select ${store.schema}.end_claims($1::bigint[], $2::uuid[], $3::json, array[$4]::uuid[]${more.argument}) as said`,
+    [...ending.values, outcomes[0]?.replica, ...more.values],
     "often",
   );
   return row?.said ?? null;
 }
 
-export type EndingValues = [claims: ClaimId[], tasks: TaskId[], outcomesJson: string];
+export interface EndingValues {
+  readonly values: readonly [claims: ClaimId[], tasks: TaskId[], outcomesJson: string];
+  /** Results that are not in the outcomes, which say the place of theirs here, from 1. */
+  readonly long: readonly string[];
+}
+
+/** The last argument of `end_claims`, where there is need of it, in a statement that has so many parameters before. */
+export function longResults({ long }: EndingValues, before: number) {
+  if (long.length === 0) return { argument: "", values: [] };
+  const { list, values } = longValues(long, before);
+  return { argument: `, p_long => ${list}`, values };
+}
 
 /**
  * Most have completed without a result: that is what a claim with nothing more to say means. In the order of claims, in which the database
@@ -62,12 +76,16 @@ export function endingValues(outcomes: readonly Outcome[]): EndingValues {
   const claims: ClaimId[] = [];
   const tasks: TaskId[] = [];
   const others: string[] = [];
+  const long: string[] = [];
   for (const outcome of outcomes.length > 1 ? [...outcomes].sort(byClaim) : outcomes) {
     claims.push(outcome.claim);
     tasks.push(outcome.task);
-    if (outcome.outcome !== "completed" || outcome.resultJson !== "null") others.push(outcomeJson(outcome));
+    const { resultJson } = outcome;
+    if (isLong(resultJson)) {
+      others.push(outcomeJson({ ...outcome, resultJson: undefined }, long.push(resultJson)));
+    } else if (outcome.outcome !== "completed" || resultJson !== "null") others.push(outcomeJson(outcome));
   }
-  return [claims, tasks, `[${others.join(",")}]`];
+  return { values: [claims, tasks, `[${others.join(",")}]`], long };
 }
 
 /** They are whole numbers, written in digits. */
@@ -109,13 +127,14 @@ export async function guardClaim(tx: Store, { claimId, taskId }: ClaimOnTask, ou
   ]);
 }
 
-/** Result and error go in as JSON within text, so that they are stored to the letter. */
-function outcomeJson({ resultJson, error, failures, crashes, ...rest }: Outcome): string {
+/** Result and error go in as JSON within text, so that they are stored to the letter. `long`: where the result is, if not here. */
+function outcomeJson({ resultJson, error, failures, crashes, ...rest }: Outcome, long?: number): string {
   const counts = { failures: storableCount(failures), crashes: storableCount(crashes) };
   return JSON.stringify({
     ...rest,
     ...counts,
     result: resultJson,
+    long,
     error: error && JSON.stringify(error),
     code: error?.code,
   });

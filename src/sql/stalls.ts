@@ -34,7 +34,7 @@ export async function endStalled(
   store: Store,
   stalled: readonly { outcome: Outcome; stalledAfterMs: number }[],
 ): Promise<ClaimId[]> {
-  const [claims, tasks, outcomes] = endingValues(stalled.map(({ outcome }) => outcome));
+  const [claims, tasks, outcomes] = endingValues(stalled.map(({ outcome }) => outcome)).values;
   const afterMs = new Map(stalled.map(({ outcome, stalledAfterMs }) => [outcome.claim, stalledAfterMs]));
   const rows = await store.query<{ claimId: ClaimId }>(
     `select end_stalled as "claimId" from ${store.schema}.end_stalled($1::bigint[], $2::uuid[], $3::float8[], $4::json)`,

@@ -21,15 +21,20 @@ export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_B
   }
 }
 
-/** The text of values that are plain, small and flat, as most are; undefined for what needs a closer look. */
+/** The text of values that are plain and flat, as most are; undefined for what needs a closer look, or is too large. */
 export function toJsonQuickly(value: unknown, limitBytes: number): string | undefined {
   try {
     if (!isSurelyFaithful(value, 0)) return undefined;
     const text = JSON.stringify(value);
-    return text.length * MOST_BYTES_PER_CHARACTER <= limitBytes ? text : undefined;
+    return fits(text, limitBytes) ? text : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** Counted only where it matters. */
+function fits(text: string, limitBytes: number): boolean {
+  return text.length * MOST_BYTES_PER_CHARACTER <= limitBytes || Buffer.byteLength(text) <= limitBytes;
 }
 
 function encode(value: unknown, limitBytes: number): JsonResult {

@@ -12,6 +12,10 @@ const RESERVE_LASTS_MS = 30;
 const RESERVE_PER_SLOT = 4;
 /** More in one round makes it cheaper by little. */
 const MOST_IN_HAND = 500;
+/** Outcomes in one statement. */
+const MOST_OUTCOMES = 1_000;
+/** Of results in one statement: a hundred of a megabyte each would keep the event loop from turning for seconds. */
+const MOST_CHARACTERS = 8 * 1_048_576;
 /** Timers know no less. */
 const SHORTEST_PAUSE_MS = 1;
 
@@ -36,6 +40,19 @@ export function reserveFor(concurrency: number, endPerMs: number): number {
   if (largestRound(concurrency) < concurrency) return 0;
   const most = Math.min(RESERVE_PER_SLOT * (concurrency - 1), MOST_IN_HAND - concurrency);
   return Math.floor(Math.min(most, endPerMs * RESERVE_LASTS_MS));
+}
+
+/** How many of these go into one statement, from the first on; at least one. */
+export function howManyFit(
+  ended: readonly { readonly outcome: { readonly resultJson?: string | undefined } }[],
+): number {
+  const most = Math.min(ended.length, MOST_OUTCOMES);
+  let characters = 0;
+  for (let count = 0; count < most; count++) {
+    characters += ended[count]?.outcome.resultJson?.length ?? 0;
+    if (characters > MOST_CHARACTERS) return Math.max(1, count);
+  }
+  return most;
 }
 
 export interface BeforeRound {

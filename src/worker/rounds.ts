@@ -11,7 +11,7 @@ import type { ClaimRequest } from "../sql/claims.ts";
 import { type EndingReport, endClaims, type Outcome } from "../sql/outcomes.ts";
 import { type Found, workRound } from "../sql/work-round.ts";
 import type { Outages } from "./outages.ts";
-import { pauseBeforeRoundMs } from "./round-plan.ts";
+import { howManyFit, pauseBeforeRoundMs } from "./round-plan.ts";
 import { writeUntilKnown } from "./write-until-known.ts";
 
 /** done: written now. repeat: had been written, the reply was lost. late: refused, the claim is lost. given up: see `giveUp`. */
@@ -58,7 +58,6 @@ const MAX_UNDER_WAY = 2;
 /** A round that takes longer than this is held up by something: nothing waits for it any more. */
 const HELD_UP_AFTER_MS = 50;
 const ROUNDS_OF_LATE = 8;
-const MAX_OUTCOMES = 1_000;
 
 /** `Ended`: whatever has ended, to be told apart by whoever hears of the verdicts. */
 export class Rounds<Ended extends { readonly outcome: Outcome }> {
@@ -129,7 +128,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
       if (!isFirst && outcomes > 0) this.#tickLater();
       return false;
     }
-    const ended = this.#waiting.splice(0, MAX_OUTCOMES);
+    const ended = this.#waiting.splice(0, howManyFit(this.#waiting));
     void this.#run(ended, look);
     return true;
   }

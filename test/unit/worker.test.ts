@@ -6,7 +6,13 @@ import { type LookMade, phaseAfter } from "../../src/worker/after-look.ts";
 import { afterEnds, demandOf, NO_DEMAND, onlyFollowing } from "../../src/worker/demand.ts";
 import { Hand } from "../../src/worker/hand.ts";
 import { checkWork } from "../../src/worker/options.ts";
-import { type BeforeRound, largestRound, pauseBeforeRoundMs, secondRoundFrom } from "../../src/worker/round-plan.ts";
+import {
+  type BeforeRound,
+  howManyFit,
+  largestRound,
+  pauseBeforeRoundMs,
+  secondRoundFrom,
+} from "../../src/worker/round-plan.ts";
 import { SearchCursors } from "../../src/worker/search-cursors.ts";
 import { Slots } from "../../src/worker/slots.ts";
 
@@ -110,6 +116,17 @@ describe("after a look", () => {
 });
 
 describe("rounds", () => {
+  test("carry as many outcomes as fit into one statement, by number and by length, and at least one", () => {
+    const ended = (count: number, length: number) =>
+      new Array(count).fill({ outcome: { resultJson: "x".repeat(length) } });
+    expect(howManyFit(ended(10, 4))).toBe(10);
+    expect(howManyFit(ended(5_000, 4))).toBe(1_000);
+    expect(howManyFit(ended(100, 1_048_576))).toBe(8);
+    expect(howManyFit(ended(3, 20 * 1_048_576))).toBe(1);
+    expect(howManyFit(new Array(3).fill({ outcome: {} }))).toBe(3);
+    expect(howManyFit([])).toBe(0);
+  });
+
   test("take all slots at once where half of them are not worth a round, and a second one is not begun then", () => {
     expect([1, 10, 100, 398].map(largestRound)).toEqual([1, 10, 100, 398]);
     expect([400, 1_001].map(largestRound)).toEqual([200, 501]);
