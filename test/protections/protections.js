@@ -123,4 +123,42 @@ export const PROTECTIONS = [
       },
     ],
   },
+  {
+    name: "read committed",
+    meaning: "exclusive keys and limits are counted in an old snapshot where the database's default says so",
+    test: [
+      "test/database/isolation.test.ts",
+      "an exclusive key lets one run at a time, and a queue's limit holds, with several workers",
+    ],
+    changes: [
+      {
+        file: "src/database/session-settings.ts",
+        find: "if (isolation !== READ_COMMITTED) changes.push",
+        replace: "if (isolation === undefined) changes.push",
+      },
+    ],
+  },
+  {
+    name: "read committed on a shared session",
+    meaning: "the same on a pool of the caller's, and behind a pooler",
+    test: ["test/database/isolation.test.ts", "on a pool of the caller's, whose own transactions stay as they are"],
+    changes: [
+      {
+        file: "src/database/session-settings.ts",
+        find: "if (isolation === READ_COMMITTED && low.length === 0) return undefined;",
+        replace: "if (isolation !== undefined && low.length === 0) return undefined;",
+      },
+    ],
+  },
+  {
+    name: "the answer to a commit",
+    meaning: "a transaction that the server rolled back is taken for committed",
+    test: [
+      "test/database/own-transactions.test.ts",
+      "one in which a statement failed, and the error was caught, is not taken for committed",
+    ],
+    changes: [
+      { file: "src/database/database.ts", find: 'if (command === "ROLLBACK")', replace: 'if (command === "NEVER")' },
+    ],
+  },
 ];
