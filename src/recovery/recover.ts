@@ -4,7 +4,7 @@ import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
 import type { Events } from "../events.ts";
 import { releaseClaims } from "../sql/claims.ts";
-import { endClaims, type Outcome } from "../sql/outcomes.ts";
+import { endHeldClaims, type Outcome } from "../sql/outcomes.ts";
 import { type OwnedClaim, readClaimsOf } from "../sql/recovery.ts";
 import { clearBystanders, noteCrash, noteSuspects } from "../sql/suspicion.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
@@ -125,9 +125,8 @@ async function end(database: Database, death: Death, planned: readonly Planned[]
   if (outcomes.length === 0) return [];
   const suspects = planned.flatMap(suspectOf);
   if (suspects.length > 0) await noteSuspects(database, death.replicaId as ReplicaId, suspects);
-  // What is late was ended in another way meanwhile; what is repeated, in this very way by another who recovers.
-  const report = await endClaims(database, outcomes);
-  const byOthers = new Set([...report.late, ...report.repeated]);
+  // A claim that no longer holds was ended by somebody else. This outcome is no worker's, so it is not kept as a late one.
+  const byOthers = new Set((await endHeldClaims(database, outcomes))?.unknown);
   return planned.filter(({ claim, action }) => ACTIONS[action.kind] && !byOthers.has(claim.claimId));
 }
 

@@ -36,7 +36,7 @@ async function deadWorker(name: string, claim: Partial<ClaimRequest> = { run: TA
     ...{ because: "session-lost", silentForMs: 1_000, vitals: null },
   };
   const told: Telling[] = [];
-  const recover = (by: Database, listen: (taskId: string) => void = () => {}) => {
+  const recover = (by: Database, listen: (taskId: string) => void = () => {}, because = death.because) => {
     const fail = (error: unknown) => {
       throw error;
     };
@@ -50,7 +50,7 @@ async function deadWorker(name: string, claim: Partial<ClaimRequest> = { run: TA
       listen(taskId);
     });
     const postMortems = new PostMortems({ database: by, events });
-    return recoverTasksOf({ database: by, events, settings, random: () => 0, postMortems }, death);
+    return recoverTasksOf({ database: by, events, settings, random: () => 0, postMortems }, { ...death, because });
   };
   const tellings = async () => {
     const all = await Promise.all(
@@ -125,6 +125,14 @@ test("two that recover at the same time tell of each task once", async () => {
   await Promise.all([recover(everbeat.database), recover(everbeat.database)]);
   expect(told.map(({ taskId }) => taskId).sort()).toEqual(ids);
   expect(new Set(told.map(({ action }) => action))).toEqual(new Set(["released"]));
+});
+
+test("of two that recover at the same time, on other evidence, the second leaves no late outcome: it was no worker's", async () => {
+  const { ids, told, recover } = await deadWorker("many-running");
+  const first = recover(everbeat.database);
+  await Promise.all([first, recover(everbeat.database, undefined, "silent")]);
+  expect(told.map(({ taskId }) => taskId).sort()).toEqual(ids);
+  expect(await database.query("select from everbeat.late where task_id = any ($1)", [ids])).toHaveLength(0);
 });
 
 test("one of the first that is convicted clears those of the batches after it, too", async () => {
