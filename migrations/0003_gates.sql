@@ -13,6 +13,14 @@ begin
   $format$, current_schema());
 end $do$;
 
+-- Fails the claim, whose worker then sets aside what it cannot take (see set_aside_bad).
+create function refuse_claim(p_reason text) returns text
+language plpgsql
+as $$
+begin
+  raise exception using message = p_reason, errcode = 'EB005';
+end $$;
+
 -- The time that one start costs, or one and no less: a budget comes back one step at a time.
 create function rate_step(p_limit integer, p_per_ms bigint) returns interval
 language sql immutable
@@ -24,12 +32,13 @@ create function is_far_ahead(p_spent_until timestamptz, p_per_ms bigint) returns
 language sql stable
 as $$ select p_spent_until > now() + p_per_ms * interval '1 millisecond' + interval '1 minute' $$;
 
--- When a queue's rate allows another, null where it was never used, or nobody knows (take_rate puts that right).
+-- When a queue's rate allows another, null where it was never used, cannot be counted, or nobody knows (take_rate puts that right).
 create function next_in_rate(p_queue text, p_limit integer, p_per_ms bigint) returns timestamptz
 language sql stable set search_path from current
 as $$
-  select spent_until - p_per_ms * interval '1 millisecond' + rate_step(p_limit, p_per_ms) from rate
-  where key = 'queue/' || p_queue and not is_far_ahead(spent_until, p_per_ms)
+  select case when is_countable(p_limit, p_per_ms) and not is_far_ahead(spent_until, p_per_ms)
+    then spent_until - p_per_ms * interval '1 millisecond' + rate_step(p_limit, p_per_ms) end
+  from rate where key = 'queue/' || p_queue
 $$;
 
 -- How many more could start now under `p_limit` per `p_per_ms`, by this row of `rate` or, where it is null, by none; and from when on
@@ -39,7 +48,9 @@ create function budget_left(p_rate rate, p_limit integer, p_per_ms bigint, out s
 language sql stable set search_path from current
 as $$
   select s.spent, s.rest,
-    greatest(0, floor((extract(epoch from now() + p_per_ms * interval '1 millisecond' - s.spent) * 1000000 * p_limit - s.rest) / (p_per_ms * 1000.0)))::bigint
+    case when is_countable(p_limit, p_per_ms)
+      then greatest(0, floor((extract(epoch from now() + p_per_ms * interval '1 millisecond' - s.spent) * 1000000 * p_limit - s.rest) / (p_per_ms * 1000.0)))::bigint
+      else refuse_claim(format('a rate of %s in %s ms cannot be counted', p_limit, p_per_ms))::bigint end
   from (
     select s.spent, case when s.spent = p_rate.spent_until then least(p_rate.spent_rest, p_limit - 1) else 0 end as rest
     from (select case when is_far_ahead(p_rate.spent_until, p_per_ms) then now() + p_per_ms * interval '1 millisecond'
@@ -108,11 +119,17 @@ declare
   v_suspects boolean[] := '{}';  -- of those admitted, whether they run apart
 begin
   for v_row in
-    select r.ctid as row_id, r.*, (select bool_or(s.is_apart) from suspicion s where s.task_id = r.task_id) as is_apart, t.exclusive_key, t.exclusive_limit, t.rate_key, t.rate_limit, t.rate_per_ms
-    from ready r join task t on t.id = r.task_id
+    select r.ctid as row_id, r.*, (select bool_or(s.is_apart) from suspicion s where s.task_id = r.task_id) as is_apart, t.exclusive_key, t.exclusive_limit, t.rate_key, t.rate_limit, t.rate_per_ms,
+      t.id is not null as has_record
+    from ready r left join task t on t.id = r.task_id
     where r.ctid = any (p_rows)
     order by r.run_at, r.task_id
   loop
+    if not v_row.has_record then
+      perform refuse_claim(format('the record of task %s is missing', v_row.task_id));
+    elsif v_row.exclusive_key is not null and coalesce(v_row.exclusive_limit, 0) < 1 then
+      perform refuse_claim(format('an exclusive limit of %s lets nothing run', v_row.exclusive_limit));
+    end if;
     if v_row.expires_at <= now() then
       perform end_pending(array[v_row.task_id], 'expired', json_build_object(
         'code', 'TASK_EXPIRED', 'message', 'The task was not started before it expired at ' || v_row.expires_at || '.'));

@@ -251,7 +251,7 @@ begin
               )
               select g.claim_id, g.task_id, case when not v_starts then 'claimed' end, g.name, nullif(g.attempt, 1),
                      nullif(g.failures, 0), nullif(g.crashes, 0), milliseconds(coalesce(t.created_at, g.run_at)),
-                     coalesce(t.input, g.input), t.metadata, case when g.gated then t.exclusive_key end,
+                     coalesce(t.input, g.input, refuse_claim('the record of task ' || g.task_id || ' is missing')::json), t.metadata, case when g.gated then t.exclusive_key end,
                      null::text, null::smallint, null::uuid, null::timestamptz
               from numbered g
               left join lateral (select * from task where g.input is null and id = g.task_id offset 0) t on true;

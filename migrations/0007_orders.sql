@@ -89,6 +89,9 @@ begin
   select array_agg(task_id), array_agg(queue), array_agg(priority) into v_done, v_queues, v_priorities from back;
   perform add_lanes(v_queues, v_priorities);
   delete from suspicion where task_id = any (v_done);
+  if v_done is not null then
+    perform end_claim_alerts(v_done);
+  end if;
   perform ring(v_queues);
   return query select unnest(v_done), 'pending';
   v_left := without(v_left, v_done);

@@ -117,6 +117,8 @@ export interface EverbeatEvents {
   /** One thing failed, and the others were done; told once, until it could be done. */
   "sweep.passed-by": { what: string; error: unknown };
   "upkeep.passed-by": { what: string; error: unknown };
+  /** A task, or a queue's settings, made every claim fail. Set aside, with an alert; the others are claimed. */
+  "claim.passed-by": { what: string; reason: string };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 

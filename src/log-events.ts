@@ -114,6 +114,7 @@ const LINES: { [N in EventName]: Line<N> } = {
   },
   "sweep.passed-by": { level: "error", message: (e) => `passed by in a sweep: ${e.what} failed` },
   "upkeep.passed-by": { level: "error", message: (e) => `passed by in upkeep: ${e.what} failed` },
+  "claim.passed-by": { level: "error", message: (e) => `set aside: ${e.what} could not be claimed: ${e.reason}` },
   "upkeep.done": {
     level: "debug",
     message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,

@@ -32,8 +32,8 @@ export function queueTable(queues: readonly QueueRow[], screen: Screen, indent =
   return table(queues, columns, { colours, width, indent });
 }
 
-export function limitsOf({ concurrency, rateLimit }: QueueRow): string {
-  const limits: string[] = [];
+export function limitsOf({ concurrency, rateLimit, trouble }: QueueRow): string {
+  const limits: string[] = trouble === null ? [] : [`cannot be used: ${trouble}`];
   if (concurrency !== null) limits.push(`${concurrency} at once`);
   if (rateLimit !== null) limits.push(`${rateLimit.limit} per ${formatDuration(rateLimit.perMs)}`);
   return limits.join(", ");

@@ -64,9 +64,10 @@ export function isAway(error: unknown): boolean {
 
 /**
  * Whether the same statement with other values might have been taken: they do not fit their types (22), break a constraint (23), are too
- * large (54), a trigger raised an error of its own (P0), or one of several claims is on another task (EB004, see end_claims).
+ * large (54), a trigger raised an error of its own (P0), one of several claims is on another task (EB004, see end_claims), a task has no
+ * record (EB005), or what is stored is damaged (XX001).
  */
 export function isAboutTheValues(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };
-  return error instanceof RangeError || (typeof code === "string" && /^(22|23|54|P0|EB004)/.test(code));
+  return error instanceof RangeError || (typeof code === "string" && /^(21|22|23|54|P0|EB004|EB005|XX001)/.test(code));
 }

@@ -32,6 +32,14 @@ function endingOf(facts: TaskFacts): Ending {
       advice: [`everbeat post-mortem ${id}`, `everbeat tasks quarantined ${id} --redrive`],
     };
   }
+  if (error?.code === "NOT_CLAIMABLE") {
+    return {
+      because: "not-claimable",
+      summary: `It was set aside${ago} without having run: every claim that met it failed${told}`,
+      next: "Nothing, until somebody has put that right and runs it again.",
+      advice: [retry],
+    };
+  }
   if (error?.code === "STALLED") {
     const summary = `It failed${ago} because it was stalled${told}`;
     return { because: "failed", summary, next: "Nothing, unless somebody runs it again.", advice: [retry] };

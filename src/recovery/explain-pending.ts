@@ -96,6 +96,15 @@ function notDue({ dueInMs, last, isParked, isApart, id }: TaskFacts): Obstacle |
 
 function paused({ queueIs, queue }: TaskFacts): Obstacle | undefined {
   if (!queueIs.isPaused) return undefined;
+  if (queueIs.trouble !== null) {
+    return {
+      because: "queue-not-usable",
+      summary: `Its queue "${queue}" was paused because its settings cannot be used: ${queueIs.trouble}.`,
+      next: "It stays until somebody has set them anew and resumes the queue.",
+      isStuck: true,
+      advice: [`everbeat queues set ${queue}`, `everbeat queues resume ${queue}`],
+    };
+  }
   return {
     because: "queue-paused",
     summary: `Its queue "${queue}" is paused.`,

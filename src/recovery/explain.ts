@@ -18,6 +18,7 @@ export type Because =
   | "delayed"
   | "backoff"
   | "queue-paused"
+  | "queue-not-usable"
   | "no-worker"
   | "unknown-task"
   | "queue-not-served"
@@ -41,6 +42,7 @@ export type Because =
   // ended
   | "completed"
   | "failed"
+  | "not-claimable"
   | "needs-review"
   | "quarantined"
   | "reviewed"

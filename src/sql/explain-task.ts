@@ -85,6 +85,8 @@ export interface KeyHolder {
 
 export interface QueueFacts {
   readonly isPaused: boolean;
+  /** Why its settings cannot be used, where a claim has paused it for that. */
+  readonly trouble: string | null;
   readonly concurrency: number | null;
   /** How many count against its limit now. */
   readonly limited: number;
@@ -185,7 +187,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
                'ahead', (select count(*) from ${s}.parked x where t.is_parked and x.exclusive_key = k.exclusive_key
                  and (x.priority, x.run_at, x.task_id) < (t.priority, t.run_at, t.id)))
              from ${s}.task k where k.id = t.id and k.exclusive_key is not null) as key,
-            json_build_object('isPaused', coalesce(q.paused, false), 'concurrency', q.concurrency,
+            json_build_object('isPaused', coalesce(q.paused, false), 'trouble', q.trouble, 'concurrency', q.concurrency,
               'limited', (select count(*) from ${s}.running x where x.queue = t.queue and x.limited),
               'rateLimit', case when q.rate_limit is not null then json_build_object('limit', q.rate_limit, 'perMs', q.rate_per_ms) end,
               'rateInMs', case when q.rate_limit is not null then ${ms(`${s}.next_in_rate(t.queue, q.rate_limit, q.rate_per_ms) - c.now`)} end) as "queueIs",

@@ -10,6 +10,8 @@ export interface RateLimit {
 export interface QueueRow {
   readonly name: string;
   readonly isPaused: boolean;
+  /** Why it was paused by a claim: its settings cannot be used. */
+  readonly trouble: string | null;
   readonly concurrency: number | null;
   readonly rateLimit: RateLimit | null;
   readonly ready: number;
@@ -31,7 +33,7 @@ export interface QueueSettings {
 /** Those that have settings, or were in use lately. */
 export async function listQueues(store: Store): Promise<QueueRow[]> {
   return store.query<QueueRow>(
-    `select q.name, coalesce(s.paused, false) as "isPaused", s.concurrency,
+    `select q.name, coalesce(s.paused, false) as "isPaused", s.trouble, s.concurrency,
             case when s.rate_limit is not null then json_build_object('limit', s.rate_limit, 'perMs', s.rate_per_ms) end as "rateLimit",
             coalesce(r.due, 0)::int as ready, coalesce(r.later, 0)::int as delayed, coalesce(p.parked, 0)::int as parked,
             coalesce(u.claimed, 0)::int as claimed, coalesce(u.running, 0)::int as running, r.oldest as "oldestDueMs"
@@ -60,8 +62,10 @@ export async function changeQueue(store: Store, name: string, settings: QueueSet
          concurrency = case when $3 then $4 else queue.concurrency end,
          rate_limit = case when $5 then $6 else queue.rate_limit end,
          rate_per_ms = case when $5 then $7 else queue.rate_per_ms end,
-         changed_at = now()
+         changed_at = now(), trouble = null
        returning name
+     ), over as (
+       update ${store.schema}.alert set resolved_at = now() where kind = 'queue-not-usable' and subject = $1 and resolved_at is null
      ), affected as materialized (
        select replica_id, claim_id from ${store.schema}.running where $3 and queue = $1 and limited is distinct from ($4 is not null)
        order by replica_id, claim_id for update

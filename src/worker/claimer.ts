@@ -12,7 +12,10 @@
 import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
+import { isAboutTheValues } from "../database/transient.ts";
+import type { Events } from "../events.ts";
 import { adoptClaims, type ClaimedTask, type Outlook, readOutlook } from "../sql/claims.ts";
+import { setAsideBad } from "../sql/set-aside.ts";
 import type { Found } from "../sql/work-round.ts";
 import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import { type LookMade, type Phase, phaseAfter } from "./after-look.ts";
@@ -32,6 +35,7 @@ export interface Asked {
 
 export interface ClaimerParts {
   readonly database: Database;
+  readonly events: Events;
   readonly notices: Notices;
   readonly outages: Outages;
   readonly replica: { readonly id: ReplicaId };
@@ -55,6 +59,9 @@ export interface ClaimerParts {
   readonly onForgotten: (tasks: readonly ClaimedTask[], under: ReplicaId) => Promise<unknown>;
 }
 
+/** The claim that failed may have asked for fewer than the next one will. */
+const FEWEST_TRIED = 100;
+
 export class Claimer {
   readonly #parts: ClaimerParts;
   readonly #cursors = new SearchCursors();
@@ -65,6 +72,8 @@ export class Claimer {
   #underWay = 0;
   #isArmed = false;
   #mayOwnUnknown = false;
+  /** What cannot be claimed is among the first so many. */
+  #metBadOf: number | undefined;
   #regaining: Promise<void> | undefined;
   #alarm: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void)[] = [];
@@ -165,6 +174,7 @@ export class Claimer {
       },
       failed: (error) => {
         this.#over(demand);
+        if (isAboutTheValues(error)) this.#metBadOf = Math.max(FEWEST_TRIED, totalOf(demand));
         this.#onFailed(error);
       },
     };
@@ -251,6 +261,8 @@ export class Claimer {
       return outlook;
     } catch (error) {
       outages.noticed(error, "claiming tasks");
+      if (isAboutTheValues(error)) this.#metBadOf = FEWEST_TRIED;
+      await this.#setAsideBad().catch((again: unknown) => outages.noticed(again, "claiming tasks"));
       return undefined;
     }
   }
@@ -277,6 +289,7 @@ export class Claimer {
       await this.#noneUnderWay();
       try {
         await this.#adopt();
+        await this.#setAsideBad();
       } catch (error) {
         this.#parts.outages.noticed(error, "claiming tasks");
         await this.#backoff.pause(this.#stopping.signal);
@@ -293,5 +306,18 @@ export class Claimer {
     received.settle(adopted);
     this.#mayOwnUnknown = false;
     if (adopted.length > 0) onAdopted(adopted, asked);
+  }
+
+  /** One row that cannot be claimed made the whole claim fail: it must not keep us from the others. */
+  async #setAsideBad(): Promise<void> {
+    const { database, replica, names, queues, events } = this.#parts;
+    const most = this.#metBadOf;
+    if (most === undefined) return;
+    const all = await setAsideBad(database, { replicaId: replica.id, names, queues, most });
+    this.#metBadOf = undefined;
+    for (const { taskId, name, queue, reason } of all) {
+      const what = taskId === null ? `queue ${JSON.stringify(queue)}` : `task ${taskId} (${name})`;
+      events.emit("claim.passed-by", { what, reason });
+    }
   }
 }

@@ -136,6 +136,7 @@ export class Worker {
     const steadyNow = createPromptClock();
     this.#claimer = new Claimer({
       database,
+      events,
       notices,
       outages: this.#outages,
       replica,

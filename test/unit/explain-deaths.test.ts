@@ -22,7 +22,7 @@ const ended: TaskFacts = {
   ...{ tookMs: 4_200, error: null, cancelForceInMs: null, late: 0, ahead: 0, definition: null, key: null, last: null },
   ...{ owner: null, review: null, suspicion: 0, isApart: false, postMortem: null, settings: null },
   ...{ progress: null, quietForMs: null },
-  queueIs: { isPaused: false, concurrency: null, limited: 0, rateLimit: null, rateInMs: null },
+  queueIs: { isPaused: false, trouble: null, concurrency: null, limited: 0, rateLimit: null, rateInMs: null },
   workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
   listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false },
 };

@@ -41,7 +41,7 @@ const running: TaskFacts = {
     review: null,
     owner,
   },
-  queueIs: { isPaused: false, concurrency: null, limited: 0, rateLimit: null, rateInMs: null },
+  queueIs: { isPaused: false, trouble: null, concurrency: null, limited: 0, rateLimit: null, rateInMs: null },
   workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
   listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false },
   ...{ definition, settings: null, progress: null, quietForMs: 14_000 },

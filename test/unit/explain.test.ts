@@ -13,7 +13,7 @@ const pending: TaskFacts = {
   ...{ isParked: false, dueInMs: -5, expiresInMs: null, heldForMs: null, endedAgoMs: null, tookMs: null, error: null },
   ...{ cancelForceInMs: null, late: 0, ahead: 0, definition: null, key: null, last: null, owner: null, review: null },
   ...{ suspicion: 0, isApart: false, postMortem: null },
-  queueIs: { isPaused: false, concurrency: null, limited: 0, rateLimit: null, rateInMs: null },
+  queueIs: { isPaused: false, trouble: null, concurrency: null, limited: 0, rateLimit: null, rateInMs: null },
   workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
   listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false },
   ...{ settings: null, progress: null, quietForMs: null },
