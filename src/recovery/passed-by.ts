@@ -1,6 +1,8 @@
 /**
- * What a service that goes over many things could not do, and went past. Each is told of once, with an alert that stays open until it could be
- * done or is gone; and is left alone for a moment, the longer the more often it failed, so that it is not all that the service does.
+ * What one part of a service that goes over many things could not do, and went past. Each is told of once, with an alert that stays open until
+ * it could be done or is gone; and is left alone for a moment, the longer the more often it failed, so that it is not all that the service does.
+ *
+ * Each part has its own, because not every part is done in every round: only a part that was gone through says what is done or gone.
  */
 import type { Database } from "../database/database.ts";
 import { isAway, isHeldUp } from "../database/transient.ts";
@@ -10,6 +12,8 @@ import { toErrorRecord } from "../task/error-record.ts";
 
 const FIRST_REST_MS = 1_000;
 const LONGEST_REST_MS = 30_000;
+/** Another process may have left an alert about what has been done since. */
+const SETTLE_EVERY_MS = 60_000;
 
 export interface PassedByParts {
   readonly database: Database;
@@ -21,24 +25,30 @@ export interface PassedByParts {
 interface Known {
   times: number;
   restsUntilMs: number;
-  /** In this round. */
+  /** Since the part was gone through last. */
   wasMet: boolean;
+}
+
+export interface PartOfService {
+  readonly service: "sweep" | "upkeep";
+  readonly part: string;
 }
 
 export class PassedBy {
   readonly #parts: PassedByParts;
-  readonly #service: "sweep" | "upkeep";
+  readonly #of: PartOfService;
   readonly #known = new Map<string, Known>();
-  /** Others may have left alerts about what has been done since. */
-  #isToSettle = true;
+  #settledAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(service: "sweep" | "upkeep", parts: PassedByParts) {
-    this.#service = service;
+  constructor(of: PartOfService, parts: PassedByParts) {
+    this.#of = of;
     this.#parts = parts;
   }
 
   /** Does it. What fails is told of and passed by, unless the database is away, which says nothing about it. */
   async attempt<T>(what: string, act: () => Promise<T>): Promise<T | undefined> {
+    const known = this.#known.get(what);
+    if (known) known.wasMet = false;
     try {
       return await act();
     } catch (error) {
@@ -47,14 +57,15 @@ export class PassedBy {
     }
   }
 
-  /** The same with each of them, but for those that failed a moment ago. */
-  async each<T>(all: readonly T[], whatOf: (one: T) => string, act: (one: T) => Promise<void>): Promise<void> {
+  /** The same with each of them, but for those that failed a moment ago. True: it was done with all of them. */
+  async each<T>(all: readonly T[], whatOf: (one: T) => string, act: (one: T) => Promise<void>): Promise<boolean> {
     for (const one of all) if (!this.isResting(whatOf(one))) await this.attempt(whatOf(one), () => act(one));
+    return !all.some((one) => this.#known.get(whatOf(one))?.wasMet);
   }
 
-  /** In this round. */
-  get hasMetAny(): boolean {
-    return [...this.#known.values()].some(({ wasMet }) => wasMet);
+  /** As far as is known now. */
+  get isAllDone(): boolean {
+    return this.#known.size === 0;
   }
 
   isResting(what: string): boolean {
@@ -74,24 +85,32 @@ export class PassedBy {
     const { database, events } = this.#parts;
     const { code, message } = toErrorRecord(error, "ERROR");
     const isNew = await raiseAlert(database, {
-      ...{ kind: this.#alertKind, subject: what, details: { code, message } },
-      message: `The ${this.#service} passed this by: ${what} failed. ${message}`,
+      ...{ kind: this.#alertKind, subject: what, details: { part: this.#of.part, code, message } },
+      message: `The ${this.#of.service} passed this by: ${what} failed. ${message}`,
     });
-    if (isNew) events.emit(`${this.#service}.passed-by`, { what, error });
+    if (isNew) events.emit(`${this.#of.service}.passed-by`, { what, error });
   }
 
-  /** After each round: what was not met again has been done, or is gone. */
+  /** When the part was gone through: what was not met again has been done, or is gone. */
   async settle(): Promise<void> {
+    let isToSettle = performance.now() - this.#settledAtMs >= SETTLE_EVERY_MS;
     for (const [what, known] of this.#known) {
-      if (!known.wasMet) this.#isToSettle = this.#known.delete(what);
+      if (!known.wasMet) isToSettle = this.#known.delete(what);
       known.wasMet = false;
     }
-    if (!this.#isToSettle) return;
-    await resolveOtherAlerts(this.#parts.database, this.#alertKind, [...this.#known.keys()]);
-    this.#isToSettle = false;
+    if (!isToSettle) return;
+    const { part } = this.#of;
+    await resolveOtherAlerts(this.#parts.database, { kind: this.#alertKind, part, subjects: [...this.#known.keys()] });
+    this.#settledAtMs = performance.now();
+  }
+
+  /** When all of the part was done. */
+  async settleAll(): Promise<void> {
+    for (const known of this.#known.values()) known.wasMet = false;
+    await this.settle();
   }
 
   get #alertKind(): string {
-    return `${this.#service}-passed-by`;
+    return `${this.#of.service}-passed-by`;
   }
 }

@@ -12,5 +12,6 @@ export async function purgeRecord(database: Database, ages: PurgeAges, passedBy:
     const removed = await passedBy.attempt(`removing old ${rule.what}`, () => purge(database, rule, ages, BATCH));
     if ((removed ?? 0) >= BATCH) isDone = false;
   }
+  await passedBy.settle();
   return isDone;
 }

@@ -35,7 +35,7 @@ import { PassedBy } from "./passed-by.ts";
 import { policyOf } from "./policy.ts";
 import { type LastSigns, PostMortems, type Told } from "./post-mortems.ts";
 import { purgeRecord } from "./purge.ts";
-import { recoverTasksOf } from "./recover.ts";
+import { RECOVERY_OF_TASKS, recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { pauseBetweenSweepsMs, pauseInLineMs, placesInLine, takeoverFromMs } from "./standby.ts";
@@ -82,18 +82,23 @@ export class Reaper {
   readonly #parts: ReaperParts;
   readonly #postMortems: PostMortems;
   readonly #stalls: StallWatch;
-  readonly #passedBy: PassedBy;
+  readonly #passedBy: Record<"silences" | "verdicts" | "owners" | "tasks" | "stalls" | "purges", PassedBy>;
   #purgedAt = Number.NEGATIVE_INFINITY;
   #examinedAt = Number.NEGATIVE_INFINITY;
   #stale: ReadonlySet<ReplicaId> = new Set();
+  readonly #noted = new Set<ReplicaId>();
   #pauseMs: number;
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
     this.#pauseMs = parts.settings.checkMs;
     this.#postMortems = new PostMortems(parts);
-    this.#passedBy = new PassedBy("sweep", parts);
-    this.#stalls = new StallWatch({ ...parts, passedBy: this.#passedBy });
+    const passedBy = (part: string) => new PassedBy({ service: "sweep", part }, parts);
+    this.#passedBy = {
+      ...{ silences: passedBy("silences"), verdicts: passedBy("verdicts"), owners: passedBy("owners") },
+      ...{ tasks: passedBy(RECOVERY_OF_TASKS), stalls: passedBy("stalls"), purges: passedBy("purges") },
+    };
+    this.#stalls = new StallWatch({ ...parts, passedBy: this.#passedBy.stalls });
   }
 
   /** How long until it should be asked to sweep again. */
@@ -141,17 +146,21 @@ export class Reaper {
 
   /** Each stands for itself: where one fails, the others are done. */
   async #doParts(turn: SweepTurn): Promise<void> {
-    const passedBy = this.#passedBy;
-    const judged = (await passedBy.attempt("listening to the hearts", () => this.#judge())) ?? [];
-    await this.#warn(judged);
-    const hasDeclared = await passedBy.attempt(
-      "giving verdicts",
-      async () => (await this.#mayAct(judged, turn)) && (await this.#act(judged)),
-    );
-    await passedBy.attempt("recovering the tasks of the dead", () => this.#recoverAbsent(hasDeclared ?? false));
-    await passedBy.attempt("looking for stalls", () => this.#stalls.look());
+    const { verdicts, owners, stalls } = this.#passedBy;
+    const hasDeclared = await verdicts.attempt("giving verdicts", () => this.#giveVerdicts(turn));
+    await owners.attempt("recovering the tasks of the dead", () => this.#recoverAbsent(hasDeclared ?? false));
+    await stalls.attempt("looking for stalls", () => this.#stalls.look());
     await this.#purge();
-    await passedBy.settle();
+  }
+
+  /** True: somebody was declared dead. */
+  async #giveVerdicts(turn: SweepTurn): Promise<boolean> {
+    const judged = await this.#judge();
+    await this.#warn(judged);
+    if (!(await this.#mayAct(judged, turn))) return false;
+    const hasDeclared = await this.#act(judged);
+    await this.#passedBy.verdicts.settle();
+    return hasDeclared;
   }
 
   async #judge(): Promise<Judged[]> {
@@ -165,7 +174,7 @@ export class Reaper {
     const { database, events, settings } = this.#parts;
     let hasDeclared = false;
     const verdictOnIt = ({ heart }: Judged) => `the verdict on replica ${heart.replicaId}`;
-    await this.#passedBy.each(judged, verdictOnIt, async ({ heart, running, claimed }) => {
+    await this.#passedBy.verdicts.each(judged, verdictOnIt, async ({ heart, running, claimed }) => {
       if (this.#parts.isMoving()) return;
       if (running.kind === "dead") {
         const death = deathOf(heart, running.because);
@@ -198,16 +207,23 @@ export class Reaper {
     const owners = await findAbsentOwners(this.#parts.database);
     // Others declare deaths as well, also of those who had nothing in hand.
     const isDue = performance.now() - this.#examinedAt >= EXAMINE_EVERY_MS;
-    if (owners.length === 0 && !hasDeclared && !isDue) return;
+    if (owners.length > 0 || hasDeclared || isDue) await this.#recoverThese(owners);
+    else await this.#passedBy.tasks.settle();
+    await this.#passedBy.owners.settle();
+  }
+
+  async #recoverThese(owners: readonly AbsentOwner[]): Promise<void> {
     this.#examinedAt = performance.now();
     const postMortems = this.#postMortems;
     const told = await postMortems.examineDead(owners.map(({ replicaId }) => replicaId));
-    const passedBy = this.#passedBy;
+    const passedBy = this.#passedBy.tasks;
     const recoveryOfIts = ({ replicaId }: AbsentOwner) => `the recovery of replica ${replicaId}`;
-    await passedBy.each(owners, recoveryOfIts, async (owner) => {
+    const areAllDone = await this.#passedBy.owners.each(owners, recoveryOfIts, async (owner) => {
       const death = deathOfAbsent(owner, told.get(owner.replicaId));
       await recoverTasksOf({ ...this.#parts, random: Math.random, postMortems, passedBy }, death);
     });
+    // The tasks of an owner that was passed by were not met, and are neither done nor gone.
+    if (areAllDone) await passedBy.settle();
   }
 
   /** Sweeps go round among those who live; what is told is that another has stopped doing its part. */
@@ -240,26 +256,29 @@ export class Reaper {
     return decision !== "hold";
   }
 
-  /** Once for each silence. */
+  /** Once for each silence; it is noted as soon as that can be done. */
   async #warn(judged: readonly Judged[]): Promise<void> {
     const hearts = judged.filter(({ running }) => running.kind === "stale").map(({ heart }) => heart);
-    const fresh = hearts.filter(({ replicaId }) => !this.#stale.has(replicaId));
+    for (const { replicaId, silentForMs } of hearts)
+      if (!this.#stale.has(replicaId)) this.#parts.events.emit("replica.stale", { replicaId, silentForMs });
     this.#stale = new Set(hearts.map(({ replicaId }) => replicaId));
-    await this.#passedBy.each(
-      fresh,
+    for (const id of this.#noted) if (!this.#stale.has(id)) this.#noted.delete(id);
+    await this.#passedBy.silences.each(
+      hearts.filter(({ replicaId }) => !this.#noted.has(replicaId)),
       ({ replicaId }) => `noting the silence of replica ${replicaId}`,
       async (heart) => {
-        this.#parts.events.emit("replica.stale", { replicaId: heart.replicaId, silentForMs: heart.silentForMs });
         await noteSilence(this.#parts.database, heart);
+        this.#noted.add(heart.replicaId);
       },
     );
+    await this.#passedBy.silences.settle();
   }
 
   async #purge(): Promise<void> {
     const { database, settings } = this.#parts;
     if (performance.now() - this.#purgedAt < settings.purgeEveryMs) return;
     // What is left goes with the next sweeps, so that none of them takes long.
-    if (await purgeRecord(database, settings, this.#passedBy)) this.#purgedAt = performance.now();
+    if (await purgeRecord(database, settings, this.#passedBy.purges)) this.#purgedAt = performance.now();
     await endStoppedAlert(database);
   }
 }

@@ -16,6 +16,8 @@ import { crashError, type Death, isBlameless, type RecoveryAction, recoveryOf } 
 import { type Blame, blameOn, type Crowd, noBlameOn } from "./suspicion.ts";
 
 const BATCH = 1_000;
+/** The part of the sweep that tells of tasks that cannot be put right. */
+export const RECOVERY_OF_TASKS = "tasks";
 
 export interface Recovered {
   readonly taskId: TaskId;

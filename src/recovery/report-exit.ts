@@ -11,7 +11,7 @@ import { mayHaveProcesses } from "../sql/runners.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { PassedBy } from "./passed-by.ts";
 import { PostMortems } from "./post-mortems.ts";
-import { type Recovered, recoverTasksOf } from "./recover.ts";
+import { RECOVERY_OF_TASKS, type Recovered, recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
 
 export interface ProcessExit {
@@ -56,11 +56,14 @@ async function recover(parts: Parameters<typeof reportExit>[0], death: Death): P
   const told = (await postMortems.examineDead([replicaId])).get(replicaId);
   const known = told ? { ...death, probableCause: told.cause, sentence: told.sentence } : death;
   // What cannot be put right is left to the next sweep, which tells of it too.
-  const passedBy = new PassedBy("sweep", {
-    ...parts,
-    onError(error) {
-      throw error;
+  const passedBy = new PassedBy(
+    { service: "sweep", part: RECOVERY_OF_TASKS },
+    {
+      ...parts,
+      onError(error) {
+        throw error;
+      },
     },
-  });
+  );
   return recoverTasksOf({ ...parts, postMortems, passedBy }, known);
 }

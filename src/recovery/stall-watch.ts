@@ -37,6 +37,7 @@ export class StallWatch {
     }));
     await this.#end(judged.filter(({ action }) => action.kind === "fail" || action.kind === "again"));
     await this.#tell(judged.filter(({ action }) => action.kind === "alert").map(({ stalled }) => stalled));
+    await this.#passedBy.settle();
   }
 
   async #end(judged: readonly Judged[]): Promise<void> {

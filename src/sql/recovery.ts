@@ -104,10 +104,14 @@ export async function resolveAlerts(store: Store, kind: string, subject: string)
   );
 }
 
-/** All of this kind, but for those about these subjects. */
-export async function resolveOtherAlerts(store: Store, kind: string, subjects: readonly string[]): Promise<void> {
+/** All of this kind that are about this part of a service, but for those about these subjects. */
+export async function resolveOtherAlerts(
+  store: Store,
+  { kind, part, subjects }: { kind: string; part: string; subjects: readonly string[] },
+): Promise<void> {
   await store.query(
-    `update ${store.schema}.alert set resolved_at = now() where kind = $1 and subject <> all ($2) and resolved_at is null`,
-    [kind, subjects],
+    `update ${store.schema}.alert set resolved_at = now()
+     where kind = $1 and details->>'part' = $2 and subject <> all ($3) and resolved_at is null`,
+    [kind, part, subjects],
   );
 }

@@ -1,7 +1,7 @@
 /** Upkeep where all of it in one statement has failed: part by part, and where a part fails on one of its rows, without that row. */
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
-import type { PassedBy } from "../recovery/passed-by.ts";
+import { PassedBy, type PassedByParts } from "../recovery/passed-by.ts";
 import {
   expireTasks,
   findOverdueCancels,
@@ -14,47 +14,74 @@ import {
   unparkEveryKind,
 } from "../sql/upkeep.ts";
 
+type Part = "whole" | "lanes" | "cancels" | "expiries" | "parked" | "purges";
+
+export function passedByUpkeep(parts: PassedByParts): Record<Part, PassedBy> {
+  const passedBy = (part: Part) => new PassedBy({ service: "upkeep", part }, parts);
+  return {
+    ...{ whole: passedBy("whole"), lanes: passedBy("lanes"), cancels: passedBy("cancels") },
+    ...{ expiries: passedBy("expiries"), parked: passedBy("parked"), purges: passedBy("purges") },
+  };
+}
+
 interface Parts {
   readonly database: Database;
   readonly retention: Retention;
-  readonly passedBy: PassedBy;
+  readonly passedBy: Record<Part, PassedBy>;
   readonly batch: number;
 }
 
-export async function runUpkeepInParts({ database, retention, passedBy, batch }: Parts): Promise<UpkeepReport> {
-  const part = async (what: string, act: () => Promise<number>) => (await passedBy.attempt(what, act)) ?? 0;
-  const each = async <T>(
-    all: readonly T[],
-    whatOf: (one: T) => string,
-    act: (some: readonly T[]) => Promise<number>,
-  ) => {
-    const counts = await inHalves(
-      all.filter((one) => !passedBy.isResting(whatOf(one))),
+/** `error`: that of all of it in one statement. It is told of where no part explains it. */
+export async function runUpkeepInParts(
+  { database, retention, passedBy, batch }: Parts,
+  error: unknown,
+): Promise<UpkeepReport> {
+  const { whole, lanes, cancels, expiries, parked, purges } = passedBy;
+  await inOne(lanes, "taking out empty lanes", () => retireLanes(database));
+  const report = {
+    cancelled: await each(cancels, "forcing overdue cancellations", {
+      find: () => findOverdueCancels(database, batch),
+      whatOf: ({ taskId }) => `forcing the cancellation of task ${taskId}`,
+      act: (some) => forceCancels(database, some),
+    }),
+    expired: await each(expiries, "expiring tasks", {
+      find: () => findOverdueTasks(database, batch),
+      whatOf: (taskId) => `the expiry of task ${taskId}`,
+      act: (some) => expireTasks(database, some),
+    }),
+    unparked: (await inOne(parked, "letting go of parked tasks", () => unparkEveryKind(database, batch))) ?? 0,
+    purged: (await inOne(purges, "removing ended tasks", () => purgeIfDue(database, retention, batch))) ?? 0,
+  };
+  if ([lanes, cancels, expiries, parked, purges].every(({ isAllDone }) => isAllDone))
+    await whole.tell("upkeep in one statement", error);
+  await whole.settle();
+  return report;
+}
+
+function inOne<T>(part: PassedBy, what: string, act: () => Promise<T>): Promise<T | undefined> {
+  return part.attempt(what, async () => {
+    const done = await act();
+    await part.settle();
+    return done;
+  });
+}
+
+interface RowByRow<T> {
+  readonly find: () => Promise<readonly T[]>;
+  readonly whatOf: (one: T) => string;
+  readonly act: (some: readonly T[]) => Promise<number>;
+}
+
+async function each<T>(part: PassedBy, what: string, { find, whatOf, act }: RowByRow<T>): Promise<number> {
+  const counts = await inOne(part, what, async () =>
+    inHalves(
+      (await find()).filter((one) => !part.isResting(whatOf(one))),
       async (some) => [await act(some)],
       async (one, error) => {
-        await passedBy.tell(whatOf(one), error);
+        await part.tell(whatOf(one), error);
         return [];
       },
-    );
-    return counts.reduce((sum, count) => sum + count, 0);
-  };
-  await passedBy.attempt("taking out empty lanes", () => retireLanes(database));
-  return {
-    cancelled: await part("forcing overdue cancellations", async () =>
-      each(
-        await findOverdueCancels(database, batch),
-        ({ taskId }) => `forcing the cancellation of task ${taskId}`,
-        (some) => forceCancels(database, some),
-      ),
     ),
-    expired: await part("expiring tasks", async () =>
-      each(
-        await findOverdueTasks(database, batch),
-        (taskId) => `the expiry of task ${taskId}`,
-        (some) => expireTasks(database, some),
-      ),
-    ),
-    unparked: await part("letting go of parked tasks", () => unparkEveryKind(database, batch)),
-    purged: await part("removing ended tasks", () => purgeIfDue(database, retention, batch)),
-  };
+  );
+  return (counts ?? []).reduce((sum, count) => sum + count, 0);
 }

@@ -2,10 +2,9 @@
 import type { Database } from "../database/database.ts";
 import { isAway } from "../database/transient.ts";
 import type { Events } from "../events.ts";
-import { PassedBy } from "../recovery/passed-by.ts";
 import { createService, type Service } from "../service.ts";
 import { type Retention, runUpkeep } from "../sql/upkeep.ts";
-import { runUpkeepInParts } from "./upkeep-in-parts.ts";
+import { passedByUpkeep, runUpkeepInParts } from "./upkeep-in-parts.ts";
 
 const EVERY_MS = 5_000;
 const BATCH = 500;
@@ -17,20 +16,23 @@ export function createUpkeep(parts: {
   onError: (error: unknown) => void;
 }): Service {
   const { database, events, retention, onError } = parts;
-  const passedBy = new PassedBy("upkeep", parts);
+  const passedBy = passedByUpkeep(parts);
+  const runWhole = async () => {
+    const report = await runUpkeep(database, retention, BATCH);
+    if (report) for (const part of Object.values(passedBy)) await part.settleAll();
+    return report;
+  };
   return createService({
     intervalMs: EVERY_MS,
     onError,
     async runOnce(signal) {
       while (!signal.aborted) {
-        const report = await runUpkeep(database, retention, BATCH).catch(async (error: unknown) => {
+        const report = await runWhole().catch(async (error: unknown) => {
           if (isAway(error)) throw error;
           // One row of it, or one part, must not keep the rest from being done.
-          const done = await runUpkeepInParts({ database, retention, passedBy, batch: BATCH });
-          if (!passedBy.hasMetAny) await passedBy.tell("upkeep in one statement", error);
-          return done;
+          return runUpkeepInParts({ database, retention, passedBy, batch: BATCH }, error);
         });
-        await passedBy.settle();
+        // Somebody else is at it: this process has found out nothing.
         if (!report) return;
         const { expired, unparked, cancelled, purged } = report;
         if (expired + unparked + cancelled + purged > 0) events.emit("upkeep.done", report);

@@ -9,6 +9,7 @@ import type { ReplicaId, TaskId } from "../../src/task/ids.ts";
 import { createUpkeep } from "../../src/worker/upkeep-service.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { refuse } from "../support/refusing.ts";
 import { anHourLater, type Sweeper, sweeper } from "../support/sweeping.ts";
 import { unique } from "../support/working.ts";
@@ -142,11 +143,38 @@ describe("a task whose end cannot be written", () => {
   test("is passed by when it has stalled", async () => {
     const { ids } = await workerWith(5, { settings: '{"onStall": "fail"}', stalledAfterMs: 1_000 });
     await refuse(database, "ended", `new.task_id = '${ids[0]}'`);
-    await anHourLater(everbeat.database);
-    const reaper = sweeper(everbeat.database);
-    await reaper.sweep();
+    const looks = counting("find_stalled(");
+    const reaper = sweeper(looks.database);
+    // Not every sweep looks for stalls, and a sweep that does not look says nothing about them.
+    const sweepOn = async () => {
+      await anHourLater(everbeat.database);
+      await reaper.sweep();
+      return looks.count() >= 3;
+    };
+    await eventually(sweepOn, { every: 100, what: "a third look for stalls" });
     expect(await statesOf(ids)).toEqual(["running", "failed", "failed", "failed", "failed"]);
     expect(passedBy(reaper)).toMatchObject([{ what: expect.stringContaining(ids[0] ?? "") }]);
+    expect(await database.query("select resolved_at from everbeat.alert where kind = 'sweep-passed-by'")).toEqual([
+      { resolved_at: null },
+    ]);
+  });
+
+  test("keeps its alert when the part of the sweep that met it fails as a whole", async () => {
+    const { ids, worker } = await workerWith(2);
+    await refuse(database, "ended", `new.task_id = '${ids[0]}'`);
+    await die(worker.replicaId);
+    const words = { failing: "" };
+    const reaper = sweeper(failingAt(() => words.failing, Object.assign(new Error("denied"), { code: "42501" })));
+    for (const failing of ["", "absent_owners", ""]) {
+      words.failing = failing;
+      await anHourLater(everbeat.database);
+      await reaper.sweep();
+    }
+    expect(passedBy(reaper).map(({ what }) => what)).toEqual([
+      expect.stringContaining(ids[0] ?? ""),
+      "recovering the tasks of the dead",
+    ]);
+    expect(await alerts("sweep-passed-by")).toMatchObject([{ subject: expect.stringContaining(ids[0] ?? "") }]);
   });
 
   test("is passed by where it was claimed and cannot be put back, and so is a whole dead worker beside others", async () => {
@@ -279,6 +307,18 @@ describe("upkeep", () => {
     expect(await alerts("upkeep-passed-by")).toEqual([]);
   });
 
+  test("leaves the alerts alone where another process is at it: it has found out nothing", async () => {
+    const [id] = await overdue(1);
+    await refuse(database, "ended", `new.task_id = '${id}'`);
+    await upkeep().run();
+    expect(await alerts("upkeep-passed-by")).toHaveLength(1);
+    await everbeat.database.transaction(async (other) => {
+      await other.query("select pg_advisory_xact_lock(everbeat.gate_lock_id('service', 'upkeep'))");
+      await upkeep().run();
+    });
+    expect(await alerts("upkeep-passed-by")).toHaveLength(1);
+  });
+
   test("goes on with its other parts where one fails as a whole", async () => {
     const expiring = await overdue(1);
     await database.query("alter function everbeat.force_cancels rename to forced");
@@ -305,12 +345,26 @@ test("what a runner said when it ended cannot keep its replica's heart from bein
 });
 
 /** Answers as ours does, but for statements with these words. */
-function failingAt(words: string, error: Error): Database {
+function failingAt(words: string | (() => string), error: Error): Database {
   return {
     ...everbeat.database,
     async query(text, values, use) {
-      if (text.includes(words)) throw error;
+      const now = typeof words === "string" ? words : words();
+      if (now && text.includes(now)) throw error;
       return everbeat.database.query(text, values, use);
     },
   };
+}
+
+/** How many statements with these words were sent. */
+function counting(words: string): { database: Database; count: () => number } {
+  let count = 0;
+  const database: Database = {
+    ...everbeat.database,
+    async query(text, values, use) {
+      if (text.includes(words)) count++;
+      return everbeat.database.query(text, values, use);
+    },
+  };
+  return { database, count: () => count };
 }
