@@ -2,20 +2,32 @@
 import { storableText } from "../task/error-record.ts";
 import { CAUSES, type Death } from "./recovery-action.ts";
 
-export type DeathRecord = Partial<Omit<Death, "replicaId" | "machineId" | "hostname" | "runner">>;
+/** The rest is known from elsewhere: whose death it is, and what was found out since. */
+type NotOnRecord = "replicaId" | "machineId" | "hostname" | "runner" | "cameBack" | "probableCause" | "sentence";
+export type DeathRecord = Partial<Omit<Death, NotOnRecord>>;
+
+type Read<T> = (value: unknown) => T | undefined;
+const boolean: Read<boolean> = (value) => (typeof value === "boolean" ? value : undefined);
+const number: Read<number> = (value) => (Number.isFinite(value) ? (value as number) : undefined);
+const integer: Read<number> = (value) => (Number.isInteger(value) ? (value as number) : undefined);
+const text: Read<string> = (value) => (typeof value === "string" ? storableText(value) : undefined);
+
+/** One for each field: the compiler asks for those that are new. */
+const FIELDS: { readonly [Field in keyof Required<DeathRecord>]: Read<DeathRecord[Field]> } = {
+  because: (value) =>
+    typeof value === "string" && Object.hasOwn(CAUSES, value) ? (value as Death["because"]) : undefined,
+  silentForMs: number,
+  vitals: (value) => (typeof value === "object" ? value : undefined),
+  wasDraining: boolean,
+  isCharged: boolean,
+  exitCode: integer,
+  signal: text,
+  stack: text,
+  blockedForMs: number,
+};
 
 export function readDeath(value: unknown): DeathRecord {
-  const { because, silentForMs, vitals, wasDraining, isCharged, exitCode, signal, stack } = (
-    typeof value === "object" && value !== null ? value : {}
-  ) as Record<string, unknown>;
-  return {
-    ...(typeof because === "string" && Object.hasOwn(CAUSES, because) ? { because: because as Death["because"] } : {}),
-    ...(Number.isFinite(silentForMs) ? { silentForMs: silentForMs as number } : {}),
-    ...(typeof vitals === "object" ? { vitals } : {}),
-    ...(typeof wasDraining === "boolean" ? { wasDraining } : {}),
-    ...(typeof isCharged === "boolean" ? { isCharged } : {}),
-    ...(Number.isInteger(exitCode) ? { exitCode: exitCode as number } : {}),
-    ...(typeof signal === "string" ? { signal: storableText(signal) } : {}),
-    ...(typeof stack === "string" ? { stack: storableText(stack) } : {}),
-  };
+  const record = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
+  const read = Object.entries(FIELDS).map(([field, readField]) => [field, readField(record[field])] as const);
+  return Object.fromEntries(read.filter(([, found]) => found !== undefined));
 }
