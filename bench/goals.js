@@ -117,6 +117,14 @@ export const GOALS = [
     ],
   },
   {
+    measure: "breadth",
+    goal: "within 1.5 × of one queue and nothing unknown, in the time to start, per task and at rest",
+    lines: (m) => [
+      ...besideNothing(m, "queues", `${amountOf(m, "queues", "queues")} queues ever used`),
+      ...besideNothing(m, "unknown", `${amountOf(m, "unknown", "unknown")} unknown tasks before it`),
+    ],
+  },
+  {
     measure: "beats",
     goal: "one round of 10,000 running tasks on 10 replicas: ≤ 2 kB WAL",
     lines: (m) => [
@@ -202,4 +210,15 @@ function besideEmpty(measure, ours, what) {
 
 function besidePlain(measure, ours, other, what) {
   return beside(measure, { figure: "microsPerTask", ours, other, what, atMost: 2 });
+}
+
+function besideNothing(measure, ours, what) {
+  const line = (figure, which) =>
+    beside(measure, { figure, ours, other: "plain", what: `${what}: ${which}`, atMost: 1.5 });
+  return [
+    line("p50", "enqueue to start, p50"),
+    line("p99", "p99"),
+    line("serverMicros", "the server's time per task"),
+    line("idleMsPerSecond", "the server at rest"),
+  ];
 }

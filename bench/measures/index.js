@@ -1,5 +1,6 @@
 /** All measures, in the order in which they run. */
 import { beats } from "./beats.js";
+import { breadth } from "./breadth.js";
 import { crash } from "./crash.js";
 import { drainOfFourProcesses, drainOfOneProcess } from "./drain.js";
 import { bulkEnqueue, singleEnqueue } from "./enqueue.js";
@@ -16,6 +17,6 @@ import { sweep } from "./sweep.js";
 export const MEASURES = [
   ...[drainOfOneProcess, drainOfFourProcesses, millisecondTasks],
   ...[bulkEnqueue, singleEnqueue, latency],
-  ...[growth, shapes, size],
+  ...[growth, shapes, breadth, size],
   ...[beats, replicas, sweep, crash, memory, start],
 ];

@@ -17,6 +17,27 @@ export async function loadEnded(database, count) {
   );
 }
 
+/** Tasks of a name that nobody knows, which wait where the others are put. */
+export async function loadUnknown(database, count) {
+  await database.query("select everbeat.enqueue('unknown')");
+  await inSlices(count, 500_000, (slice) =>
+    database.query(
+      `with put as (
+         insert into everbeat.task (id, name, queue, priority, run_at, input)
+         select uuidv7(), 'unknown', 'default', 0, now() - interval '1 minute', '{"n":1}' from generate_series(1, $1)
+         returning id, queue, priority, run_at, name
+       )
+       insert into everbeat.ready (task_id, queue, priority, run_at, name) select id, queue, priority, run_at, name from put`,
+      [slice],
+    ),
+  );
+}
+
+export async function countLanes(database) {
+  const [{ lanes }] = await database.query("select count(*)::int as lanes from everbeat.lane");
+  return lanes;
+}
+
 /** Replicas on a machine each, whose hearts are heard for the next hour, each with so many running tasks. */
 export async function loadReplicas(database, { replicas, tasksEach }) {
   await database.query(
