@@ -126,6 +126,5 @@ begin
   expired := expire_tasks(array(select * from overdue_tasks(p_batch)));
   unparked := unpark_every_kind(p_batch);
   purged := purge_if_due(p_max_age_ms, p_max_count, p_purge_every_ms, p_batch);
-  delete from waiter where since < now() - interval '1 day';
   return next;
 end $$;

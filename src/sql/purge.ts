@@ -121,6 +121,12 @@ export const PURGE_RULES: readonly PurgeRule[] = [
       ),
   },
   {
+    // Of callers that are gone. One that waits for longer sees the end by looking for itself (see queue/results.ts).
+    what: "waiters",
+    ageMs: () => DAY_MS,
+    statement: (s) => removal(s, "waiter", `x.since < ${OLD}`),
+  },
+  {
     // Earned back, and nobody was put off until later: as if it had never been there.
     what: "budgets of rate limits",
     ageMs: () => 0,

@@ -172,6 +172,16 @@ describe("what is old leaves, and nothing else:", () => {
     expect(bells.map(({ queue }) => queue)).toEqual(["*", "mail"]);
   });
 
+  test("waiters, also where upkeep fails as a whole", async () => {
+    await RULES["waiter"]?.(OLD);
+    await database.query("alter function everbeat.force_cancels rename to forced");
+    const upkeep = runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined }, 100);
+    await expect(upkeep).rejects.toThrow("force_cancels");
+    await database.query("alter function everbeat.forced rename to force_cancels");
+    await purgeRecord(everbeat.database, AGES, passingBy(fail));
+    expect(await database.query("select from everbeat.waiter")).toEqual([]);
+  });
+
   test("in batches, and what cannot be removed does not keep the rest", async () => {
     const many = "insert into everbeat.alert (kind, subject, message, raised_at) select 'a', n::text, 'a', AGO";
     await put(`${many} from generate_series(1, 2500) n`)(OLD);
