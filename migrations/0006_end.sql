@@ -245,7 +245,7 @@ begin
   end if;
   -- The statement that asked is the one that commits: whatever it was meant to be checked with was written elsewhere.
   if v_all.are_alone then
-    raise exception 'there is no transaction that could be checked when it commits' using errcode = 'EB002';
+    raise exception 'there is no transaction that could be checked when it commits' using errcode = 'EB006';
   end if;
   -- Those that only have to hold are locked against whoever would end them; beside others that end here, in one order with them.
   if v_all.ended is null then
@@ -300,7 +300,7 @@ begin
   update commit_check set outcome = p_outcome
   where xact = pg_current_xact_id() and claim_id = p_claim and (outcome is null or (outcome -> 'result')::text = (p_outcome -> 'result')::text);
   if not found then
-    raise exception 'claim % was completed in this transaction before, with another result', p_claim using errcode = 'EB003';
+    raise exception 'claim % was completed in this transaction before, with another result', p_claim using errcode = 'EB007';
   end if;
 end $$;
 

@@ -37,8 +37,8 @@ export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
     const { claimId, taskId } = parts;
     const code = databaseError(cause)?.code;
     if (code === "EB001") throw new ClaimLostError(claimId, taskId, { cause });
-    if (code === "EB002") throw new NotInTransactionError(claimId, taskId, { cause });
-    if (code === "EB003") throw new CompletedDifferentlyError(taskId, { cause });
+    if (code === "EB006") throw new NotInTransactionError(claimId, taskId, { cause });
+    if (code === "EB007") throw new CompletedDifferentlyError(taskId, { cause });
     throw cause;
   };
 

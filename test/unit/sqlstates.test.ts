@@ -1,0 +1,24 @@
+/** The codes with which the database refuses are documented, and none of them means two things. */
+import { readdirSync, readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+
+const PAGE = readFileSync("docs/transactions.md", "utf8");
+const raised = readdirSync("migrations")
+  .filter((file) => file.endsWith(".sql"))
+  .flatMap((file) =>
+    [...readFileSync(`migrations/${file}`, "utf8").matchAll(/errcode = '(EB\d{3})'/g)].map(([, code = ""]) => ({
+      code,
+      file,
+    })),
+  );
+/** Raised and caught in one function, to take back what it has tried. */
+const CAUGHT = "EB999";
+const codes = [...new Set(raised.map(({ code }) => code))].filter((code) => code !== CAUGHT).sort();
+
+test.each(codes)("%s is raised on one subject", (code) => {
+  expect(new Set(raised.filter((one) => one.code === code).map(({ file }) => file)).size).toBe(1);
+});
+
+test("all of them are in the table of docs/transactions.md", () => {
+  expect([...PAGE.matchAll(/^\| `(EB\d{3})`/gm)].map(([, code]) => code)).toEqual(codes);
+});
