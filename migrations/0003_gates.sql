@@ -21,13 +21,13 @@ begin
   raise exception using message = p_reason, errcode = 'EB005';
 end $$;
 
--- The time that one start costs, or one and no less: a budget comes back one step at a time.
+-- How much time one start costs, rounded up to a whole microsecond. A budget comes back one such step at a time.
 create function rate_step(p_limit integer, p_per_ms bigint) returns interval
 language sql immutable
 as $$ select ceil(p_per_ms * 1000.0 / p_limit)::double precision * interval '1 microsecond' $$;
 
--- A budget cannot be spent further ahead than a whole one: the server's clock was set back since, or the limit changed. A little further it
--- can, for somebody whose transaction began before that of the one who spent it.
+-- Whether `spent_until` lies further ahead than a whole budget. That happens only if the server's clock was set back or the limit was
+-- changed. One minute is allowed for, because another transaction may have begun earlier than the one that spent the budget.
 create function is_far_ahead(p_spent_until timestamptz, p_per_ms bigint) returns boolean
 language sql stable
 as $$ select p_spent_until > now() + p_per_ms * interval '1 millisecond' + interval '1 minute' $$;
@@ -58,7 +58,7 @@ as $$
   ) s
 $$;
 
--- As many of them as are wanted, taken from the budget.
+-- Takes up to p_wanted starts from the budget. Returns how many it took.
 create function take_rate(p_key text, p_limit integer, p_per_ms bigint, p_wanted integer) returns integer
 language plpgsql set search_path from current
 as $$

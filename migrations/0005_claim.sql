@@ -295,9 +295,9 @@ begin
   end if;
 end $$;
 
--- Everything that is written from here on names the claim and its task, two lists of one length: a claim id alone is no right. Where
--- both lists are compared with a row it is within coalesce(), so that they stay a condition on the rows that the index finds, looked up by
--- their hash: they would become a join otherwise, whose order of rows is anybody's guess.
+-- Every function from here on takes claims and their tasks as two lists of the same length, because a claim id alone gives no right to
+-- write. The pairs are compared inside coalesce(): then the planner filters the rows that the index finds. Without it the planner would make
+-- a join, and the order of the row locks would be undefined.
 
 -- Claims of this replica that it does not know of: their claim was committed and the reply was lost.
 create function adopt_claims(p_replica uuid, p_claims bigint[], p_tasks uuid[]) returns setof claim_row

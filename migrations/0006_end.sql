@@ -57,8 +57,8 @@ $$;
 --   areFree   and whether they may be claimed just so (see unpark)
 -- Everybody locks claims in the order of their owners and ids, and then, in one go, all exclusive keys of the statement in their order:
 -- that way nobody waits in a circle. Here the order is that of the index, hence no other kind of scan.
--- Claims that come in this order are compared with their tasks at once, all in all, which costs next to nothing; others one by one. A claim
--- that is on another task fails the whole call (EB004): whoever had several of them says each alone, which is refused alone.
+-- If the claims come in this order, one comparison of the two lists checks all tasks. Otherwise they are compared one by one. If a claim is
+-- on another task, the whole call fails (EB004). The caller then sends each claim alone, and only the wrong one is refused.
 -- p_owners: who probably own them, which spares a search. They may have been taken along to another id meanwhile.
 -- p_is_followed: by a claim in the same statement, which takes what was let go or rings for it.
 create function end_claims(
@@ -176,7 +176,7 @@ begin
   if v_left = '{}' and v_unparked = '{}' then
     return null;
   end if;
-  -- Claim ids as text: they are larger than what every reader of JSON takes for a number.
+  -- Claim ids as text, because TypeScript handles them as text.
   return json_build_object('unparked', v_unparked::text[], 'areFree', v_are_free, 'unknown', v_left::text[]);
 end $$;
 
@@ -247,7 +247,8 @@ begin
   if v_all.are_alone then
     raise exception 'there is no transaction that could be checked when it commits' using errcode = 'EB006';
   end if;
-  -- Those that only have to hold are locked against whoever would end them; beside others that end here, in one order with them.
+  -- Claims that only have to hold are locked against whoever would end them. If others end here too, all are locked for that, in one order.
+  -- The same query is here twice, because the strength of a lock cannot be a parameter.
   if v_all.ended is null then
     v_held := array(
       select claim_id from running

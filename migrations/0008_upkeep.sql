@@ -111,7 +111,7 @@ begin
   update upkeep set lanes_after = null, lanes_next_at = clock_timestamp() + 20 * (clock_timestamp() - v_began);
 end $$;
 
--- All of it in one statement. Where that fails, its parts are done one by one (src/worker/upkeep-service.ts).
+-- All of it in one statement. Where that fails, its parts are done one by one (src/worker/upkeep-in-parts.ts).
 create function run_upkeep(p_max_age_ms bigint, p_max_count bigint, p_purge_every_ms bigint, p_batch integer)
 returns table (expired integer, unparked integer, cancelled integer, purged integer)
 language plpgsql set search_path from current

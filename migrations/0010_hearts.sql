@@ -302,7 +302,7 @@ $$;
 -- Whoever stands still in the middle of this, or waits for somebody who does, must not keep the
 -- others from sweeping: it waits for no heart's row, not long for its own, and has nothing to send that could fill a
 -- connection that nobody reads.
-create function begin_sweep(p_sweeper uuid, p_min_interval_ms bigint, p_gap_ms bigint, p_places integer default 1, p_is_replica boolean default true)
+create function begin_sweep(p_sweeper uuid, p_min_interval_ms bigint, p_gap_ms bigint, p_places integer, p_is_replica boolean)
 returns table (is_ours boolean, swept_by uuid, swept_ago_ms double precision, is_held boolean, place integer)
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$

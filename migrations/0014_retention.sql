@@ -125,8 +125,8 @@ begin
   return cardinality(v_gone);
 end $$;
 
--- A task may be tried for ever: one that snoozes every minute, say. Of its attempts the first ten stay and the newest hundred; the others leave,
--- with what they said of themselves. Asked for at every fiftieth attempt (see end_claims).
+-- A task may be tried for ever: one that snoozes every minute, for example. Its first 10 attempts stay, and its newest 100. The others leave,
+-- with what they said of themselves. end_claims calls this at every fiftieth attempt, so up to 150 of the newest are on record.
 create function trim_attempts(p_tasks uuid[]) returns void
 language plpgsql set search_path from current set enable_seqscan = off set jit = off
 as $$

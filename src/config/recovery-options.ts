@@ -128,7 +128,7 @@ export type ProfileName = keyof typeof PROFILES;
 const isInterval = isDuration({ minMs: 50, maxMs: HOUR });
 const isThreshold = isDuration({ minMs: 100, maxMs: 24 * HOUR });
 const isAge = isDuration({ minMs: SECOND, maxMs: 365 * 24 * HOUR });
-const isShare: Check<number> = (value, path, problems) => {
+const isShareAboveZero: Check<number> = (value, path, problems) => {
   if (typeof value === "number" && value > 0 && value <= 1) return value;
   problems.add(path, `must be a number above 0 and up to 1, not ${describe(value)}`);
   return undefined;
@@ -152,7 +152,7 @@ const SHAPE = {
   postMortemAge: isAge,
   crashBudget: isInteger({ min: 1, max: 1_000 }),
   massDeath: isOptions({
-    share: isShare,
+    share: isShareAboveZero,
     atLeast: isInteger({ min: 1, max: 1_000_000 }),
     hold: isDuration({ minMs: 0, maxMs: HOUR }),
   }),

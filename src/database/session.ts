@@ -59,8 +59,8 @@ export async function settleOwnSession(
   more: readonly Change[] = [],
 ): Promise<Session> {
   const changes = [...changesForOwnSession(settings), ...more];
-  const isChanged = !isDirect || changes.length === 0 ? isDirect : await change(client, changes);
-  return { isDirect, settings, frame: isChanged ? undefined : frameForSharedSession(settings) };
+  const isSettled = isDirect && (changes.length === 0 || (await change(client, changes)));
+  return { isDirect, settings, frame: isSettled ? undefined : frameForSharedSession(settings) };
 }
 
 /** A connection of the caller's: nothing of it is changed. */

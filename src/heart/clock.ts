@@ -7,7 +7,7 @@ import { uptime } from "node:os";
 
 interface Clock {
   readonly nowMs: () => number;
-  /** It may be behind by this much. */
+  /** The clock may lag by this much. */
   readonly resolutionMs: number;
 }
 
@@ -58,7 +58,7 @@ export function createPromptClock({ steadyMs, promptMs, wallMs }: ClockSources =
     const nowMs = promptMs();
     if (Math.abs(wallMs() - nowMs - wallAheadMs) > AGREE_WITHIN_MS) {
       wallAheadMs = wallMs() - nowMs;
-      // It never goes back, and what the one may be behind by is nothing that has passed.
+      // The clock never goes back. The steady clock may lag by its resolution: then its difference is smaller, although no time was lost.
       aheadMs = Math.max(aheadMs, steadyMs() - nowMs);
     }
     return nowMs + aheadMs;

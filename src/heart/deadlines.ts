@@ -71,8 +71,8 @@ export class SharedDeadlines implements Deadlines {
     };
   }
 
-  /** Those that had passed by then. For the heart, while the main thread stands still. */
-  passedBy(nowMs: number): OpenDeadline[] {
+  /** The deadlines that have passed at `nowMs`. For the heart, while the main thread stands still. */
+  overdueAt(nowMs: number): OpenDeadline[] {
     const passed: OpenDeadline[] = [];
     for (let at = 0; at < this.#numbers.length; at += NUMBERS) {
       const [claim = 0, atMs = 0, timeoutMs = 0, isWorthRetrying = 0] = this.#numbers.subarray(at, at + NUMBERS);

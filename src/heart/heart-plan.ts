@@ -4,8 +4,10 @@
  *   last acknowledged beat ──── 0.8 ────▶ fenced ──── 0.9 ────▶ stopped, or ended ──── 1.0 × deadAfter ────▶ others act
  *   session seen gone ────────── 0.6 ───▶ fenced ──── 0.8 ────▶ stopped, or ended ──── 1.0 × grace ────────▶ others act
  *
- * While another session stands in for that of a heart that is still starting, the second line is a second longer. A clock that may be
- * behind is allowed for: the heart is fenced as much earlier, up to a tenth of the whole, and the rest is added to what it promises.
+ * While another session stands in for that of a heart that is still starting, the second line is a second longer.
+ *
+ * The clock may lag by its resolution. So the heart stops that much earlier, by at most a tenth of the threshold. What is left of the
+ * resolution is added to its promise.
  */
 import { beatIntervalMs, type RecoverySettings } from "../config/recovery-options.ts";
 import type { HeartPromise } from "../sql/hearts.ts";

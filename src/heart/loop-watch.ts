@@ -13,7 +13,7 @@ export interface LoopWatchParts {
   readonly policy: BlockedLoopPolicy;
   /** When the loop last turned. */
   readonly tickedAtMs: () => number;
-  readonly deadlines: Pick<SharedDeadlines, "passedBy">;
+  readonly deadlines: Pick<SharedDeadlines, "overdueAt">;
   readonly steadyNow: () => number;
   readonly readStack: () => Promise<ThreadStack>;
   /** Each puts it on record, or passes it on; what throws is tried again by a later look. */
@@ -88,7 +88,7 @@ export class LoopWatch {
     const tickedAtMs = lastTick();
     if (this.#noted && tickedAtMs > this.#noted.tickedAtMs) await this.#onTurned(this.#noted, tickedAtMs);
     const blockedMs = blockedForMs({ nowMs, tickedAtMs, awakeSinceMs: this.#awakeSinceMs });
-    const passed = blockedMs < policy.timeoutGraceMs ? [] : deadlines.passedBy(nowMs);
+    const passed = blockedMs < policy.timeoutGraceMs ? [] : deadlines.overdueAt(nowMs);
     const overdueForMs = passed.length === 0 ? undefined : nowMs - Math.min(...passed.map(({ atMs }) => atMs));
     const action = blockageOn({ blockedForMs: blockedMs, notedAtMs: this.#noted?.atMs, overdueForMs }, policy);
     if (action === "wait" && blockedMs < noteAfterMs) return;

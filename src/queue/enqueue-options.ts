@@ -142,7 +142,7 @@ export function checkTerms(parts: TermsParts, problems: Problems): Terms {
     exclusiveLimit: given.exclusiveKey === undefined ? undefined : (given.exclusiveLimit ?? 1),
     rateKey: given.rateLimit?.key,
     rateLimit: given.rateLimit?.limit,
-    ratePerMs: given.rateLimit?.per,
+    ratePerMs: given.rateLimit?.perMs,
     // JSON within text: stored to the letter.
     metadata: metadata?.ok ? metadata.text : undefined,
   };

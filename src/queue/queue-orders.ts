@@ -28,7 +28,7 @@ export function checkQueue(name: string, options: QueueOptions): QueueSettings {
   const problems = new Problems();
   const { concurrency, rateLimit } = checkOptions(options, SHAPE, { path: "", problems });
   problems.throwIfAny(`The settings of queue ${JSON.stringify(name)}`);
-  return { concurrency, rateLimit: rateLimit && { limit: rateLimit.limit, perMs: rateLimit.per } };
+  return { concurrency, rateLimit };
 }
 
 export class QueueOrders {

@@ -1,11 +1,6 @@
 /** Rate limits of tasks and of queues: a budget of starts, earned back evenly over a time. Checked by the same rules. */
 import { type Check, isDuration, isInteger, isOptions, isText } from "../config/checks.ts";
-
-/** As checked: so many starts in so many milliseconds. */
-export interface Rate {
-  readonly limit: number;
-  readonly per: number;
-}
+import type { RateLimit } from "../sql/queues.ts";
 
 /** The finest that the database's time stamps tell apart: a start costs one at the least (see `is_countable`). */
 const MICROSECONDS_PER_MS = 1_000;
@@ -16,23 +11,25 @@ const RATE_SHAPE = {
 };
 
 /** Of a queue. */
-export const isRateLimit: Check<Rate> = countable(RATE_SHAPE, "limit and per");
+export const isRateLimit: Check<RateLimit> = countable(RATE_SHAPE, "limit and per");
 /** Of tasks with this key. */
-export const isKeyedRateLimit: Check<Rate & { readonly key: string }> = countable(
+export const isKeyedRateLimit: Check<RateLimit & { readonly key: string }> = countable(
   { key: isText({ max: 512 }), ...RATE_SHAPE },
   "key, limit and per",
 );
 
-function countable<T extends Rate>(shape: Record<string, Check<unknown>>, parts: string): Check<T> {
+function countable<T extends RateLimit>(shape: Record<string, Check<unknown>>, parts: string): Check<T> {
   const check = isOptions(shape);
   return (value, path, problems) => {
     const isGiven = (part: string) => (value as Record<string, unknown> | null)?.[part] !== undefined;
     if (typeof value === "object" && !Object.keys(shape).every(isGiven)) problems.add(path, `needs ${parts}`);
-    const rate = check(value, path, problems) as T | undefined;
-    if (rate?.limit !== undefined && rate.per !== undefined && rate.limit > rate.per * MICROSECONDS_PER_MS) {
-      const most = rate.per * MICROSECONDS_PER_MS;
-      problems.add(path, `cannot be counted: at most ${most} starts in ${rate.per} ms (one per microsecond)`);
+    const given = check(value, path, problems) as (Omit<T, "perMs"> & { readonly per: number }) | undefined;
+    if (given === undefined) return undefined;
+    const { per: perMs, ...rest } = given;
+    if (given.limit !== undefined && perMs !== undefined && given.limit > perMs * MICROSECONDS_PER_MS) {
+      const most = perMs * MICROSECONDS_PER_MS;
+      problems.add(path, `cannot be counted: at most ${most} starts in ${perMs} ms (one per microsecond)`);
     }
-    return rate;
+    return { ...rest, perMs } as unknown as T;
   };
 }

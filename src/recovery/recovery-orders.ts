@@ -240,7 +240,7 @@ function byOwner(stale: readonly StaleTask[]): readonly (readonly StaleTask[])[]
   return [...groups.values()];
 }
 
-/** A crash is a matter of evidence, and somebody's order is none: one that takes a task from a worker that is alive counts none. */
+/** An operator's order is no evidence of a crash. If the task is taken from a worker that is alive, no crash is counted. */
 function failedByHand(task: StaleTask): Outcome {
   const { owner, hostname, silentForMs, isOwnerDead } = task;
   return {

@@ -5,9 +5,10 @@ import { type OwnerSigns, readOwners, readTasksOf, type StaleFilter, type Unfini
 import type { ReplicaId } from "../task/ids.ts";
 import { type OwnerByHand, ownerByHand } from "./by-hand.ts";
 
-/** Null where the owner has no heart that could be heard: it counts as silent for ever. */
-export interface StaleTask extends UnfinishedTask, Pick<OwnerSigns, "hostname" | "ownerStatus" | "silentForMs"> {
-  /** What the evidence says, be it the order's or not: dead, gone, or without its session. */
+export interface StaleTask extends UnfinishedTask, Pick<OwnerSigns, "hostname" | "ownerStatus"> {
+  /** `silentForMs` is null where the owner has no heart; such an owner counts as silent for ever. */
+  readonly silentForMs: OwnerSigns["silentForMs"];
+  /** Whether the evidence says that the owner is dead, whatever `after` was given. */
   readonly isOwnerDead: boolean;
 }
 

@@ -1,10 +1,9 @@
 /**
  * When those who could sweep ask whether they must. Pure.
  *
- * One sweeps, every check interval. The others stand in line behind it: the first asks once a sweep is a little late, the second an
- * interval after that, and so on. So a sweeper that dies is followed in time, those behind it too, and hardly anybody asks.
- * From some place on it does not matter any more how far back one stands: these ask once in the time that a sweep may be late, however many of
- * those before them are gone.
+ * One replica sweeps, once every check interval. The others wait in line. The first asks when a sweep is a quarter of an interval late, the
+ * second one interval later, and so on. So a dead sweeper is replaced in time, even if those behind it died too, and few questions are asked.
+ * Far back in the line the place no longer matters: each asks once within the time that a sweep may be late.
  */
 import { sweepPatienceMs } from "./sweeping.ts";
 
@@ -40,7 +39,7 @@ export function pauseInLineMs({ place, sweptAgoMs }: Standby, checkMs: number, r
   return agoMs < dueMs ? dueMs - agoMs : dueMs;
 }
 
-/** How long the one that swept waits: sweeps begin an interval apart, but it never does nothing else. */
+/** Sweeps begin one interval apart. After a slow sweep, the pause is at least half an interval. */
 export function pauseBetweenSweepsMs(tookMs: number, checkMs: number): number {
   return Math.max(checkMs / 2, checkMs - Math.max(0, tookMs));
 }

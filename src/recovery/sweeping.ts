@@ -1,6 +1,6 @@
 /** Whether anybody listens at all. The listener is listened to: sweeps that have stopped are worse than a dead worker. Pure. */
 
-/** Sweeps are jittered, and one may meet a busy moment: three intervals, and never less than a few seconds. */
+/** A sweep may meet a busy moment, and another replica may have to take over: three intervals, and never less than three seconds. */
 const LEAST_PATIENCE_MS = 3_000;
 
 export function isSweeping(listening: { readonly sweptAgoMs: number } | null | undefined, checkMs: number): boolean {

@@ -15,7 +15,7 @@ export function watchRunnerLoop(parts: {
     policy: { stackAfterMs, timeoutGraceMs: Number.POSITIVE_INFINITY, endAfterMs: undefined },
     // One that is still to begin has no loop yet.
     tickedAtMs: () => shared.get("tickedAtMs") || steadyNowMs(),
-    deadlines: { passedBy: () => [] },
+    deadlines: { overdueAt: () => [] },
     steadyNow: steadyNowMs,
     readStack,
     note: async (sight) => tell({ type: "blocked", sight }),

@@ -102,12 +102,11 @@ export async function adoptClaims(
   return readClaims(rows).claimed;
 }
 
-/** No claim of this epoch has a smaller id, and none of an earlier one a larger. */
-export async function readClaimsBeforeEpoch(store: Store): Promise<number> {
+/** The largest claim id of all earlier epochs. Claims of this epoch have larger ids. Infinity where no epoch has begun yet. */
+export async function readLastClaimIdBeforeEpoch(store: Store): Promise<number> {
   const [row] = await store.query<{ last: string }>(
     `select last_claim as last from ${store.schema}.epoch_marker where ${store.schema}.known_epoch() is not null`,
   );
-  // Nobody has claimed anything in this epoch.
   return row ? Number(row.last) : Number.POSITIVE_INFINITY;
 }
 

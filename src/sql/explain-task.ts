@@ -202,7 +202,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
             case when u.claim_id is not null then json_build_object(
               'replicaId', u.replica_id, 'status', coalesce(r.status, 'missing'), 'hostname', r.hostname, 'pid', r.pid,
               'heardAgoMs', ${ms("c.now - h.beat_at")}, 'silentForMs', ${s}.silent_ms(h, r.started_at, l),
-              'hasSession', coalesce(${s}.session_counts(h, l), false),
+              'hasSession', ${s}.session_counts(h, l),
               'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${ms("c.now - nullif(h.session_free_since, 'infinity')")},
               'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'vitals', ${s}.vitals_of(h.signs),
               'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death,

@@ -86,16 +86,16 @@ export interface SweepTurn {
 export interface Sweeper {
   readonly id: ReplicaId;
   /** False: it listens without being a replica, and has no heart. */
-  readonly isReplica?: boolean;
+  readonly isReplica: boolean;
   readonly minIntervalMs: number;
   readonly gapMs: number;
   /** From this place on, it does not matter how far back one stands. */
-  readonly places?: number;
+  readonly places: number;
 }
 
 /** Notes that this reaper sweeps now, if it is its turn. Holds nothing when it is over. */
 export async function beginSweep(store: Store, sweeper: Sweeper): Promise<SweepTurn> {
-  const { id, isReplica = true, minIntervalMs, gapMs, places = 1 } = sweeper;
+  const { id, isReplica, minIntervalMs, gapMs, places } = sweeper;
   const [turn] = await store.query<SweepTurn>(
     `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs", is_held as "isHeld", place
      from ${store.schema}.begin_sweep($1, $2, $3, $4, $5)`,

@@ -74,7 +74,7 @@ export async function readUnexamined(store: Store, limit: number): Promise<DeadR
   const ms = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`;
   return store.query<DeadReplica>(
     `select r.id::text as "replicaId", r.hostname, r.version, r.died_at as "diedAt", r.death, h.interval_ms as "intervalMs", ${s}.vitals_of(h.signs) as vitals,
-            coalesce(${s}.session_counts(h, l), false) as "hadSession",
+            ${s}.session_counts(h, l) as "hadSession",
             coalesce(${s}.session_counts(h, l) and h.session_key = any (${s}.held_sessions()), false) as "holdsSession",
             ${ms("r.died_at - r.started_at")} as "livedForMs",
             (select count(*)::int from ${s}.running u where u.replica_id = r.id and u.state = 'running') as running,

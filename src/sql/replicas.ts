@@ -99,7 +99,7 @@ export async function listReplicas(store: Store, patienceMs: number): Promise<Re
   return store.query<ReplicaRow>(
     `select r.id::text, r.hostname, r.pid, r.version, r.status, r.machine_id as "machineId", r.started_at as "startedAt",
             greatest(h.beat_at, r.seen_at) as "seenAt", ${store.schema}.silent_ms(h, r.started_at, l) as "silentForMs",
-            coalesce(${store.schema}.session_counts(h, l), false) as "hasSession", coalesce(h.session_key = any (k.held), false) as "holdsSession",
+            ${store.schema}.session_counts(h, l) as "hasSession", coalesce(h.session_key = any (k.held), false) as "holdsSession",
             (extract(epoch from clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000)::float8 as "sessionFreeForMs",
             h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs", ${store.schema}.vitals_of(h.signs) as vitals, r.died_at as "diedAt", r.death,
             r.tasks, r.queues,

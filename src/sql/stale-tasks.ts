@@ -46,7 +46,7 @@ export async function readOwners(store: Store, filter: StaleFilter): Promise<Own
   const s = store.schema;
   return store.query<OwnerSigns>(
     `select o.replica_id::text as owner, r.hostname, coalesce(r.status, 'missing') as "ownerStatus", case when ${ARE_SETTINGS} then r.recovery end as settings,
-            ${s}.silent_ms(h, r.started_at, l) as "silentForMs", coalesce(${s}.session_counts(h, l), false) as "hasSession",
+            ${s}.silent_ms(h, r.started_at, l) as "silentForMs", ${s}.session_counts(h, l) as "hasSession",
             coalesce(h.session_key = any (k.held), false) as "holdsSession",
             (extract(epoch from clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000)::float8 as "sessionFreeForMs",
             h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs"

@@ -41,7 +41,7 @@ export interface TaskDetails extends TaskSummary {
   readonly exclusiveKey: string | null;
   readonly expiresAt: Date | null;
   readonly attempts: readonly AttemptRow[];
-  /** How many attempts are no longer on record: of one that is tried for ever the first ten stay, and the newest hundred. */
+  /** How many attempts are no longer on record: of a task that is tried for ever, the first 10 stay, and the newest 100 to 150. */
   readonly attemptsDropped: number;
   readonly late: readonly LateRow[];
   /** What its last attempt that crashed probably died of. */

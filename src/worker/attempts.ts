@@ -191,7 +191,7 @@ export class Attempts {
     });
     if (!started) {
       this.#parts.hand.dropStarting(all);
-      this.#parts.received.neverBegun(all);
+      this.#parts.received.noteNeverBegun(all);
       this.#parts.onUnsure();
     }
     const running = new Set(started);

@@ -158,12 +158,12 @@ export class Claimer {
     const { cursors, seenUpTo, lastLaneId } = search;
     const { id } = replica;
     const askedAtMs = this.#parts.steadyNow();
-    const asking = this.#parts.received.ask();
+    const asking = this.#parts.received.noteAsked();
     this.#begun(demand);
     return {
       request: { replicaId: id, names, queues, cursors, seenUpTo, lastLaneId, arms, ...demand },
       found: (found) => {
-        this.#parts.received.answer(asking, found.claimed);
+        this.#parts.received.noteAnswer(asking, found.claimed);
         this.#over(demand);
         const asked = totalOf(demand);
         const { claimed, hasMore } = found;

@@ -2,7 +2,7 @@
 import type { Database } from "../database/database.ts";
 import { type RecoveryPolicy, recoveryOf } from "../recovery/recovery-action.ts";
 import { noBlameOn } from "../recovery/suspicion.ts";
-import { type ClaimedTask, readClaimsBeforeEpoch } from "../sql/claims.ts";
+import { type ClaimedTask, readLastClaimIdBeforeEpoch } from "../sql/claims.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { TaskSettings } from "../task/settings.ts";
@@ -16,8 +16,8 @@ export interface Unknown {
 }
 
 /**
- * Nothing is forgotten within an epoch of the database, so only claims of an earlier one can be. (In this one a claim that looks as if it
- * had been received before may be one of a statement that the server has carried out late.)
+ * The database forgets nothing within an epoch, so only claims of an earlier epoch can be forgotten. (In the current epoch, a claim with a
+ * small id may come from a statement that the server carried out late.)
  */
 export async function tellApart(
   database: Database,
@@ -26,7 +26,7 @@ export async function tellApart(
 ): Promise<Unknown> {
   const had = unknown.filter(({ state, claimId }) => state === "running" && received.had(claimId));
   if (had.length === 0) return { unbegun: unknown, forgotten: [] };
-  const before = await readClaimsBeforeEpoch(database);
+  const before = await readLastClaimIdBeforeEpoch(database);
   const forgotten = new Set(had.filter(({ claimId }) => Number(claimId) <= before));
   return { unbegun: unknown.filter((task) => !forgotten.has(task)), forgotten: [...forgotten] };
 }

@@ -2,8 +2,8 @@
  * Which claims this process has had in its hands. One that is on record as its own, and that it does not know, can be two things: a claim
  * whose reply was lost, of which no code has run; or one that it has ended, which a server without all of its memory has forgotten.
  *
- * Ids of claims grow with the time at which they are drawn, so what a reply brings is above everything that had been received when it was
- * asked for. That is why the last few replies are enough to tell.
+ * Claim ids grow. A reply therefore holds only ids that are larger than all ids received before it was asked for. So the last few replies
+ * are enough to tell the two apart.
  */
 import type { ClaimId, ClaimOnTask } from "../task/ids.ts";
 
@@ -20,13 +20,13 @@ export class Received {
   #lots: (readonly ClaimOnTask[])[] = [];
   readonly #neverBegun = new Set<ClaimId>();
 
-  ask(): Asking {
+  noteAsked(): Asking {
     const asking = { after: this.#largest };
     this.#askings.add(asking);
     return asking;
   }
 
-  answer(asking: Asking, claimed: readonly ClaimOnTask[]): void {
+  noteAnswer(asking: Asking, claimed: readonly ClaimOnTask[]): void {
     this.#askings.delete(asking);
     const last = claimed.at(-1);
     if (last) {
@@ -38,7 +38,7 @@ export class Received {
   }
 
   /** These were in hand, and none of their code has run. */
-  neverBegun(claims: readonly ClaimOnTask[]): void {
+  noteNeverBegun(claims: readonly ClaimOnTask[]): void {
     for (const { claimId } of claims) this.#neverBegun.add(claimId);
   }
 
@@ -46,7 +46,7 @@ export class Received {
   settle(found: readonly ClaimOnTask[]): void {
     this.#askings.clear();
     this.#neverBegun.clear();
-    this.answer({ after: 0 }, found);
+    this.noteAnswer({ after: 0 }, found);
   }
 
   /** Whether this process has had that claim, and may have run its task. */

@@ -90,7 +90,7 @@ export class StandDown {
   async #standDown(kind: "refused" | "fenced"): Promise<void> {
     const { hand, replica, received } = this.#parts;
     const unbegun = hand.releasing(hand.takeUnbegun());
-    received.neverBegun(unbegun);
+    received.noteNeverBegun(unbegun);
     const running = hand.executions();
     const stopping = kind === "refused" ? running : running.filter(mustStop);
     for (const execution of stopping) {

@@ -38,7 +38,13 @@ describe("a beat that comes in the moment of the verdict", () => {
     const database = await openCrashDatabase();
     const id = await registered(database);
     const listen = () =>
-      beginSweep(database.everbeat.database, { id: newReplicaId(), minIntervalMs: 0, gapMs: 60_000 });
+      beginSweep(database.everbeat.database, {
+        id: newReplicaId(),
+        isReplica: true,
+        places: 1,
+        minIntervalMs: 0,
+        gapMs: 60_000,
+      });
     await listen();
     expect(await send(database, id)).toBe(true);
     await listen();

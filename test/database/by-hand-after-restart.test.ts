@@ -19,7 +19,13 @@ test.each([
   await everbeat.enqueue(noop, 1);
   const [task] = await claimer.claim({ run: 1 });
   await startClaims(everbeat.database, [task as never]);
-  await beginSweep(everbeat.database, { id: claimer.replicaId, minIntervalMs: 0, gapMs: 60_000 });
+  await beginSweep(everbeat.database, {
+    id: claimer.replicaId,
+    isReplica: true,
+    places: 1,
+    minIntervalMs: 0,
+    gapMs: 60_000,
+  });
   await pass(700_000);
   expect(await everbeat.recovery.findStale({ replicaId: claimer.replicaId })).toHaveLength(1);
 
@@ -31,7 +37,13 @@ test.each([
   const replica = (await everbeat.replicas()).find(({ id }) => id === claimer.replicaId);
   expect(replica?.silentForMs).toBeLessThan(60_000);
 
-  await beginSweep(everbeat.database, { id: claimer.replicaId, minIntervalMs: 0, gapMs: 60_000 });
+  await beginSweep(everbeat.database, {
+    id: claimer.replicaId,
+    isReplica: true,
+    places: 1,
+    minIntervalMs: 0,
+    gapMs: 60_000,
+  });
   await pass(700_000);
   expect(await everbeat.recovery.findStale({ replicaId: claimer.replicaId })).toHaveLength(1);
   expect(await everbeat.recovery.failStaleRunning({ replicaId: claimer.replicaId })).toMatchObject({ count: 1 });

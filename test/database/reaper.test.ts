@@ -121,7 +121,7 @@ describe("a reaper", () => {
     const one = reaper();
     await one.runOnce();
     await sweptAgo("10 minutes");
-    const turn = { id: one.id, minIntervalMs: 0, gapMs: 60_000 };
+    const turn = { id: one.id, isReplica: true, places: 1, minIntervalMs: 0, gapMs: 60_000 };
     const waited = await eventually(
       async () => {
         const blocker = await holding(database.url, "select from everbeat.listening for update");

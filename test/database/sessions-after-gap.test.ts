@@ -38,7 +38,7 @@ async function scene(everbeat: Everbeat, gapMs: number) {
   const beats = (id: ReplicaId) => beat(database, id, { vitals: null, hasSession: true, isRemembered: false });
   return {
     beats: () => beats(replicaId),
-    sweep: () => beginSweep(database, { id: sweeper, minIntervalMs: 0, gapMs }),
+    sweep: () => beginSweep(database, { id: sweeper, isReplica: true, places: 1, minIntervalMs: 0, gapMs }),
     declare: () => declareDead(database, replicaId, { because: "session-lost", minMs: 0, death: {} }),
     isSeenFree: async () => (await everbeat.replicas()).find(({ id }) => id === replicaId)?.sessionFreeForMs !== null,
     hasSession: async () => (await everbeat.replicas()).find(({ id }) => id === replicaId)?.hasSession,

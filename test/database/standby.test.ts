@@ -115,7 +115,13 @@ test("a place in line is counted in a ring of those who are alive, from behind w
   await Promise.all(members.map(({ reaper }) => reaper.stop()));
   const ids = members.map(({ id }) => id).toSorted();
   await database.query("update everbeat.replica set status = 'offline' where id = $1", [ids[1]]);
-  await beginSweep(everbeat.database, { id: ids[3] as ReplicaId, minIntervalMs: 0, gapMs: 60_000 });
+  await beginSweep(everbeat.database, {
+    id: ids[3] as ReplicaId,
+    isReplica: true,
+    places: 1,
+    minIntervalMs: 0,
+    gapMs: 60_000,
+  });
   const placeOf = async (id: ReplicaId, isReplica = true) => {
     const ask = { id, isReplica, minIntervalMs: 60_000, gapMs: 60_000, places: 3 };
     const { isOurs, place } = await beginSweep(everbeat.database, ask);

@@ -62,7 +62,13 @@ describe("the owners that a sweep finds absent", () => {
     const absent = async () => (await findAbsentOwners(everbeat.database)).map(({ status }) => status).sort();
     await loadOwners([{ status: "missing", tasks: 1 }]);
     await database.query("truncate everbeat.listening");
-    await beginSweep(everbeat.database, { id: newReplicaId(), minIntervalMs: 0, gapMs: 60_000 });
+    await beginSweep(everbeat.database, {
+      id: newReplicaId(),
+      isReplica: true,
+      places: 1,
+      minIntervalMs: 0,
+      gapMs: 60_000,
+    });
     expect(await absent()).toEqual(["missing"]);
     // What was found may not have been put right.
     expect(await absent()).toEqual(["missing"]);
@@ -127,7 +133,8 @@ test("a sweep looks at its fleet and not at every task, nor at everyone who has 
 
 describe("the hearts that a sweep is told of", () => {
   const reaper = newReplicaId();
-  const sweep = () => beginSweep(everbeat.database, { id: reaper, minIntervalMs: 0, gapMs: 60_000 });
+  const sweep = () =>
+    beginSweep(everbeat.database, { id: reaper, isReplica: true, places: 1, minIntervalMs: 0, gapMs: 60_000 });
 
   /** One replica per entry, on the machine of that name, whose heart was last heard so many seconds ago. */
   async function loadFleet(

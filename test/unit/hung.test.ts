@@ -151,28 +151,28 @@ describe("deadlines in shared memory", () => {
     const first = own.begin(timed("11", 1_000));
     own.begin(timed("12", 60_000));
     const nowMs = Number.MAX_SAFE_INTEGER;
-    expect(seen.passedBy(0)).toEqual([]);
+    expect(seen.overdueAt(0)).toEqual([]);
     expect(
-      seen.passedBy(nowMs).map(({ claimId, timeoutMs, isWorthRetrying }) => [claimId, timeoutMs, isWorthRetrying]),
+      seen.overdueAt(nowMs).map(({ claimId, timeoutMs, isWorthRetrying }) => [claimId, timeoutMs, isWorthRetrying]),
     ).toEqual([
       ["11", 1_000, false],
       ["12", 60_000, false],
     ]);
-    const [before] = seen.passedBy(nowMs);
+    const [before] = seen.overdueAt(nowMs);
     first.putOff(10_000);
-    expect(seen.passedBy(nowMs)[0]?.atMs).toBeGreaterThan(before?.atMs ?? 0);
+    expect(seen.overdueAt(nowMs)[0]?.atMs).toBeGreaterThan(before?.atMs ?? 0);
     first.over();
-    expect(seen.passedBy(nowMs).map(({ claimId }) => claimId)).toEqual(["12"]);
+    expect(seen.overdueAt(nowMs).map(({ claimId }) => claimId)).toEqual(["12"]);
   });
 
   test("have room for a thousand, and use their places again", () => {
     const own = new SharedDeadlines();
     const begun = Array.from({ length: 3_000 }, (_, index) => own.begin(timed(String(index + 1), 1)));
-    expect(own.passedBy(Number.MAX_SAFE_INTEGER)).toHaveLength(1_024);
+    expect(own.overdueAt(Number.MAX_SAFE_INTEGER)).toHaveLength(1_024);
     for (const deadline of begun) deadline.over();
-    expect(own.passedBy(Number.MAX_SAFE_INTEGER)).toEqual([]);
+    expect(own.overdueAt(Number.MAX_SAFE_INTEGER)).toEqual([]);
     own.begin(timed("5000", 1));
-    expect(own.passedBy(Number.MAX_SAFE_INTEGER)).toHaveLength(1);
+    expect(own.overdueAt(Number.MAX_SAFE_INTEGER)).toHaveLength(1);
   });
 });
 

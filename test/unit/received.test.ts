@@ -12,18 +12,18 @@ const had = (received: Received, id: number) => received.had(String(id) as Claim
 describe("claims that a process has had", () => {
   test("are all that came with replies, however long ago", () => {
     const received = new Received();
-    received.answer(received.ask(), claims(3, 5));
-    received.answer(received.ask(), claims(8));
+    received.noteAnswer(received.noteAsked(), claims(3, 5));
+    received.noteAnswer(received.noteAsked(), claims(8));
     expect([1, 3, 5, 8, 9].map((id) => had(received, id))).toEqual([true, true, true, true, false]);
   });
 
   test("are not those of a reply that was lost, also where a later one has come", () => {
     const received = new Received();
-    received.answer(received.ask(), claims(3));
-    received.ask();
-    const second = received.ask();
-    received.answer(second, claims(7, 8));
-    received.answer(received.ask(), claims(11));
+    received.noteAnswer(received.noteAsked(), claims(3));
+    received.noteAsked();
+    const second = received.noteAsked();
+    received.noteAnswer(second, claims(7, 8));
+    received.noteAnswer(received.noteAsked(), claims(11));
     expect([3, 5, 6, 7, 8, 9, 11].map((id) => had(received, id))).toEqual([
       true,
       false,
@@ -37,16 +37,16 @@ describe("claims that a process has had", () => {
 
   test("are those of a lost reply too, once they were found", () => {
     const received = new Received();
-    received.ask();
-    received.answer(received.ask(), claims(7));
+    received.noteAsked();
+    received.noteAnswer(received.noteAsked(), claims(7));
     received.settle(claims(5));
     expect([5, 7, 8].map((id) => had(received, id))).toEqual([true, true, false]);
   });
 
   test("are not those that were in hand and of which nothing has run", () => {
     const received = new Received();
-    received.answer(received.ask(), claims(1, 2));
-    received.neverBegun(claims(2));
+    received.noteAnswer(received.noteAsked(), claims(1, 2));
+    received.noteNeverBegun(claims(2));
     expect([1, 2].map((id) => had(received, id))).toEqual([true, false]);
   });
 });
