@@ -7,7 +7,7 @@
 import type { Database } from "../database/database.ts";
 import { isAway, isHeldUp } from "../database/transient.ts";
 import type { Events } from "../events.ts";
-import { raiseAlert, resolveOtherAlerts } from "../sql/recovery.ts";
+import { raiseAlert, resolveOtherAlerts } from "../sql/alerts.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 
 const FIRST_REST_MS = 1_000;

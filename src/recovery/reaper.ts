@@ -10,6 +10,7 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
+import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
 import {
   beginSweep,
   type DoubtfulHeart,
@@ -18,30 +19,21 @@ import {
   releaseWhileSilent,
   type SweepTurn,
 } from "../sql/hearts.ts";
-import {
-  type AbsentOwner,
-  beginHold,
-  endHold,
-  findAbsentOwners,
-  noteSweep,
-  raiseAlert,
-  resolveAlerts,
-} from "../sql/recovery.ts";
+import { type AbsentOwner, beginHold, endHold, findAbsentOwners, noteSweep } from "../sql/recovery.ts";
 import { noteSilence } from "../sql/reliability.ts";
 import type { ReplicaId } from "../task/ids.ts";
-import { readDeath } from "./death-record.ts";
-import { countDying, type DoubtfulReplica, holdOn } from "./mass-death.ts";
+import { deathOf, deathOfAbsent, doubtOf, type Judged, judge, limitOf } from "./judged.ts";
+import { countDying, holdOn } from "./mass-death.ts";
 import { PassedBy } from "./passed-by.ts";
 import { policyOf } from "./policy.ts";
-import { type LastSigns, PostMortems, type Told } from "./post-mortems.ts";
+import { type LastSigns, PostMortems } from "./post-mortems.ts";
 import { purgeRecord } from "./purge.ts";
 import { RECOVERY_OF_TASKS, recoverTasksOf } from "./recover.ts";
-import type { Death } from "./recovery-action.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { pauseBetweenSweepsMs, pauseInLineMs, placesInLine, takeoverFromMs } from "./standby.ts";
 import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
 import { isSweeping } from "./sweeping.ts";
-import { doubtFromMs, type SilencePolicy, type Verdict, verdictOn } from "./verdict.ts";
+import { doubtFromMs } from "./verdict.ts";
 
 /** One that comes later than this was not only late. */
 const TAKEOVER_AFTER = 1.5;
@@ -61,12 +53,6 @@ export interface ReaperParts {
 
 /** How often dead replicas are asked about that no sweep of ours has met. */
 const EXAMINE_EVERY_MS = 5_000;
-
-interface Judged {
-  readonly heart: DoubtfulHeart;
-  readonly running: Verdict;
-  readonly claimed: Verdict;
-}
 
 export function createReaper(parts: ReaperParts): Service {
   const reaper = new Reaper(parts);
@@ -281,55 +267,4 @@ export class Reaper {
     if (await purgeRecord(database, settings, this.#passedBy.purges)) this.#purgedAt = performance.now();
     await endStoppedAlert(database);
   }
-}
-
-function doubtOf({ heart, running }: Judged): DoubtfulReplica {
-  const { machineId, replicaId, machines, isMachineWell, sessionFreeForMs } = heart;
-  const isWell = running.kind === "fresh" && sessionFreeForMs === null;
-  return { machine: machineId ?? replicaId, machines, isWell, isMachineWell };
-}
-
-function judge(heart: DoubtfulHeart, settings: RecoverySettings): Judged {
-  const evidence = { ...heart, sessionFreeForMs: heart.sessionFreeForMs ?? undefined };
-  return {
-    heart,
-    running: verdictOn(evidence, policyOf(settings, "running")),
-    claimed: verdictOn(evidence, policyOf(settings, "claimed")),
-  };
-}
-
-/** The least evidence that the verdict needs: looked at again in the moment of writing. */
-function limitOf(heart: DoubtfulHeart, because: "silent" | "session-lost", policy: SilencePolicy): number {
-  if (because === "silent") return Math.max(policy.deadAfterMs, heart.promiseMs + policy.marginMs);
-  return Math.max(policy.sessionGraceMs ?? 0, heart.sessionPromiseMs + policy.sessionMarginMs);
-}
-
-function deathOf(heart: DoubtfulHeart, because: "silent" | "session-lost"): Death {
-  const { replicaId, machineId, hostname, silentForMs, vitals, status } = heart;
-  return {
-    replicaId,
-    machineId: machineId ?? undefined,
-    hostname,
-    because,
-    silentForMs: Math.round(silentForMs),
-    vitals,
-    ...(status === "draining" ? { wasDraining: true } : {}),
-  };
-}
-
-/** As it was put on record when it was declared dead, and what was found out since. */
-function deathOfAbsent(owner: AbsentOwner, told: Told | undefined): Death {
-  const { replicaId, machineId, hostname, status, cameBack } = owner;
-  const death = readDeath(owner.death);
-  return {
-    ...death,
-    replicaId,
-    machineId: machineId ?? undefined,
-    hostname: hostname ?? undefined,
-    because: status === "dead" ? (death.because ?? "silent") : status,
-    silentForMs: death.silentForMs,
-    vitals: death.vitals,
-    ...(cameBack ? { cameBack } : {}),
-    ...(told ? { probableCause: told.cause, sentence: told.sentence } : {}),
-  };
 }

@@ -6,23 +6,17 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
 import type { Events } from "../events.ts";
+import { type AlertRow, listAlerts } from "../sql/alerts.ts";
 import { releaseClaims } from "../sql/claims.ts";
 import { readTaskFacts } from "../sql/explain-task.ts";
 import { type ReplicaSettings, readActingSettings, readFleetSettings } from "../sql/fleet-settings.ts";
+import { listMachines, type MachineRow } from "../sql/machines.ts";
 import { endClaims, type Outcome } from "../sql/outcomes.ts";
 import type { PostMortemRow } from "../sql/post-mortems.ts";
-import { confirmHold } from "../sql/recovery.ts";
+import { confirmHold, type Listening, readListening } from "../sql/recovery.ts";
 import { readUnrest } from "../sql/reliability.ts";
 import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
-import {
-  type AlertRow,
-  type Listening,
-  listAlerts,
-  listMachines,
-  type MachineRow,
-  readListening,
-  type StaleFilter,
-} from "../sql/stale-tasks.ts";
+import type { StaleFilter } from "../sql/stale-tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
 import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";

@@ -2,8 +2,8 @@
 import { formatDuration } from "../config/duration.ts";
 import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
-import { raiseAlert, resolveAlerts } from "../sql/recovery.ts";
-import { readListening } from "../sql/stale-tasks.ts";
+import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
+import { readListening } from "../sql/recovery.ts";
 import { isSweeping } from "./sweeping.ts";
 
 const KIND = "sweeps-stopped";

@@ -59,6 +59,25 @@ export async function readClaimsOf(
   );
 }
 
+export interface Listening {
+  readonly hearingSince: Date;
+  readonly sweptAt: Date;
+  readonly sweptBy: ReplicaId | null;
+  readonly sweepMs: number | null;
+  readonly sweptAgoMs: number;
+  readonly heldSince: Date | null;
+}
+
+/** Undefined where no reaper has ever listened. */
+export async function readListening(store: Store): Promise<Listening | undefined> {
+  const [row] = await store.query<Listening>(
+    `select hearing_since as "hearingSince", swept_at as "sweptAt", swept_by::text as "sweptBy", sweep_ms as "sweepMs",
+            (extract(epoch from clock_timestamp() - swept_at) * 1000)::float8 as "sweptAgoMs", held_since as "heldSince"
+     from ${store.schema}.listening`,
+  );
+  return row;
+}
+
 /** A hold on recovery, remembered for whoever is the reaper then. Returns how long it has been held. */
 export async function beginHold(store: Store): Promise<{ heldForMs: number; isConfirmed: boolean }> {
   const [row] = await store.query<{ heldForMs: number; isConfirmed: boolean }>(
@@ -82,36 +101,4 @@ export async function confirmHold(store: Store): Promise<boolean> {
 
 export async function noteSweep(store: Store, tookMs: number): Promise<void> {
   await store.query(`select ${store.schema}.note_sweep($1)`, [tookMs]);
-}
-
-/** Durable, and once while it stays open. False: it is open already. */
-export async function raiseAlert(
-  store: Store,
-  alert: { kind: string; subject: string; message: string; details?: unknown },
-): Promise<boolean> {
-  const rows = await store.query(
-    `insert into ${store.schema}.alert (kind, subject, message, details) values ($1, $2, $3, $4::json)
-     on conflict (kind, subject) where resolved_at is null do nothing returning id`,
-    [alert.kind, alert.subject, alert.message, JSON.stringify(alert.details ?? null)],
-  );
-  return rows.length > 0;
-}
-
-export async function resolveAlerts(store: Store, kind: string, subject: string): Promise<void> {
-  await store.query(
-    `update ${store.schema}.alert set resolved_at = now() where kind = $1 and subject = $2 and resolved_at is null`,
-    [kind, subject],
-  );
-}
-
-/** All of this kind that are about this part of a service, but for those about these subjects. */
-export async function resolveOtherAlerts(
-  store: Store,
-  { kind, part, subjects }: { kind: string; part: string; subjects: readonly string[] },
-): Promise<void> {
-  await store.query(
-    `update ${store.schema}.alert set resolved_at = now()
-     where kind = $1 and details->>'part' = $2 and subject <> all ($3) and resolved_at is null`,
-    [kind, part, subjects],
-  );
 }

@@ -5,7 +5,7 @@ import { BlockageRecord } from "../heart/blockage-record.ts";
 import type { BlockageSight } from "../heart/loop-watch.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { RunnerBlockages } from "../runner/runners.ts";
-import { resolveAlerts } from "../sql/recovery.ts";
+import { resolveAlerts } from "../sql/alerts.ts";
 import type { ReplicaId } from "../task/ids.ts";
 
 interface Blockage {

@@ -4,7 +4,7 @@ import { heartPlanOf } from "../heart/heart-plan.ts";
 import { PostMortems } from "../recovery/post-mortems.ts";
 import type { RunnerKind } from "../runner/runner-death.ts";
 import { Runners } from "../runner/runners.ts";
-import { raiseAlert, resolveAlerts } from "../sql/recovery.ts";
+import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
 import { noteRunners } from "../sql/runners.ts";
 import { onRunnerDeath } from "./on-runner-death.ts";
 import type { Reporting } from "./reports.ts";

@@ -8,8 +8,8 @@ import { heartStateOf, heartWords, vitalsWords } from "../../src/cli/replica-hea
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
 import type { ReplicaSettings } from "../../src/sql/fleet-settings.ts";
+import type { Listening } from "../../src/sql/recovery.ts";
 import type { ReplicaRow } from "../../src/sql/replicas.ts";
-import type { Listening } from "../../src/sql/stale-tasks.ts";
 import type { ReplicaId } from "../../src/task/ids.ts";
 
 const settingsOf = (options: unknown = {}) => checkRecovery(options, new Problems());

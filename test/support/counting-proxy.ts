@@ -2,8 +2,8 @@
  * A proxy before PostgreSQL that counts what passes: statements, and how often somebody waits for a reply. It understands
  * just enough of the protocol for that, so it counts the same whatever driver is on the other side.
  */
-import { connect, createServer, type Socket } from "node:net";
-import { onTestFinished } from "vitest";
+import type { Socket } from "node:net";
+import { startProxyServer } from "./proxy-server.ts";
 
 export interface Traffic {
   statements: number;
@@ -18,34 +18,19 @@ export interface CountingProxy {
 }
 
 export async function startCountingProxy(url: string): Promise<CountingProxy> {
-  const target = new URL(url);
   const counts = new Map<string, Traffic>();
   const traffic = (application: string) => {
     const found = counts.get(application) ?? { statements: 0, roundTrips: 0 };
     counts.set(application, found);
     return found;
   };
-  const sockets = new Set<Socket>();
-  const server = createServer((client) => {
-    const upstream = connect(Number(target.port), target.hostname);
-    for (const socket of [client, upstream]) {
-      sockets.add(socket);
-      socket.on("error", () => {});
-      socket.on("close", () => sockets.delete(socket));
-    }
+  const proxy = await startProxyServer(url, (client, connectToServer) => {
+    const upstream = connectToServer();
     count(client, upstream, traffic);
     client.pipe(upstream);
     upstream.pipe(client);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  const address = new URL(url);
-  address.hostname = "127.0.0.1";
-  address.port = String((server.address() as { port: number }).port);
-  return { url: address.href, traffic: (application) => ({ ...traffic(application) }) };
+  return { url: proxy.url, traffic: (application) => ({ ...traffic(application) }) };
 }
 
 function count(client: Socket, upstream: Socket, traffic: (application: string) => Traffic): void {

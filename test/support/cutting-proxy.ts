@@ -3,8 +3,8 @@
  * reply to it, or swallows every packet in one direction or both, as a broken network does: nobody is told, nothing is closed.
  * It understands just enough of the protocol for that: where messages begin, the text of a statement, and the end of a reply.
  */
-import { connect, createServer, type Socket } from "node:net";
-import { onTestFinished } from "vitest";
+import type { Socket } from "node:net";
+import { startProxyServer } from "./proxy-server.ts";
 
 export type CutDirection = "both" | "to server" | "to worker";
 
@@ -56,37 +56,21 @@ interface Cut {
 }
 
 export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
-  const target = new URL(url);
   const cuts: Cut[] = [];
   const swallowed: Swallowed = { "to server": false, "to worker": false, hearts: false };
   const asked = new Map<string, number>();
-  const sockets = new Set<Socket>();
   let toBeEnded = 0;
-  const server = createServer((client) => {
-    const upstream = connect(Number(target.port), target.hostname);
-    for (const socket of [client, upstream]) {
-      sockets.add(socket);
-      socket.on("error", () => {});
-      socket.on("close", () => sockets.delete(socket));
-    }
+  const proxy = await startProxyServer(url, (client, connectToServer) => {
+    const upstream = connectToServer();
     if (toBeEnded > 0) {
       toBeEnded--;
       endAsSoonAsReady(client, upstream);
     } else carry({ client, upstream, cuts, swallowed, asked });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const close = () => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  };
-  onTestFinished(close);
-  const address = new URL(url);
-  address.hostname = "127.0.0.1";
-  address.port = String((server.address() as { port: number }).port);
   const cutAt = (text: string, when: Cut["when"]) =>
     new Promise<HeldStatement>((resolve) => cuts.push({ text, when, done: resolve }));
   return {
-    url: address.href,
+    url: proxy.url,
     cutReplyTo: (text) => cutAt(text, "replied").then(() => {}),
     cutWhileServed: (text) => cutAt(text, "served").then(() => {}),
     cutBefore: (text) => cutAt(text, "asked").then(() => {}),
@@ -113,7 +97,7 @@ export async function startCuttingProxy(url: string): Promise<CuttingProxy> {
       const counts = [...asked].filter(([statement]) => statement.includes(text)).map(([, count]) => count);
       return counts.reduce((sum, count) => sum + count, 0);
     },
-    close,
+    close: proxy.close,
   };
 }
 

@@ -47,6 +47,10 @@ export async function createCluster(options = {}) {
 
 function clusterIn({ bin, folder, port, run }) {
   const data = join(folder, `data-${port}`);
+  /** A program that connects to this server. */
+  const runHere = (program, ...args) => run(program, "-h", "127.0.0.1", "-p", String(port), "-U", "postgres", ...args);
+  /** A base backup of this moment. */
+  const copyTo = (to, ...more) => runHere("pg_basebackup", "-D", to, "-c", "fast", ...more);
   return {
     bin,
     data,
@@ -84,38 +88,13 @@ function clusterIn({ bin, folder, port, run }) {
       mkdirSync(other.data, { mode: 0o700 });
       const { uid, gid } = serverUser();
       if (uid !== undefined) chownSync(other.data, uid, gid);
-      run(
-        "pg_basebackup",
-        "-h",
-        "127.0.0.1",
-        "-p",
-        String(port),
-        "-U",
-        "postgres",
-        "-D",
-        other.data,
-        "-R",
-        "-c",
-        "fast",
-      );
+      copyTo(other.data, "-R");
       other.start([`primary_conninfo=host=127.0.0.1\\ port=${port}\\ user=postgres\\ application_name=standby`]);
       return other;
     },
     /** A base backup of this moment, taken while the server runs. */
     backUp() {
-      run(
-        "pg_basebackup",
-        "-h",
-        "127.0.0.1",
-        "-p",
-        String(port),
-        "-U",
-        "postgres",
-        "-D",
-        `${data}-backup`,
-        "-c",
-        "fast",
-      );
+      copyTo(`${data}-backup`);
     },
     /** In the place of the data of a server that is down: as it was when that backup was made, at the same address. */
     restore() {
@@ -125,23 +104,9 @@ function clusterIn({ bin, folder, port, run }) {
     /** The database as a dump, restored into another of the same server. */
     copyByDump(from, to) {
       const dump = join(folder, `${to}.sql`);
-      run("createdb", "-h", "127.0.0.1", "-p", String(port), "-U", "postgres", to);
-      run("pg_dump", "-h", "127.0.0.1", "-p", String(port), "-U", "postgres", "-f", dump, from);
-      run(
-        "psql",
-        "-h",
-        "127.0.0.1",
-        "-p",
-        String(port),
-        "-U",
-        "postgres",
-        "-v",
-        "ON_ERROR_STOP=1",
-        "-q",
-        "-f",
-        dump,
-        to,
-      );
+      runHere("createdb", to);
+      runHere("pg_dump", "-f", dump, from);
+      runHere("psql", "-v", "ON_ERROR_STOP=1", "-q", "-f", dump, to);
     },
     remove() {
       rmSync(folder, { recursive: true, force: true, maxRetries: 10 });

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { formatDuration } from "../../config/duration.ts";
 import { flappingWords, type Reliability } from "../../recovery/reliability.ts";
 import { readClock } from "../../sql/clock.ts";
-import type { MachineRow } from "../../sql/stale-tasks.ts";
+import type { MachineRow } from "../../sql/machines.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { inColourOf, marked } from "../states.ts";

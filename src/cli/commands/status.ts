@@ -2,10 +2,11 @@
 import type { Command } from "commander";
 import type { RecoverySettings } from "../../config/recovery-options.ts";
 import type { Reliability } from "../../recovery/reliability.ts";
+import type { AlertRow } from "../../sql/alerts.ts";
 import { readClock } from "../../sql/clock.ts";
 import type { QueueRow } from "../../sql/queues.ts";
+import type { Listening } from "../../sql/recovery.ts";
 import type { ReplicaRow } from "../../sql/replicas.ts";
-import type { AlertRow, Listening } from "../../sql/stale-tasks.ts";
 import { TASK_STATES, type TaskState } from "../../task/states.ts";
 import { VERSION } from "../../version.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";

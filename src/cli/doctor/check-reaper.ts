@@ -4,8 +4,8 @@ import { PROFILES, type RecoverySettings } from "../../config/recovery-options.t
 import type { Database } from "../../database/database.ts";
 import { isSweeping, sweepPatienceMs } from "../../recovery/sweeping.ts";
 import { readActingSettings } from "../../sql/fleet-settings.ts";
+import { type Listening, readListening } from "../../sql/recovery.ts";
 import { listReplicas, type ReplicaRow } from "../../sql/replicas.ts";
-import { type Listening, readListening } from "../../sql/stale-tasks.ts";
 import { type Finding, good, skipped } from "./finding.ts";
 
 export async function checkReaper(database: Database): Promise<Finding> {

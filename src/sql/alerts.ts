@@ -1,0 +1,51 @@
+/** Alerts: durable, and one for each kind and subject while it is open. */
+import type { Store } from "../database/database.ts";
+
+export interface AlertRow {
+  readonly id: string;
+  readonly kind: string;
+  readonly subject: string;
+  readonly message: string;
+  readonly raisedAt: Date;
+  readonly resolvedAt: Date | null;
+}
+
+export async function listAlerts(store: Store, options: { onlyOpen: boolean; limit: number }): Promise<AlertRow[]> {
+  return store.query<AlertRow>(
+    `select id, kind, subject, message, raised_at as "raisedAt", resolved_at as "resolvedAt" from ${store.schema}.alert
+     where not $1 or resolved_at is null order by id desc limit $2`,
+    [options.onlyOpen, options.limit],
+  );
+}
+
+/** Durable, and once while it stays open. False: it is open already. */
+export async function raiseAlert(
+  store: Store,
+  alert: { kind: string; subject: string; message: string; details?: unknown },
+): Promise<boolean> {
+  const rows = await store.query(
+    `insert into ${store.schema}.alert (kind, subject, message, details) values ($1, $2, $3, $4::json)
+     on conflict (kind, subject) where resolved_at is null do nothing returning id`,
+    [alert.kind, alert.subject, alert.message, JSON.stringify(alert.details ?? null)],
+  );
+  return rows.length > 0;
+}
+
+export async function resolveAlerts(store: Store, kind: string, subject: string): Promise<void> {
+  await store.query(
+    `update ${store.schema}.alert set resolved_at = now() where kind = $1 and subject = $2 and resolved_at is null`,
+    [kind, subject],
+  );
+}
+
+/** All of this kind that are about this part of a service, but for those about these subjects. */
+export async function resolveOtherAlerts(
+  store: Store,
+  { kind, part, subjects }: { kind: string; part: string; subjects: readonly string[] },
+): Promise<void> {
+  await store.query(
+    `update ${store.schema}.alert set resolved_at = now()
+     where kind = $1 and details->>'part' = $2 and subject <> all ($3) and resolved_at is null`,
+    [kind, part, subjects],
+  );
+}
