@@ -148,6 +148,7 @@ language plpgsql security definer set search_path from current
 as $$
 declare
   v_floor bigint := floor(extract(epoch from clock_timestamp() - timestamptz '2020-01-01 00:00:00+00') * 1000000);
+  v_last  bigint := (select last_value from claim_id);
 begin
   insert into epoch_marker as m (home) values (pg_relation_filepath('epoch_marker'))
   on conflict (is_only) do update set marker = excluded.marker, server_start = excluded.server_start, home = excluded.home
@@ -155,10 +156,9 @@ begin
   if not found then
     return;
   end if;
-  -- Not where the clock was set back: then the sequence, as far as it is known, is ahead of it.
-  if v_floor > (select last_value from claim_id) then
-    perform setval('claim_id', v_floor);
-  end if;
+  -- Where the clock was set back, the sequence is ahead of it, and the ids that were forgotten lie just behind the last one that is known.
+  -- So the sequence jumps over more ids than a lost piece of memory can hold. The jump is drawn, so that two such jumps differ.
+  perform setval('claim_id', greatest(v_floor, v_last + case when v_last < v_floor then 0 else 1000000000 + floor(random() * 1000000000)::bigint end));
   update epoch_marker set writer = xmin, last_claim = (select last_value from claim_id);
 end $$;
 
@@ -173,6 +173,18 @@ begin
     v_epoch := known_epoch();
   end if;
   return v_epoch;
+end $$;
+
+-- The epoch for a replica that joins. Rows that came by logical replication have claim ids of another server, whose last epoch may have begun
+-- after this one: then this server begins a new epoch, above those ids. Asked only here, because it looks through all that runs.
+create function joining_epoch() returns text
+language plpgsql set search_path from current
+as $$
+begin
+  if exists (select from running where claim_id > (select last_value from claim_id)) then
+    delete from epoch_marker;
+  end if;
+  return current_epoch();
 end $$;
 
 create function session_key(p_replica uuid) returns bigint

@@ -63,7 +63,7 @@ export async function registerReplica(
        on conflict (id) do update set hostname = excluded.hostname, joined_at = excluded.joined_at
      ), heart as (
        insert into ${store.schema}.heart (replica_id, beat_at, epoch, interval_ms, promise_ms, session_promise_ms, session_key, session_epoch)
-       values ($1, now(), ${store.schema}.current_epoch(), $9, $10, $11, ${store.schema}.session_key($1), $12)
+       values ($1, now(), ${store.schema}.joining_epoch(), $9, $10, $11, ${store.schema}.session_key($1), $12)
        on conflict (replica_id) do update set beat_at = now() where not heart.is_dead
      )
      insert into ${store.schema}.replica (id, hostname, pid, version, tasks, queues, machine_id, recovery)

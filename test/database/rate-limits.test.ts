@@ -1,6 +1,7 @@
 /** What can be counted is counted exactly, and what cannot be is refused before it can stand in anybody's way. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { Duration } from "../../src/config/duration.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
@@ -150,5 +151,39 @@ describe("a budget", () => {
       );
       expect(row).toEqual({ bounded: true });
     }
+  });
+});
+
+describe("a task that its rate puts off", () => {
+  const claimer = handClaimer(everbeat.database, ["rated"]);
+  const putOffMs = async (queue: string) =>
+    (
+      await database.query<{ ms: number }>(
+        "select (extract(epoch from max(run_at) - now()) * 1000)::float8 as ms from everbeat.ready where queue = $1",
+        [queue],
+      )
+    )[0]?.ms ?? 0;
+  const enqueue = (queue: string, count: number, rate: { limit: number; per: Duration }) =>
+    everbeat.enqueueMany(task, new Array(count).fill(null), { options: { queue, rateLimit: { key: queue, ...rate } } });
+  const claim = (queue: string) => claimer.claim({ queues: [queue], room: [null], run: 100 });
+
+  test("does not wait for those that were before it and are cancelled", async () => {
+    const queue = unique("cancelled");
+    await enqueue(queue, 50, { limit: 1, per: "1h" });
+    expect(await claim(queue)).toHaveLength(1);
+    await everbeat.tasks.cancel({ queue });
+    await enqueue(queue, 1, { limit: 1, per: "1h" });
+    expect(await claim(queue)).toEqual([]);
+    expect(await putOffMs(queue)).toBeLessThanOrEqual(3_600_000);
+  });
+
+  test("asks again within minutes where the limit was raised", async () => {
+    const queue = unique("raised");
+    await enqueue(queue, 50, { limit: 1, per: "1h" });
+    expect(await claim(queue)).toHaveLength(1);
+    await database.query("delete from everbeat.ready where queue = $1", [queue]);
+    await enqueue(queue, 10, { limit: 100, per: "1m" });
+    await claim(queue);
+    expect(await putOffMs(queue)).toBeLessThanOrEqual(300_000);
   });
 });
