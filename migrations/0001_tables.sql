@@ -123,8 +123,8 @@ create table ended (
   failures   integer not null,
   crashes    integer not null,
   state      text not null check (state in ('completed', 'failed', 'cancelled', 'expired')),
-  -- That of the error: what is searched for is a column. The JSON of users may hold what PostgreSQL stores and cannot take apart, such
-  -- as \u0000, so no operator on it may stand in anybody's way.
+  -- The error's code, because what is searched for is a column. The JSON of users may hold what PostgreSQL can store but not take apart,
+  -- such as \u0000: an operator on it would fail the whole statement.
   error_code text,
   result     json,
   error      json
@@ -206,8 +206,8 @@ create table rate (
   deferred_until timestamptz not null
 );
 
--- What a task's definition says, as the last worker that started has it. What statements go by is a column of its own; `settings` is all of
--- it, read as a whole and by nobody in SQL.
+-- What a task's definition says, as the last worker that started has it. What statements need is a column of its own. `settings` holds all of
+-- it; SQL never takes it apart.
 create table definition (
   name             text primary key,
   queue            text not null default 'default',

@@ -32,7 +32,8 @@ create function is_far_ahead(p_spent_until timestamptz, p_per_ms bigint) returns
 language sql stable
 as $$ select p_spent_until > now() + p_per_ms * interval '1 millisecond' + interval '1 minute' $$;
 
--- When a queue's rate allows another, null where it was never used, cannot be counted, or nobody knows (take_rate puts that right).
+-- When a queue's rate allows another start. Null where the rate was never used, cannot be counted, or lies too far ahead (take_rate puts that
+-- right).
 create function next_in_rate(p_queue text, p_limit integer, p_per_ms bigint) returns timestamptz
 language sql stable set search_path from current
 as $$
@@ -41,9 +42,9 @@ as $$
   from rate where key = 'queue/' || p_queue
 $$;
 
--- How many more could start now under `p_limit` per `p_per_ms`, by this row of `rate` or, where it is null, by none; and from when on
--- they would count as spent. In parts of a microsecond (see rate), since most limits do not divide their time evenly, and what was lost by
--- rounding would be lost with every start.
+-- How many more could start now under `p_limit` per `p_per_ms` (`room`), and from when on they would count as spent (`spent` and `rest`).
+-- p_rate is the row of `rate`; null where there is none. It is counted in parts of a microsecond (see rate), because most limits do not
+-- divide their time evenly, and rounding would lose something with every start.
 create function budget_left(p_rate rate, p_limit integer, p_per_ms bigint, out spent timestamptz, out rest numeric, out room bigint)
 language sql stable set search_path from current
 as $$
@@ -71,7 +72,7 @@ begin
   loop
     select * into v_rate from rate where key = p_key for update;
     exit when found;
-    -- Once more after that: it may have left the record before it is locked (see src/sql/purge.ts).
+    -- Then look again: the row may be removed before it is locked (see src/sql/purge.ts).
     insert into rate (key, spent_until, deferred_until) values (p_key, now(), now()) on conflict (key) do nothing;
   end loop;
   v_left := budget_left(v_rate, p_limit, p_per_ms);

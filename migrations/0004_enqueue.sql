@@ -81,8 +81,8 @@ as $$ select current_setting('transaction_isolation') not in ('read committed', 
 -- p_fresh: no id was ever used before. Else the same id again is the same task again: a call that was repeated because
 -- its reply was lost, or one whose caller chose the ids. That costs a search for each, and an insert in two steps.
 -- p_alone: this statement is a transaction of its own. p_id: the id that the (only) task gets instead of its own.
--- p_long: the inputs of the (only) group, where they are so long that it would cost to take them out of other JSON, and what fills it up;
--- not with p_fresh.
+-- p_long: the inputs of the (only) group, where they are so long that taking them out of other JSON would cost time. The list may end with
+-- nulls. It cannot be given together with p_fresh.
 create function insert_tasks(
   p_terms json, p_inputs json, p_fresh boolean, p_alone boolean, p_id uuid default null, p_long json[] default null) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan

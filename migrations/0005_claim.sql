@@ -137,8 +137,8 @@ begin
                  limit 1))
     loop
       if v_lane.concurrency is not null or v_lane.rate_limit is not null then
-        -- Held until commit: two claims cannot both see the last free place. Only the first of them is waited for, since two claims
-        -- that wait for a second one each way round would wait for ever. As it is now: it may have been changed meanwhile.
+        -- Held until commit, so that two claims cannot both see the last free place. A claim waits for the first such lock only: two claims
+        -- that waited for a second one, in opposite order, would deadlock. The row is read as it is now: it may have been changed meanwhile.
         if v_has_locked then
           select q.* into v_queue from queue q where q.name = v_lane.queue for update skip locked;
         else
@@ -167,7 +167,7 @@ begin
         if v_lane.concurrency is not null then
           v_want := least(v_want, v_lane.concurrency - (select count(*) from running r where r.queue = v_lane.queue and r.limited));
         end if;
-        -- Before the tasks themselves are looked at: whoever is taken may spend a share of a rate of its own.
+        -- Asked before the tasks themselves are looked at, because a task that is taken may spend the budget of its own rate key.
         if v_lane.rate_limit is not null then
           v_want := least(v_want, room_in_rate(v_lane.queue, v_lane.rate_limit, v_lane.rate_per_ms));
         end if;
@@ -177,7 +177,7 @@ begin
         -- would begin behind it, or walk over everything that was parked with it.
         v_follows := v_rounds = 1 and v_lane.queue = any (v_let_go_in);
         if v_follows then
-          -- Free as long as nothing was claimed, which might have been of their key.
+          -- They are free only as long as nothing was claimed, because that might have had the same key.
           select array_agg(picked.row_id), count(*), not (v_are_free and v_claimed = 0), null into v_rows, v_found, v_special, v_until
           from (
             select r.ctid as row_id from ready r
@@ -203,8 +203,8 @@ begin
           v_is_exhausted := v_found < v_want;
           exit when v_found = 0;
         end if;
-        -- What would keep others from something (a place, a share of a rate, a key), and suspects, who might be convicted of what they did
-        -- not begin, are not taken to wait; nor is anything else that comes after them.
+        -- Two kinds are not claimed ahead, nor is anything that comes after them: a task that would keep others from something while it waits
+        -- (a place, a part of a rate, a key), and a suspect, which might be convicted of a crash although it had not begun.
         if v_total > p_run + p_prefetch and (v_special or v_follows or v_lane.concurrency is not null or v_lane.rate_limit is not null) then
           v_total := greatest(p_run + p_prefetch, v_claimed);
           v_met := v_met || v_lane.queue;

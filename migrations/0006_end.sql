@@ -182,8 +182,8 @@ end $$;
 
 -- Outcomes of claims that do not hold: `repeat` where this very outcome was written before and the reply was lost; kept as
 -- `late` where the claim had been lost. Each says besides whose it is: { claim, task, replica, to, outcome, confirm, result, error }.
--- What completed in a transaction with an old snapshot (repeatable read) could not see who waits for its exclusive key by then, so that is
--- looked at again here, where its worker asks whether the transaction has committed.
+-- A task that completed in a transaction with an old snapshot (repeatable read) could not see which tasks wait for its exclusive key by then.
+-- So that is looked at again here, where its worker asks whether the transaction has committed.
 create function refuse_outcomes(p_outcomes json) returns table (claim bigint, verdict text)
 language plpgsql set search_path from current
 as $$
@@ -243,7 +243,7 @@ begin
   if v_all.claims is null then
     return null;
   end if;
-  -- The statement that asked is the one that commits: whatever it was meant to be checked with was written elsewhere.
+  -- The statement that asked is the one that commits. So it was not in a transaction with the writes that it should guard.
   if v_all.are_alone then
     raise exception 'there is no transaction that could be checked when it commits' using errcode = 'EB006';
   end if;
@@ -278,11 +278,11 @@ end $$;
 
 create constraint trigger commit_check_at_commit after insert on commit_check
 deferrable initially deferred for each row execute function check_at_commit();
--- Also where triggers are switched off as for a replica (session_replication_role): it would guard nothing then, and say nothing.
+-- The trigger also fires with session_replication_role = replica. Otherwise a guard would check nothing there, and nobody would notice.
 alter table commit_check enable always trigger commit_check_at_commit;
 
--- Called inside the user's transaction: fails at once where the claim is lost already, and again at commit. Once for each claim, however
--- often it is asked for: what only has to hold may end there too, and what ends there has held.
+-- Called inside the user's transaction: fails at once where the claim is lost already, and again at commit. There is one check for
+-- each claim, however often it is asked for. A claim that was only guarded may be completed later in the same transaction.
 create function guard_claim(p_claim bigint, p_task uuid, p_outcome json) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 as $$
@@ -292,7 +292,7 @@ begin
   if not found then
     raise exception 'claim % no longer holds', p_claim using errcode = 'EB001';
   end if;
-  -- Whatever the transaction has said of its constraints before.
+  -- The transaction may have set its constraints to immediate before.
   set constraints commit_check_at_commit deferred;
   insert into commit_check (claim_id, task_id, outcome) values (p_claim, p_task, p_outcome) on conflict do nothing;
   if found or p_outcome is null then

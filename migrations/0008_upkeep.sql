@@ -31,8 +31,8 @@ as $$
     json_build_object('code', 'TASK_CANCELLED', 'message', 'Cancelled by request; its worker did not confirm it within the grace.'))
 $$;
 
--- The record is searched for what is too old now and then for all replicas together, and not by each of them with every upkeep.
--- Whoever keeps less than the last one did does not count it as done.
+-- The record is searched for what is too old now and then, once for all replicas, and not by each of them with every upkeep. A replica that
+-- keeps less than the last one that searched does not wait: it searches at once.
 create table upkeep (
   is_only       boolean primary key default true check (is_only),
   purged_at     timestamptz not null,
@@ -80,7 +80,7 @@ declare
   v_began timestamptz := clock_timestamp();
   v_after xid8;
 begin
-  -- The steps go by the number of this transaction, which it must not have had before the last step was committed.
+  -- The steps compare this transaction's number. It must have been given after the last step was committed.
   if not pg_try_advisory_xact_lock(gate_lock_id('service', 'lanes')) or pg_current_xact_id_if_assigned() is not null then
     return;
   end if;

@@ -123,9 +123,9 @@ create unlogged table epoch_marker (
   last_claim   bigint                  -- the ids of this epoch's claims are above it, those of all others are not
 );
 
--- Null where a new epoch has begun and nobody has said anything since, and on a standby, which cannot read what is not in the log. Short,
--- because every heart's row has it twice, and the more beats fit on a page before it has to be tidied, the less is written; of one
--- length, one that leaves no gap before beat_at.
+-- Null where a new epoch has begun and nobody has written anything since, and on a standby, which cannot read an unlogged table. It is short,
+-- because every heart's row has it twice: the more beats fit on a page before the page has to be pruned, the less is written. It always has the
+-- same length, one that leaves no gap before beat_at.
 create function known_epoch() returns text
 language plpgsql stable set search_path from current
 as $$
@@ -140,9 +140,9 @@ end $$;
 
 -- A new epoch begins where the last one's end may have cost the server part of its memory: the last claims, and how far the sequence of
 -- their ids had come. So the sequence goes on from the microseconds since 2020. Nobody draws a million ids a second, so it has never come
--- as far as that, whatever was forgotten; and ids stay below 2^53, what every reader of JSON takes for a number, for 285 years.
--- Whoever sees the marker sees the jump; who begins an epoch at the same time waits for the first. As the schema's owner, since setval()
--- needs more rights than the rest.
+-- as far as that, whatever was forgotten; and for 285 years ids stay below 2^53, up to which a number in JavaScript is exact.
+-- Whoever sees the marker sees the jump. Whoever begins an epoch at the same time waits for the first. The function runs as the schema's owner,
+-- because setval() needs more rights than the rest.
 create function begin_epoch() returns void
 language plpgsql security definer set search_path from current
 as $$
@@ -297,7 +297,7 @@ as $$
   ) before
 $$;
 
--- Whether it is time for this one to sweep: nobody else did just now. A sweep that is yet to come was made before the clock was set back.
+-- Whether it is time for this one to sweep: nobody else did just now. If the last sweep lies in the future, the clock was set back since.
 create function is_sweep_due(p_listening listening, p_epoch text, p_sweeper uuid, p_min_interval_ms bigint) returns boolean
 language sql volatile
 as $$
@@ -307,8 +307,8 @@ as $$
 $$;
 
 -- One reaper at a time sweeps. Returns whether that is this one (no: another is at it, or was just now), who did it
--- before and how long ago that was, whether recovery is held, and, where it is another, this one's place in line. Whoever is told that it was
--- another has cost a few reads: all replicas ask, and one sweeps. A listener that is no replica (p_is_replica) stands last.
+-- before and how long ago that was, whether recovery is held, and, where it is another, this one's place in line. To be told
+-- that it was another costs a few reads, because all replicas ask, and one sweeps. A listener that is no replica (p_is_replica) stands last.
 -- Notes since when hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no
 -- heart at all was heard. A listener without a heart of its own needs none for that: the row that it writes here shows that signs can be written.
 -- Whoever stands still in the middle of this, or waits for somebody who does, must not keep the

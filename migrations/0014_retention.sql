@@ -1,9 +1,9 @@
 -- What leaves the record of ended tasks, and how it is found.
 --
--- `ended` is appended to, and what a purge has freed is written anew: tasks that ended at about the same time lie together. So the oldest are
--- found by the pages in which they lie, of which this keeps account: in spans of 32 pages, each with a time before which nothing in
--- them ended. An index of ended_at would find them too, and would be written with every task that ends: a twelfth of the WAL of a claim
--- and its end. A BRIN would not: it never forgets the old times of pages that are written anew, and leads to the whole table then.
+-- `ended` is appended to, and the space that a purge has freed is used again. So tasks that ended at about the same time lie together, and the
+-- oldest are found by the pages in which they lie. This table has one row for each span of 32 pages, with a time before which nothing in the span
+-- ended. An index of ended_at would find them too, and would be written with every task that ends: a twelfth of the WAL of a claim
+-- and its end. A BRIN index would not be, but it never forgets the old times of pages that are used again, and in the end it leads to the whole table.
 -- (test/database/oldest-ended.test.ts)
 create table ended_span (
   span   bigint primary key,    -- pages 32 * span to 32 * span + 31
@@ -15,15 +15,15 @@ create function first_row_of(p_span bigint) returns tid
 language sql immutable
 as $$ select format('(%s,0)', 32 * p_span)::tid $$;
 
--- When the first of those ended that lie there; now, if none does.
+-- When the first of the tasks in this span ended; now, if there is none.
 create function oldest_in(p_span bigint) returns timestamptz
 language sql stable set search_path from current set enable_seqscan = off set jit = off
 as $$
   select coalesce(min(ended_at), now()) from ended where ctid >= first_row_of(p_span) and ctid < first_row_of(p_span + 1)
 $$;
 
--- Takes up the pages that have come since the last time: what lies there ended after that. (A task that was completed within a transaction of
--- its user's ended when that began. It leaves later by as much, at the most.) In a table that was written anew as a whole (vacuum full, a restored
+-- Adds spans for the pages that are new since the last time: what lies there ended after that. (A task that was completed in a user's transaction
+-- ended when that transaction began. At the most, it leaves later by the length of that transaction.) In a table that was written anew as a whole (vacuum full, a restored
 -- dump) everything lies elsewhere: then it is read once.
 create function survey_ended() returns void
 language plpgsql set search_path from current
@@ -43,7 +43,7 @@ begin
   update upkeep set surveyed_at = now(), surveyed_file = v_file;
 end $$;
 
--- Nobody of ours changes when a task ended. Where somebody does, nothing is known of where the oldest lie.
+-- Everbeat never changes when a task ended. If somebody else does, it is no longer known where the oldest lie.
 create function forget_spans() returns trigger
 language plpgsql set search_path from current
 as $$

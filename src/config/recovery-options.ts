@@ -78,7 +78,7 @@ type Profile = Omit<
   "profile" | "requeuesClaimed" | "recoversRunning" | "postMortemAgeMs" | "crashBudget" | "massDeath" | "blockedLoop"
 >;
 
-/** So many beats may be missing before that is worth a warning, where nothing else is said. */
+/** How many beats may be missing before a warning, unless the user sets `warnAfter`. */
 const WARN_AFTER_BEATS = 3;
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -228,7 +228,7 @@ export function beatIntervalMs(beats: Pick<RecoverySettings, "claimerIntervalMs"
   return Math.min(beats.claimerIntervalMs, beats.runnerIntervalMs);
 }
 
-/** One lost beat is no reason to warn, and a warning that comes after a death is none. */
+/** One lost beat is no reason to warn, and a warning after a death would be useless. */
 function requireBetween(problems: Problems, path: string, settings: RecoverySettings): void {
   const { staleAfterMs, runningDeadAfterMs } = settings;
   const leastMs = 2 * beatIntervalMs(settings);

@@ -136,7 +136,7 @@ interface Framed {
   /** How the transaction begins; without it the work needs none. */
   readonly frame: string | undefined;
   readonly replyWithinMs?: number | undefined;
-  /** What may have failed in it, where somebody has caught it. */
+  /** The error of a statement in it that the caller may have caught. */
   readonly whyRolledBack?: () => unknown;
 }
 

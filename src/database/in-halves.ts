@@ -1,6 +1,6 @@
 /**
- * Does something with many at once. Where the database refuses the values, it is done with half of them and then with the other half, until
- * the one that it will not take is alone: that must not hold up the others.
+ * Does something with many values at once. If the database refuses them, it is done with one half and then with the other half, until the
+ * value that the database refuses is alone. So one value does not hold up the others.
  */
 import { isAboutTheValues } from "./transient.ts";
 

@@ -9,7 +9,7 @@ type Stop = () => void;
 /** One listener for each pool, however often Everbeat is opened on it. */
 const listening = new WeakMap<pg.Pool, { users: number; readonly stop: Stop }>();
 
-/** Until the function that it returns was called by everybody who called this. */
+/** Returns the function that ends it. The listener stays until everybody who called this has called theirs. */
 export function listenToPool(pool: pg.Pool): Stop {
   const known = listening.get(pool) ?? { users: 0, stop: listen(pool) };
   known.users++;

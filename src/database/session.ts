@@ -16,7 +16,7 @@ export interface Session {
    * another session. Only then do locks, LISTEN and settings of the session mean something.
    */
   readonly isDirect: boolean;
-  /** Where each of our statements must be in a transaction that begins like this. */
+  /** How a transaction around each of our statements must begin. Undefined where none is needed. */
   readonly frame: string | undefined;
   /** As they were found. */
   readonly settings: SessionSettings;

@@ -57,7 +57,7 @@ export function isCancelled(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code === "57014";
 }
 
-/** The connection or the server is away: nothing further can be asked of it now. What holds up one statement is not that. */
+/** The connection or the server is away, so that no statement can succeed now. A lock that holds up one statement is another matter. */
 export function isAway(error: unknown): boolean {
   return isTransient(error) && !isHeldUp(error);
 }

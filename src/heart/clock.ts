@@ -44,12 +44,13 @@ export interface ClockSources {
 }
 
 const SOURCES: ClockSources = { steadyMs: steadyNowMs, promptMs: () => performance.now(), wallMs: () => Date.now() };
-/** The wall clock may be behind or ahead of a prompt one by this much before it is asked why. */
+/** The wall clock may differ from the prompt clock by this much before the steady clock is read. */
 const AGREE_WITHIN_MS = 20;
 
 /**
- * The same clock for whoever asks for every task: to read it takes Linux 6 µs, and `performance.now()` a hundredth of that. So that one is read,
- * and set right by the other whenever the wall clock shows that something has happened: a suspend, or a change of the wall clock itself.
+ * The same clock for callers that read it for every task. On Linux the steady clock takes 6 µs to read, and `performance.now()` a hundredth of
+ * that. So `performance.now()` is read. It is set right by the steady clock whenever the wall clock shows that something has happened: a suspend,
+ * or a change of the wall clock itself.
  */
 export function createPromptClock({ steadyMs, promptMs, wallMs }: ClockSources = SOURCES): () => number {
   let aheadMs = steadyMs() - promptMs();

@@ -46,7 +46,7 @@ interface How {
   /** Whether a refused duplicate refuses the whole batch. */
   readonly refuseAll: boolean;
   readonly alone: boolean;
-  /** For single calls, the database: where one wakes a worker, that need not wait until the task is durable; the caller does. */
+  /** For single calls, the database itself. A worker that such a call wakes need not wait until the task is durable; only the caller waits. */
   readonly promptly?: Database;
   /** This, or something like it, was sent before. */
   readonly again: boolean;

@@ -2,7 +2,7 @@
 import { type Check, isDuration, isInteger, isOptions, isText } from "../config/checks.ts";
 import type { RateLimit } from "../sql/queues.ts";
 
-/** The finest that the database's time stamps tell apart: a start costs one at the least (see `is_countable`). */
+/** A time stamp of the database counts microseconds, and a start costs at least one of them (see `is_countable`). */
 const MICROSECONDS_PER_MS = 1_000;
 
 const RATE_SHAPE = {

@@ -6,7 +6,7 @@ import { verdictOn } from "./verdict.ts";
 
 export interface OwnerByHand {
   readonly isStale: boolean;
-  /** Dead, gone, or not to be heard in any way that counts: what runs there has crashed. */
+  /** The owner is dead, gone, or gives no sign of life that counts: its running tasks have crashed. */
   readonly isDead: boolean;
 }
 

@@ -172,7 +172,7 @@ export function evidenceOn(replica: DeadReplica): DeathEvidence {
   };
 }
 
-/** What is on record may be odd in ways that nobody thought of: that is a conclusion too, and asked for once. */
+/** A record may be odd in ways that nobody thought of. Then the conclusion says so, and nobody asks again. */
 function concludeOn(replica: DeadReplica, stack: string | undefined): Told {
   try {
     return probableCause({ ...evidenceOn(replica), stack });

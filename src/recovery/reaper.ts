@@ -35,7 +35,7 @@ import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
 import { isSweeping } from "./sweeping.ts";
 import { doubtFromMs } from "./verdict.ts";
 
-/** One that comes later than this was not only late. */
+/** A sweep that comes later than this many intervals is a takeover, and not only a late sweep. */
 const TAKEOVER_AFTER = 1.5;
 
 export interface ReaperParts {

@@ -32,8 +32,8 @@ import { sweepPatienceMs } from "./sweeping.ts";
 
 export interface StaleQuery {
   /**
-   * How long the owner must have been silent (default: its own thresholds, by state). Never less than its heart takes to stop its own work:
-   * what is in the hands of one that is well stays there.
+   * How long the owner must have been silent (default: its own thresholds, by state). Never less than its heart takes to stop its own work,
+   * so that nothing is taken from a worker that is well.
    */
   after?: Duration;
   state?: "claimed" | "running";

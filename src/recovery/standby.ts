@@ -9,7 +9,7 @@ import { sweepPatienceMs } from "./sweeping.ts";
 
 /** A sweep is late by this share of its interval before the next in line asks. */
 const LATE = 0.25;
-/** A line that is longer is not worth counting. */
+/** Nobody counts further back than this. */
 const MOST_PLACES = 12;
 
 export interface Standby {
@@ -35,7 +35,7 @@ export function pauseInLineMs({ place, sweptAgoMs }: Standby, checkMs: number, r
   if (place >= placesInLine(checkMs)) return sweepPatienceMs(checkMs) * (0.75 + 0.25 * random);
   const dueMs = (Math.max(1, place) + LATE) * checkMs;
   const agoMs = Math.max(0, sweptAgoMs ?? 0);
-  // A sweep that is late already is somebody else's at this moment, or cannot be made: nothing is gained by asking at once.
+  // If a sweep is late already, somebody else sweeps at this moment, or nobody can. Nothing is gained by asking at once.
   return agoMs < dueMs ? dueMs - agoMs : dueMs;
 }
 

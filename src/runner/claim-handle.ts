@@ -32,7 +32,7 @@ export interface ClaimHandleParts extends ClaimOnTask {
 export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
   let completedInTransaction = false;
 
-  /** The database refuses with codes of its own; at commit, that of a lost claim reaches the handler's commit. */
+  /** The database refuses with codes of its own. If the claim is lost at commit, the handler's own `commit` fails with that code. */
   const refusals = (cause: unknown): never => {
     const { claimId, taskId } = parts;
     const code = databaseError(cause)?.code;

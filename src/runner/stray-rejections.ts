@@ -18,7 +18,7 @@ export interface StrayRejections {
   close(): void;
 }
 
-/** One for all workers of a process: two would each take what belongs to the other for an error of the application's. */
+/** One for all workers of a process. Two would each take the other's rejections for errors of the application. */
 let shared: SharedCatch | undefined;
 
 export function catchStrayRejections(): StrayRejections {
@@ -34,7 +34,7 @@ export function catchStrayRejections(): StrayRejections {
   caught.users++;
   return {
     scope: (owner, work) => scopes.run(owner, work),
-    // `scopes.run` copies the context to enter it and once more to leave it: a third of all that a task without effort makes.
+    // `scopes.run` copies the context twice, to enter and to leave it: a third of all objects that a trivial task creates.
     outermostScope: (owner, work) => outside.run(enter<typeof owner, ReturnType<typeof work>>, owner, work),
     close() {
       if (!isOpen) return;

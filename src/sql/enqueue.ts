@@ -45,7 +45,7 @@ export async function insertTasks(
   );
 }
 
-/** Whether they are known before or not makes no difference to speak of here. */
+/** Here it makes no measurable difference whether the ids are known before. */
 async function insertLongTasks(store: Store, { terms, ids, inputs }: TaskGroup, isAlone: boolean): Promise<void> {
   const [termsJson] = toParameters([{ terms, ids, inputs: [] }]);
   const { list, values } = longValues(inputs, 2);

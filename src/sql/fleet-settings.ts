@@ -11,7 +11,7 @@ export interface ReplicaSettings {
   readonly settings: RecoverySettings;
 }
 
-/** Of a replica `r`: what is on record is what one of ours has written. */
+/** Whether the settings of a replica `r` are on record in the form in which Everbeat writes them. */
 export const ARE_SETTINGS = "r.recovery -> 'checkMs' is not null";
 
 /** The reaper of the last sweep first, alive or not, then those that are online and could be the next. */

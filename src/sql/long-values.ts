@@ -1,6 +1,7 @@
 /**
- * JSON that is long goes to the database as a parameter of its own. Put into other JSON, it would be escaped here, and there be read
- * and copied once for each level that it is taken out of: half of what a task with a megabyte in and out costs (bench, `size`).
+ * JSON that is long goes to the database as a parameter of its own. If it were put into other JSON, it would be
+ * escaped here, and the server would read and copy it once for each level around it: half of what a task with a megabyte in and out costs
+ * (bench, `size`).
  */
 
 const LONG_CHARACTERS = 32_768;
@@ -10,7 +11,7 @@ export function isLong(text: string | undefined): text is string {
   return text !== undefined && text.length >= LONG_CHARACTERS;
 }
 
-/** Most of them, and not too many for one statement. */
+/** Whether they are long on average, and not too many for one statement. */
 export function areLong(texts: readonly string[]): boolean {
   if (texts.length > MOST_APART) return false;
   return texts.reduce((characters, text) => characters + text.length, 0) >= texts.length * LONG_CHARACTERS;
@@ -22,7 +23,7 @@ export interface LongValues {
   readonly values: readonly (string | null)[];
 }
 
-/** `before`: how many parameters the statement has besides. As many as a power of two, so that there are few different statements. */
+/** `before`: how many parameters the statement has already. The list is filled up with nulls to a power of two, so that there are few different statements. */
 export function longValues(texts: readonly string[], before: number): LongValues {
   const places = 2 ** Math.ceil(Math.log2(texts.length));
   const list = Array.from({ length: places }, (_, index) => `$${before + index + 1}::json`);

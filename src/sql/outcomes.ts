@@ -57,11 +57,11 @@ export async function endHeldClaims(store: Store, outcomes: readonly Outcome[]):
 
 export interface EndingValues {
   readonly values: readonly [claims: ClaimId[], tasks: TaskId[], outcomesJson: string];
-  /** Results that are not in the outcomes, which say the place of theirs here, from 1. */
+  /** Results that are too long for the outcomes. An outcome names the place of its result in this list, from 1. */
   readonly long: readonly string[];
 }
 
-/** The last argument of `end_claims`, where there is need of it, in a statement that has so many parameters before. */
+/** The last argument of `end_claims`, if any result is long. `before`: how many parameters the statement has already. */
 export function longResults({ long }: EndingValues, before: number) {
   if (long.length === 0) return { argument: "", values: [] };
   const { list, values } = longValues(long, before);
@@ -69,8 +69,8 @@ export function longResults({ long }: EndingValues, before: number) {
 }
 
 /**
- * Most have completed without a result: that is what a claim with nothing more to say means. In the order of claims, in which the database
- * compares them with their tasks for next to nothing.
+ * A claim without an outcome has completed without a result, as most do. The claims are sorted, because then the database compares all of them
+ * with their tasks at once.
  */
 export function endingValues(outcomes: readonly Outcome[]): EndingValues {
   const claims: ClaimId[] = [];

@@ -64,7 +64,7 @@ export const PURGE_RULES: readonly PurgeRule[] = [
       ),
   },
   {
-    // One that a replica joins at this moment has another `joined_at` by then, and is looked at again because of that.
+    // If a replica joins at this moment, `joined_at` has changed, and PostgreSQL checks the row again.
     what: "machines",
     ageMs: (ages) => ages.purgeAgeMs,
     statement: (s) =>
@@ -96,20 +96,20 @@ export const PURGE_RULES: readonly PurgeRule[] = [
       ),
   },
   {
-    // Also one that nobody has resolved: whoever raised it and still lives raises it anew.
+    // An alert that nobody resolved leaves too. A process that still meets its cause raises it again.
     what: "alerts",
     ageMs: (ages) => ages.postMortemAgeMs,
     statement: (s) => removal(s, "alert", `coalesce(x.resolved_at, x.raised_at) < ${OLD}`),
   },
   {
-    // Of a task that is on record they leave with it.
+    // Late outcomes of a task that is on record leave with the task.
     what: "late outcomes of tasks that are gone",
     ageMs: (ages) => ages.postMortemAgeMs,
     statement: (s) =>
       removal(s, "late", `x.arrived_at < ${OLD} and not exists (select from ${s}.task t where t.id = x.task_id)`),
   },
   {
-    // Of workers that are gone. One that comes just now is told of new tasks from its next look on.
+    // Bells of workers that are gone. A worker that comes at this moment arms its bell again with its next look.
     what: "bells",
     // No age counts here. `$1` is named only because every rule is given it.
     ageMs: () => 0,
@@ -129,7 +129,7 @@ export const PURGE_RULES: readonly PurgeRule[] = [
     statement: (s) => removal(s, "waiter", `x.since < ${OLD}`),
   },
   {
-    // Earned back, and nobody was put off until later: as if it had never been there.
+    // The budget is whole again and no task was put off, so that a new row would say the same.
     what: "budgets of rate limits",
     ageMs: () => 0,
     statement: (s) => removal(s, "rate", `x.spent_until <= ${OLD} and x.deferred_until <= ${OLD}`),

@@ -1,6 +1,6 @@
 /**
- * What a definition on record says, as far as it can be understood: another version may have written it, or somebody by hand. What cannot be
- * is as if it were not said, since no task may wait for it: then the task is not repeated, which is the default.
+ * What a definition on record says, as far as it can be understood: another version may have written it, or somebody by hand. A
+ * setting that cannot be understood counts as not given, because no task may wait for it. The default is not to repeat the task.
  */
 import { type Check, isInteger, isOneOf } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";

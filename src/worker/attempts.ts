@@ -44,7 +44,7 @@ export interface AttemptsParts {
   readonly isStopping: () => boolean;
   /** Whether what was claimed under this id may still be begun: not once others may have been told that it stops. */
   readonly mayBegin: (under: ReplicaId) => boolean;
-  /** What was asked for longer ago may not. By a clock that runs through suspend: others go by how long this process was not heard. */
+  /** A task that was asked for longer ago may not begin. Counted by a clock that runs through suspend, because others count the silence of this process. */
   readonly beginWithinMs: number;
   readonly steadyNow: () => number;
   /** There is a slot for another task. */

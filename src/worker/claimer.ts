@@ -247,7 +247,7 @@ export class Claimer {
     this.#alarm = setTimeout(() => this.#onAlarm(), pauseMs * (1 + Math.random() * 0.1));
   }
 
-  /** What is to come; and now and then, what was overlooked, which is looked for at once. */
+  /** Asks when the next task is due. Now and then it also asks what was overlooked; the next search finds that. */
   async #lookBack(): Promise<Outlook | undefined> {
     const { database, names, queues, outages } = this.#parts;
     const startedMs = performance.now();

@@ -1,6 +1,6 @@
 /**
- * Which claims this process has had in its hands. One that is on record as its own, and that it does not know, can be two things: a claim
- * whose reply was lost, of which no code has run; or one that it has ended, which a server without all of its memory has forgotten.
+ * Which claims this process has had in its hands. A claim that is on record as its own, and that it does not know, can be one of two: a claim
+ * whose reply was lost, so that none of its code has run; or a claim that this process has ended, and a server that lost memory has forgotten it.
  *
  * Claim ids grow. A reply therefore holds only ids that are larger than all ids received before it was asked for. So the last few replies
  * are enough to tell the two apart.

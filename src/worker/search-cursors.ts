@@ -86,7 +86,7 @@ export class SearchCursors {
     if (this.#cursors.size > MOST_LANES && oldest !== undefined) this.#cursors.delete(oldest);
   }
 
-  /** Everything is known to have been seen up to later than these say. */
+  /** Drops the cursors that lie before the time up to which everything has been seen. */
   #forgetUntil(untilMs: number): void {
     for (const [laneId, { sinceMs }] of this.#cursors) if (sinceMs < untilMs) this.#cursors.delete(laneId);
   }

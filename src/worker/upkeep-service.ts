@@ -32,7 +32,7 @@ export function createUpkeep(parts: {
           // One row of it, or one part, must not keep the rest from being done.
           return runUpkeepInParts({ database, retention, passedBy, batch: BATCH }, error);
         });
-        // Somebody else is at it: this process has found out nothing.
+        // Another process does the upkeep at this moment: this one has found out nothing.
         if (!report) return;
         const { expired, unparked, cancelled, purged } = report;
         if (expired + unparked + cancelled + purged > 0) events.emit("upkeep.done", report);

@@ -23,7 +23,7 @@ export function writeUntilKnown(outcomes: readonly Outcome[], writing: Writing):
   );
 }
 
-/** Trouble of any other kind (a full disk, a right that was taken away) says nothing about the outcomes: they are held. */
+/** An error of any other kind (a full disk, a right that was revoked) says nothing about the outcomes: they are kept and tried again. */
 async function writeThroughTrouble(
   outcomes: readonly Outcome[],
   writing: Writing,

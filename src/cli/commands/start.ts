@@ -50,7 +50,7 @@ async function start(call: Call<StartOptions>): Promise<ExitCode> {
   const log = createWorkLog(call.screen, logLevel);
   return runSupervisor({
     ...{ log, screen: call.screen, files: call.words, processes, restart },
-    // Its children listen for each other; it listens for the last of them, and for everybody else's.
+    // Its children listen for each other. The supervisor listens in case none of them is left.
     everbeat: await open(call, log, { listens: true }),
     shutdownGraceMs: shutdownGrace ?? DEFAULT_SHUTDOWN_GRACE_MS,
   });
