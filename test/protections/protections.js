@@ -161,4 +161,25 @@ export const PROTECTIONS = [
       { file: "src/database/database.ts", find: 'if (command === "ROLLBACK")', replace: 'if (command === "NEVER")' },
     ],
   },
+  {
+    name: "lanes that leave",
+    meaning: "a lane is taken out while a transaction that has seen it may still put a task into it",
+    test: ["test/database/lanes.test.ts", "by a transaction that is open through all steps keeps its lane"],
+    changes: [
+      {
+        file: "migrations/0008_upkeep.sql",
+        find: "if pg_snapshot_xmin(pg_current_snapshot()) < v_after then",
+        replace: "if false then",
+      },
+    ],
+  },
+  {
+    name: "what cannot be claimed",
+    meaning: "one row that raises an error fails every claim",
+    test: [
+      "test/database/not-claimable.test.ts",
+      "is explained, and runs when what was wrong was put right and it is retried",
+    ],
+    changes: [{ file: "src/worker/claimer.ts", find: "        await this.#setAsideBad();\n", replace: "" }],
+  },
 ];
