@@ -25,8 +25,8 @@ const enqueue = () =>
   pagesTouched(client, "select everbeat.insert_task($1, 'noop', 'a', 0::smallint, '1')", [randomUUID()]);
 const put = (count: number, { queue, name, runAt }: { queue: string; name: string; runAt: string }) =>
   client.query(
-    `insert into everbeat.ready (task_id, queue, priority, run_at, name)
-     select gen_random_uuid(), ${queue}, 0, ${runAt}, '${name}' from generate_series(1, ${count}) n`,
+    `insert into everbeat.ready (task_id, queue, priority, run_at, name, input)
+     select gen_random_uuid(), ${queue}, 0, ${runAt}, '${name}', '1' from generate_series(1, ${count}) n`,
   );
 const addLanes = (count: number) =>
   client.query(`insert into everbeat.lane (queue, priority) select 'q-' || n, 0 from generate_series(1, ${count}) n`);

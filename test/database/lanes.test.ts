@@ -1,7 +1,7 @@
 /** A lane is on record while it is in use. It is taken out in three steps, and no task is ever left in one that nobody searches. */
 import { randomUUID } from "node:crypto";
 import pg from "pg";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { releaseClaims } from "../../src/sql/claims.ts";
 import { PURGE_RULES, type PurgeRule, purge } from "../../src/sql/purge.ts";
 import { defineTask } from "../../src/task/define-task.ts";
@@ -29,6 +29,12 @@ const untilGone = (queue: string) =>
   });
 const claimIn = async (queue: string) =>
   (await claimer.claim({ queues: [queue], room: [null] })).map(({ taskId }) => taskId);
+
+/** What others have left would be waited for, and for transactions of other databases with it. */
+beforeEach(async () => {
+  await database.query("delete from everbeat.lane");
+  await database.query("update everbeat.upkeep set lanes_after = null, lanes_next_at = '-infinity'");
+});
 
 async function emptyLane(): Promise<string> {
   const queue = `q-${randomUUID()}`;
