@@ -9,7 +9,9 @@ const BATCH = 1_000;
 export async function purgeRecord(database: Database, ages: PurgeAges, passedBy: PassedBy): Promise<boolean> {
   let isDone = true;
   for (const rule of PURGE_RULES) {
-    const removed = await passedBy.attempt(`removing old ${rule.what}`, () => purge(database, rule, ages, BATCH));
+    const removed = await passedBy.attempt(`removing old ${rule.what}`, () =>
+      database.transaction((tx) => purge(tx, rule, ages, BATCH)),
+    );
     if ((removed ?? 0) >= BATCH) isDone = false;
   }
   await passedBy.settle();

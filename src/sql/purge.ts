@@ -160,9 +160,11 @@ export const PURGE_RULES: readonly PurgeRule[] = [
   },
 ];
 
-/** Returns how many rows left: as many as a batch has where there may be more. */
-export async function purge(store: Store, rule: PurgeRule, ages: PurgeAges, batch: number): Promise<number> {
-  const [row] = await store.query<{ gone: number }>(rule.statement(store.schema), [rule.ageMs(ages), batch]);
+/** In a transaction of its own. Returns how many rows left: as many as a batch has where there may be more. */
+export async function purge(tx: Store, rule: PurgeRule, ages: PurgeAges, batch: number): Promise<number> {
+  // Somebody may have locked the whole table, and a sweep waits for nobody.
+  await tx.query("set local lock_timeout = '500ms'");
+  const [row] = await tx.query<{ gone: number }>(rule.statement(tx.schema), [rule.ageMs(ages), batch]);
   return row?.gone ?? 0;
 }
 

@@ -248,7 +248,8 @@ describe("what says nothing any more is forgotten", () => {
   const AGES = { historyAgeMs: 0, purgeAgeMs: 0, postMortemAgeMs: 0 };
   const ruleOf = (table: string) =>
     PURGE_RULES.find(({ statement }) => statement("everbeat").includes(`everbeat.${table} `));
-  const forget = async (table: string) => purge(everbeat.database, ruleOf(table) as PurgeRule, AGES, 1_000);
+  const forget = (table: string) =>
+    everbeat.database.transaction((tx) => purge(tx, ruleOf(table) as PurgeRule, AGES, 1_000));
 
   test("queues without settings, after an hour; they are listed as long as they are in use", async () => {
     const [used, unused, set] = [`q-${randomUUID()}`, `q-${randomUUID()}`, `q-${randomUUID()}`];
