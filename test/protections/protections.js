@@ -50,8 +50,8 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "migrations/0010_hearts.sql",
-        find: "perform setval('claim_id', v_floor);",
-        replace: "null;",
+        find: "greatest(v_floor, v_last +",
+        replace: "greatest(v_last, v_last + 0 *",
       },
     ],
   },
@@ -102,7 +102,7 @@ export const PROTECTIONS = [
         replace: "Math.max(policy.deadAfterMs, 0 * promiseMs)",
       },
       {
-        file: "src/recovery/reaper.ts",
+        file: "src/recovery/judged.ts",
         find: "Math.max(policy.deadAfterMs, heart.promiseMs + policy.marginMs)",
         replace: "policy.deadAfterMs",
       },
