@@ -44,11 +44,14 @@ function endingOf(facts: TaskFacts): Ending {
     const summary = `It failed${ago} because it was stalled${told}`;
     return { because: "failed", summary, next: "Nothing, unless somebody runs it again.", advice: [retry] };
   }
-  if (error?.code !== "WORKER_CRASHED") {
+  if (error?.code !== "WORKER_CRASHED" && error?.code !== "END_FORGOTTEN") {
     const summary = `It failed${ago}, with no attempts left or none worth making${told}`;
     return { because: "failed", summary, next: "Nothing, unless somebody runs it again.", advice: [retry] };
   }
-  const summary = `It failed${ago} because its ${whoDied(error)} died while running it.${why(facts)} The task may have had part of its effects.`;
+  const summary =
+    error.code === "END_FORGOTTEN"
+      ? `It failed${ago} because the database has forgotten how it ended. The task may have had all of its effects.`
+      : `It failed${ago} because its ${whoDied(error)} died while running it.${why(facts)} The task may have had part of its effects.`;
   if (facts.review) {
     const note = facts.review.note === null ? "" : `: "${facts.review.note}"`;
     const next = `Nothing: it was reviewed ${formatDuration(facts.review.reviewedAgoMs)} ago${note}.`;

@@ -1,4 +1,4 @@
-/** The tasks whose worker died under them: they may have had part of their effects, so somebody should look. */
+/** The tasks whose worker died under them, or whose end the database has forgotten: they may have had part of their effects, so somebody should look. */
 import { checkOptions, isBoolean, isInteger, isListOf, isText } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
@@ -32,7 +32,7 @@ export class ReviewOrders {
     this.#database = database;
   }
 
-  /** Tasks that failed as WORKER_CRASHED and that nobody has reviewed since. */
+  /** Tasks that failed as WORKER_CRASHED or END_FORGOTTEN and that nobody has reviewed since. */
   async list(query: ReviewQuery = {}): Promise<readonly ReviewTask[]> {
     const problems = new Problems();
     const { limit = 100, ...filter } = checkOptions(query, SHAPE, { path: "", problems });

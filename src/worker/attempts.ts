@@ -1,5 +1,6 @@
 /** From claimed to written: starts what there is a slot for, runs it, and hands its outcome to be written. */
 import type { Database } from "../database/database.ts";
+import { inHalves } from "../database/in-halves.ts";
 import type { Events } from "../events.ts";
 import type { RecoveryPolicy } from "../recovery/recovery-action.ts";
 import { type ClaimedTask, startClaims } from "../sql/claims.ts";
@@ -63,6 +64,8 @@ export class Attempts {
       if (isLast) this.#onOver(execution);
     },
   };
+  /** Forgotten ends that the database has refused: each is told of once. */
+  readonly #refusedEnds = new Set<ClaimId>();
   #isStarting = false;
   #isBeginning = false;
   #staleTimer: NodeJS.Timeout | undefined;
@@ -154,15 +157,31 @@ export class Attempts {
     this.take(adopted, asked);
   }
 
-  /** They have run here, and are on record as running: each goes on as after a crash of its worker, uncharged. */
+  /**
+   * They have run here, and are on record as running: each goes on as after a crash of its worker, uncharged. One that the database refuses to
+   * end does not hold up the others. It stays on record as unknown, so the claim watch asks for it to be tried again.
+   */
   async endForgotten(forgotten: readonly ClaimedTask[], under: ReplicaId): Promise<void> {
-    const { database, tasks, events, recovery: policy } = this.#parts;
-    const outcomes = forgotten.map((task) =>
-      forgottenOutcome(task, under, (tasks.get(task.name) as AnyTask).settings, { policy, random: Math.random() }),
-    );
-    await endHeldClaims(database, outcomes);
-    for (const [index, task] of forgotten.entries()) {
-      events.emit("claim.forgotten", { ...refOf(task), willRunAgain: outcomes[index]?.to === "pending" });
+    const { database, tasks, events, outages, recovery: policy } = this.#parts;
+    const ends = forgotten.map((task) => {
+      const { settings } = tasks.get(task.name) as AnyTask;
+      return { task, outcome: forgottenOutcome(task, under, settings, { policy, random: Math.random() }) };
+    });
+    const end = async (some: readonly (typeof ends)[number][]) => {
+      await endHeldClaims(
+        database,
+        some.map(({ outcome }) => outcome),
+      );
+      return some;
+    };
+    const ended = await inHalves(ends, end, async ({ task }, error) => {
+      if (!this.#refusedEnds.has(task.claimId)) outages.noticed(error, "ending tasks whose end was forgotten");
+      this.#refusedEnds.add(task.claimId);
+      return [];
+    });
+    for (const { task, outcome } of ended) {
+      this.#refusedEnds.delete(task.claimId);
+      events.emit("claim.forgotten", { ...refOf(task), willRunAgain: outcome.to === "pending" });
     }
   }
 

@@ -287,10 +287,12 @@ export class Claimer {
     while (this.#mayOwnUnknown && !this.#stopping.signal.aborted) {
       // What is on its way would look as if it were unknown.
       await this.#noneUnderWay();
+      this.#mayOwnUnknown = false;
       try {
         await this.#adopt();
         await this.#setAsideBad();
       } catch (error) {
+        this.#mayOwnUnknown = true;
         this.#parts.outages.noticed(error, "claiming tasks");
         await this.#backoff.pause(this.#stopping.signal);
       }
@@ -302,10 +304,10 @@ export class Claimer {
     const asked = { under: replica.id, atMs: steadyNow() };
     const unknown = await adoptClaims(database, asked.under, known());
     const { unbegun: adopted, forgotten } = await tellApart(database, unknown, received);
-    if (forgotten.length > 0) await onForgotten(forgotten, asked.under);
     received.settle(adopted);
-    this.#mayOwnUnknown = false;
     if (adopted.length > 0) onAdopted(adopted, asked);
+    // Last: if this fails, all of it is done again, and the others are known by then.
+    if (forgotten.length > 0) await onForgotten(forgotten, asked.under);
   }
 
   /** One row that cannot be claimed made the whole claim fail: it must not keep us from the others. */

@@ -85,7 +85,7 @@ export class GivingBack {
 
 /**
  * What a leaving replica still holds without knowing: claims whose reply was lost and that were not looked for since. What it has run is left
- * to recovery.
+ * to recovery, and so is one that the database refuses to take back.
  */
 export async function giveBackUnknown(
   database: Database,
@@ -93,7 +93,11 @@ export async function giveBackUnknown(
   { known, received }: { known: readonly ClaimOnTask[]; received: Received },
 ): Promise<void> {
   const { unbegun } = await tellApart(database, await adoptClaims(database, replicaId, known), received);
-  if (unbegun.length > 0) await giveBack(database, replicaId, unbegun);
+  await inHalves(
+    unbegun,
+    (part) => giveBack(database, replicaId, part),
+    async () => [],
+  );
 }
 
 /** None of their code has run, whatever their state, so that others may have them at once and nothing is charged. None is left then. */
