@@ -585,11 +585,11 @@ from running r
 left join heart h on h.replica_id = r.replica_id
 left join replica x on x.id = r.replica_id;
 
--- Tasks that ended because their worker died may have had part of their effects: somebody should look. A task that was
+-- Tasks that ended because their worker died, or whose end was forgotten, may have had effects: somebody should look. A task that was
 -- run again and crashed again ended after its review, and counts anew.
 create table review (
   task_id     uuid primary key,
   reviewed_at timestamptz not null default now(),
   note        text
 );
-create index ended_crashed on ended (ended_at) where state = 'failed' and error_code = 'WORKER_CRASHED';
+create index ended_crashed on ended (ended_at) where state = 'failed' and error_code in ('WORKER_CRASHED', 'END_FORGOTTEN');
