@@ -24,6 +24,7 @@ export type { EnqueueOptions } from "./queue/enqueue-options.ts";
 export type { QueueOptions } from "./queue/queue-orders.ts";
 export type { TaskPage, TaskQuery } from "./queue/task-orders.ts";
 export type { Because, Explanation } from "./recovery/explain.ts";
+export { PartlyRecoveredError, type RefusedRecovery } from "./recovery/partly-recovered.ts";
 export type { PostMortemQuery } from "./recovery/post-mortem-query.ts";
 export type { Cause } from "./recovery/probable-cause.ts";
 export type { QuarantineQuery } from "./recovery/quarantine.ts";

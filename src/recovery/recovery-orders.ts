@@ -21,6 +21,7 @@ import { TaskNotFoundError } from "../task/errors.ts";
 import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { type Explanation, explain } from "./explain.ts";
+import { PartlyRecoveredError, type RefusedRecovery } from "./partly-recovered.ts";
 import { findPostMortems, type PostMortemQuery } from "./post-mortem-query.ts";
 import { QuarantineOrders } from "./quarantine.ts";
 import { byHandError } from "./recovery-action.ts";
@@ -188,8 +189,8 @@ export class RecoveryOrders {
   }
 
   /**
-   * Owner by owner; `act` returns those that it was done with. One that the database refuses does not keep the others from being recovered,
-   * and is the caller's error in the end.
+   * Owner by owner; `act` returns those that it was done with. One that the database refuses does not keep the others from being recovered:
+   * the error that is thrown in the end says what was done and what was not.
    */
   async #recover(
     stale: readonly StaleTask[],
@@ -197,15 +198,16 @@ export class RecoveryOrders {
     act: (tasks: readonly StaleTask[]) => Promise<readonly StaleTask[]>,
   ): Promise<RecoveryCount> {
     const done: StaleTask[] = [];
-    const refused: unknown[] = [];
-    const onRefused = async (_: StaleTask, error: unknown) => {
-      refused.push(error);
+    const refused: RefusedRecovery[] = [];
+    const onRefused = async ({ id }: StaleTask, error: unknown) => {
+      refused.push({ id, error });
       return [];
     };
     for (const tasks of byOwner(stale)) done.push(...(await inHalves(tasks, act, onRefused)));
     this.#tell(done, action);
-    if (refused.length > 0) throw refused[0];
-    return counted(done);
+    const { count, ids } = counted(done);
+    if (refused.length > 0) throw new PartlyRecoveredError(ids, refused);
+    return { count, ids };
   }
 
   #tell(done: readonly StaleTask[], action: "failed" | "released"): void {

@@ -3,9 +3,11 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { Explanation } from "../../src/recovery/explain.ts";
 import { defineTask } from "../../src/task/define-task.ts";
+import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { killWhile } from "../support/heart-scenes.ts";
+import { refuse } from "../support/refusing.ts";
 import { everbeat as cli, everbeatJson, projectWith, startEverbeat } from "./run-cli.ts";
 
 interface Stale {
@@ -220,4 +222,22 @@ test("the doctor says that nobody sweeps, where workers are on record and silent
   expect(status).toMatch(/ \? unheard .* nobody has listened for 10m/);
   expect(status).not.toContain("online");
   expect((await cli(["replicas"], at)).stdout).toMatch(/ \? unheard .* nobody has listened for 10m/);
+});
+
+test("what the database refuses to have recovered is shown beside what was done, and the exit code is 1", async () => {
+  const task = defineTask({ name: "refused", run: (_input: number) => null });
+  const ids = await everbeat.enqueueMany(task, [1, 2, 3]);
+  const dead = handClaimer(everbeat.database, ["refused"]);
+  await dead.claim();
+  await database.query("update everbeat.replica set status = 'dead', died_at = now() where id = $1", [dead.replicaId]);
+  await refuse(database, "ended", `new.task_id = '${ids[1]}'`);
+  const { code, stdout } = await cli(["recover", "--name", "refused"], at);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^2 failed, 0 pending again$/m);
+  expect(stdout).toMatch(new RegExp(`refused to change these.*\\n  ${ids[1]}  this row is not to be written\\n$`, "s"));
+  expect(await everbeatJson(["recover", "--name", "refused"], at)).toMatchObject({
+    code: 1,
+    answer: { failed: [], refused: [{ id: ids[1], message: "this row is not to be written" }] },
+  });
+  expect((await cli(["recover", "--name", "refused"], at)).stdout).toMatch(/^Nothing was done\.$/m);
 });

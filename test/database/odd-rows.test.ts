@@ -194,7 +194,7 @@ describe("a task whose end cannot be written", () => {
   });
 });
 
-test("by hand, one that cannot be failed or given back does not keep the others, and is the caller's error", async () => {
+test("by hand, one that cannot be failed or given back does not keep the others, and the error says what was done and what was not", async () => {
   const [running, claimed] = [await workerWith(3), await workerWith(3)];
   await database.query("update everbeat.running set state = 'claimed' where replica_id = $1", [
     claimed.worker.replicaId,
@@ -202,8 +202,13 @@ test("by hand, one that cannot be failed or given back does not keep the others,
   await refuse(database, "ended", `new.task_id = '${running.ids[1]}'`);
   await refuse(database, "ready", `new.task_id = '${claimed.ids[1]}'`);
   for (const { worker } of [running, claimed]) await die(worker.replicaId);
-  await expect(everbeat.recovery.failStaleRunning()).rejects.toThrow("not to be written");
-  await expect(everbeat.recovery.requeueStaleClaimed()).rejects.toThrow("not to be written");
+  const refusalOf = (ids: readonly TaskId[]) => ({
+    ...{ code: "PARTLY_RECOVERED", count: 2, refused: [{ id: ids[1], error: { code: "P0001" } }] },
+    ids: expect.toSatisfy((done: string[]) => `${done.toSorted()}` === `${[ids[0], ids[2]].toSorted()}`),
+    message: expect.stringMatching(/2 of 3 .*not to be written/s),
+  });
+  await expect(everbeat.recovery.failStaleRunning()).rejects.toMatchObject(refusalOf(running.ids));
+  await expect(everbeat.recovery.requeueStaleClaimed()).rejects.toMatchObject(refusalOf(claimed.ids));
   expect(await statesOf(running.ids)).toEqual(["failed", "running", "failed"]);
   expect(await statesOf(claimed.ids)).toEqual(["pending", "claimed", "pending"]);
 });

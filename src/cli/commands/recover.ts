@@ -1,9 +1,13 @@
 /** `everbeat recover`: what workers do by themselves, done by hand. Or the word that a held recovery waits for. */
 import { type Command, Option } from "commander";
 import type { Everbeat } from "../../everbeat.ts";
+import { PartlyRecoveredError } from "../../recovery/partly-recovered.ts";
 import type { StaleTask } from "../../recovery/stale-tasks.ts";
+import { toErrorRecord } from "../../task/error-record.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
+import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { withEverbeat } from "../open-for-command.ts";
+import { printable } from "../printable.ts";
 import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
 
@@ -18,6 +22,13 @@ interface Recovery {
   readonly dryRun: boolean;
   readonly failed: readonly StaleTask[];
   readonly requeued: readonly StaleTask[];
+  /** Those that the database would not have changed. */
+  readonly refused: readonly Refused[];
+}
+
+interface Refused {
+  readonly id: string;
+  readonly message: string;
 }
 
 export function addRecover(cli: Cli, program: Command): void {
@@ -60,36 +71,59 @@ async function confirmDeaths(call: Call<RecoverOptions>): Promise<undefined> {
   return undefined;
 }
 
-async function recover(call: Call<RecoverOptions>): Promise<undefined> {
+async function recover(call: Call<RecoverOptions>): Promise<ExitCode> {
   const { options, screen } = call;
   const both = options.running === options.claimed;
-  await withEverbeat(call, async (everbeat) => {
+  return withEverbeat(call, async (everbeat) => {
+    const refused: Refused[] = [];
     const done: Recovery = {
       dryRun: options.dryRun === true,
-      failed: both || options.running ? await recoverThose("running", options, everbeat) : [],
-      requeued: both || options.claimed ? await recoverThose("claimed", options, everbeat) : [],
+      failed: both || options.running ? await recoverThose("running", options, everbeat, refused) : [],
+      requeued: both || options.claimed ? await recoverThose("claimed", options, everbeat, refused) : [],
+      refused,
     };
     screen.answer(done, () => describeRecovery(done, screen));
+    return refused.length > 0 ? EXIT.failed : EXIT.ok;
   });
-  return undefined;
 }
 
 /** Those that are stale, and of them the ones that were still so when they were recovered. */
-async function recoverThose(state: OwnedState, options: RecoverOptions, everbeat: Everbeat): Promise<StaleTask[]> {
+async function recoverThose(
+  state: OwnedState,
+  options: RecoverOptions,
+  everbeat: Everbeat,
+  refused: Refused[],
+): Promise<StaleTask[]> {
   const query = toStaleQuery(state, options);
   const stale = await everbeat.recovery.findStale(query);
   if (options.dryRun || stale.length === 0) return [...stale];
   const those = { ...query, ids: stale.map((task) => task.id) };
-  const { ids } =
-    state === "running"
-      ? await everbeat.recovery.failStaleRunning(those)
-      : await everbeat.recovery.requeueStaleClaimed(those);
+  const recovering =
+    state === "running" ? everbeat.recovery.failStaleRunning(those) : everbeat.recovery.requeueStaleClaimed(those);
+  const { ids } = await recovering.catch((error: unknown) => {
+    if (!(error instanceof PartlyRecoveredError)) throw error;
+    refused.push(...error.refused.map((one) => ({ id: one.id, message: toErrorRecord(one.error).message })));
+    return error;
+  });
   return stale.filter((task) => ids.includes(task.id));
 }
 
-function describeRecovery({ dryRun, failed, requeued }: Recovery, screen: Call["screen"]): string[] {
+function describeRecovery(recovery: Recovery, screen: Call["screen"]): string[] {
+  const { refused } = recovery;
+  if (refused.length === 0) return describeDone(recovery, screen);
+  const { colours } = screen;
+  const lines = refused.map(({ id, message }) => `  ${id}  ${printable(message)}`);
+  return [
+    ...describeDone(recovery, screen),
+    "",
+    `${colours.red("✗")} The database refused to change these, which stay as they were:`,
+    ...lines,
+  ];
+}
+
+function describeDone({ dryRun, failed, requeued, refused }: Recovery, screen: Call["screen"]): string[] {
   const tasks = [...failed, ...requeued];
-  if (tasks.length === 0) return ["No task is stale, so nothing was done."];
+  if (tasks.length === 0) return [refused.length > 0 ? "Nothing was done." : "No task is stale, so nothing was done."];
   const { colours } = screen;
   const outcome = (task: StaleTask) => (task.state === "running" ? "failed" : "pending");
   const list = staleTable(tasks, screen, [

@@ -1,0 +1,30 @@
+/** Recovery by hand did what it could: what that is, and what the database refused. */
+import { EverbeatError } from "../errors.ts";
+import { toErrorRecord } from "../task/error-record.ts";
+import type { TaskId } from "../task/ids.ts";
+
+export interface RefusedRecovery {
+  readonly id: TaskId;
+  readonly error: unknown;
+}
+
+export class PartlyRecoveredError extends EverbeatError {
+  readonly code = "PARTLY_RECOVERED";
+
+  constructor(
+    /** Of those that were recovered. */
+    readonly ids: readonly TaskId[],
+    readonly refused: readonly RefusedRecovery[],
+  ) {
+    const reasons = refused.map(({ id, error }) => `  - ${id}: ${toErrorRecord(error).message}`);
+    super(
+      `${ids.length} of ${ids.length + refused.length} tasks were recovered; the database refused the others, which stay as they were. Remove what raises the error, and recover again:\n${reasons.join("\n")}`,
+      { cause: refused[0]?.error },
+    );
+  }
+
+  /** Of those that were recovered. */
+  get count(): number {
+    return this.ids.length;
+  }
+}
