@@ -71,7 +71,7 @@ function deathsOn(machine: Reliability | undefined): string {
   return machine.isFlapping ? `${rate}, flaps` : rate;
 }
 
-/** What is on record of one that should be here means nothing while nobody listens. */
+/** While nobody listens, the status that is on record for a replica means nothing. */
 function presenceOf({ status, unheardSince }: ReplicaRow): ReplicaRow["status"] | "unheard" {
   return unheardSince === null ? status : "unheard";
 }

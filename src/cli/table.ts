@@ -56,7 +56,7 @@ function fitLast(widths: number[], indent: number, width: number | undefined): v
   widths[widths.length - 1] = Math.min(last, Math.max(20, width - before));
 }
 
-/** Made printable here, ahead of the screen, because what is shown is what has a width. */
+/** Cells are made printable here, before the screen does it, because the width of a cell is that of the printable text. */
 function oneLine(text: string): string {
   return printable(text.replace(/\s*\n\s*/g, " "));
 }

@@ -50,7 +50,7 @@ export function frameForSharedSession({ isolation, limitsMs }: SessionSettings):
   return [BEGIN, ...low.map(([name]) => `set local ${name} = ${withinTransaction(name)}`)].join("; ");
 }
 
-/** The server counts a transaction from its beginning: once that has begun, its limit can be taken away, and not raised. */
+/** The server counts a transaction's time from its beginning. Once it has begun, its limit can be taken away, but not raised. */
 function withinTransaction(name: LimitName): number {
   return name === "transaction_timeout" ? 0 : ENOUGH_MS;
 }

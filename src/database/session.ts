@@ -34,7 +34,7 @@ export interface DedicatedConnection {
   readonly session: Session;
 }
 
-/** One statement. Asked before any lock is taken, since an idle pooler can look like a session for a while. */
+/** One statement. It is sent before any lock is taken, because an idle pooler can look like a session for a while. */
 export async function lookAtSession(client: pg.ClientBase, replyWithinMs: number): Promise<SessionFacts> {
   const [row] = await runOn<Record<string, unknown>>(client, LOOK, [], { replyWithinMs });
   const limits = LIMITS.map((name) => [name, row?.[name] ?? undefined]);
@@ -48,7 +48,7 @@ export async function lookAtSession(client: pg.ClientBase, replyWithinMs: number
   };
 }
 
-/** A limit is told in the unit that suits it best ("1min"), which is how an interval is written too. */
+/** The server shows a limit with the unit that suits it best ("1min"). An interval can be written in the same way. */
 const LOOK = `select pg_backend_pid() as pid, pg_is_in_recovery() as follows, current_setting('default_transaction_isolation') as isolation,
   ${LIMITS.map((name) => `(extract(epoch from current_setting('${name}', true)::interval) * 1000)::float8 as ${name}`).join(", ")}`;
 

@@ -2,7 +2,7 @@
 import { storableText } from "../task/error-record.ts";
 import { CAUSES, type Death } from "./recovery-action.ts";
 
-/** The rest is known from elsewhere: whose death it is, and what was found out since. */
+/** The other fields come from elsewhere: whose death it is, and what was found out since. */
 type NotOnRecord = "replicaId" | "machineId" | "hostname" | "runner" | "cameBack" | "probableCause" | "sentence";
 export type DeathRecord = Partial<Omit<Death, NotOnRecord>>;
 

@@ -1,6 +1,6 @@
 /**
- * A reaper without a replica: a process that has Everbeat open and runs no task listens too, so that the last worker of all is not
- * unheard. It stands behind all replicas in line, and judges by their settings, which are on record.
+ * A reaper without a replica: a process that has Everbeat open and runs no task listens too, so that also the death of the last worker is
+ * noticed. It stands behind all replicas in line, and judges by their settings, which are on record.
  */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";

@@ -6,7 +6,7 @@ export interface ClaimsRead {
   readonly claimed: ClaimedTask[];
   /** Where the next search of each lane begins, in the order in which they were taken from. */
   readonly cursors: LaneCursor[];
-  /** Everything that is due since then has been seen; undefined where that is not so. */
+  /** Everything that was due by then has been seen. Undefined where the search has not seen everything. */
   readonly seenUpTo: string | undefined;
   /** There was so much in the way that the search was over before it had seen everything. */
   readonly hasMore: boolean;

@@ -38,7 +38,7 @@ export interface ClaimRequest {
   readonly cursors: readonly LaneCursor[];
   /** Where the search of lanes without a cursor begins (see `ClaimsRead`). */
   readonly seenUpTo?: string | undefined;
-  /** From which the last search took: those behind it have their turn. */
+  /** The lane from which the last search took. The lanes behind it come first now. */
   readonly lastLaneId?: string | undefined;
   /** Ask to be told of tasks in these queues from before the search on. */
   readonly arms?: boolean;

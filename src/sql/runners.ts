@@ -38,7 +38,7 @@ export function runnersJson(runners: readonly RunnerRecord[]): string {
   return JSON.stringify(
     runners.map(({ ageMs, silentForMs, claims, vitals, exit, ...rest }) => ({
       ...rest,
-      // JSON within text: what a runner said last may be in it, and must not keep the beat that it comes with from being written.
+      // JSON within text: it may hold anything that a runner said last, and the beat must be written all the same.
       vitals: JSON.stringify(vitals ?? null),
       exit: JSON.stringify(exit ?? null),
       claims: claims.map(({ claimId, taskId }) => ({ claim: claimId, task: taskId })),

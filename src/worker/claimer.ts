@@ -59,7 +59,7 @@ export interface ClaimerParts {
   readonly onForgotten: (tasks: readonly ClaimedTask[], under: ReplicaId) => Promise<unknown>;
 }
 
-/** The claim that failed may have asked for fewer than the next one will. */
+/** At least so many rows are tried, because the next claim may ask for more than the one that failed. */
 const FEWEST_TRIED = 100;
 
 export class Claimer {

@@ -49,5 +49,5 @@ export function forgottenOutcome(
 const END_FORGOTTEN = {
   code: "END_FORGOTTEN",
   message:
-    "This attempt had ended, but the database has lost the last part of its memory, and with it how. The task may have had all of its effects.",
+    "This attempt had ended, but the database has lost the record of its end, as after a crash or a failover. The task may have had all of its effects.",
 };

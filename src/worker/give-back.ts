@@ -84,8 +84,8 @@ export class GivingBack {
 }
 
 /**
- * What a leaving replica still holds without knowing: claims whose reply was lost and that were not looked for since. What it has run is left
- * to recovery, and so is one that the database refuses to take back.
+ * Claims that a leaving replica holds without knowing: their reply was lost, and nobody has looked for them since. Claims that it has run are
+ * left to recovery, and so is a claim that the database refuses to take back.
  */
 export async function giveBackUnknown(
   database: Database,

@@ -14,7 +14,7 @@ const RESERVE_PER_SLOT = 4;
 const MOST_IN_HAND = 500;
 /** Outcomes in one statement. */
 const MOST_OUTCOMES = 1_000;
-/** Of results in one statement: a hundred of a megabyte each would keep the event loop from turning for seconds. */
+/** Characters of results in one statement. A hundred results of a megabyte each would block the event loop for seconds. */
 const MOST_CHARACTERS = 8 * 1_048_576;
 /** Timers know no less. */
 const SHORTEST_PAUSE_MS = 1;

@@ -16,7 +16,7 @@ const MOST_LANES = 32;
 const LEAST_MS = 20;
 const PAUSE_PER_LOOK = { busy: 20, idle: 1 };
 const DEEP = { leastMs: 1_000, pausePerLook: 50 };
-/** By how much a search says less than it has seen (`c_lag` in 0005_claim.sql), for the sake of what is committed late. */
+/** A search reports a time that is earlier than what it has seen by this much (`c_lag` in 0005_claim.sql), because tasks may be committed late. */
 const LAG_MS = 2_000;
 
 export interface Search {

@@ -31,7 +31,7 @@ interface Parts {
   readonly batch: number;
 }
 
-/** `error`: that of all of it in one statement. It is told of where no part explains it. */
+/** `error`: the error of the one statement. It is reported if no part fails that would explain it. */
 export async function runUpkeepInParts(
   { database, retention, passedBy, batch }: Parts,
   error: unknown,

@@ -18,7 +18,7 @@ export function writeUntilKnown(outcomes: readonly Outcome[], writing: Writing):
   return inHalves(
     outcomes,
     (part) => writeThroughTrouble(part, writing, isAboutTheValues),
-    // One that the database will not take must not hold up its own task either.
+    // If the database refuses the outcome, its attempt must still end.
     (outcome, error) => writeThroughTrouble([notStorable(outcome, error)], writing),
   );
 }
