@@ -46,10 +46,19 @@ export interface EndedAttempt {
 
 /** Undefined: the claim is lost, and there is nothing left to say about the task. */
 export function outcomeOf(attempt: EndedAttempt, settings: TaskSettings, random: number): Outcome | undefined {
+  if (!attempt.completedInTransaction) return outcomeOfEnding(attempt, settings, random);
+  const outcome = saysWhyItEnded(attempt.ending) ? outcomeOfEnding(attempt, settings, random) : undefined;
+  const uncommitted = () => failure(attempt, new CompletionNotCommittedError(attempt.ref.task), settings, random);
+  return { ...(outcome ?? uncommitted()), confirm: true };
+}
+
+/** What a handler throws is why its transaction did not commit. A snooze is thrown too. */
+function saysWhyItEnded({ kind }: Ending): boolean {
+  return kind === "threw" || kind === "snoozed";
+}
+
+function outcomeOfEnding(attempt: EndedAttempt, settings: TaskSettings, random: number): Outcome | undefined {
   const { ref, ending, abortReason } = attempt;
-  if (attempt.completedInTransaction) {
-    return { ...failure(attempt, new CompletionNotCommittedError(ref.task), settings, random), confirm: true };
-  }
   if (ending.kind === "returned") {
     // Name by name: a copy of `ref` takes longer than all the rest of this.
     const { claim, task, replica } = ref;

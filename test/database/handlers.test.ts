@@ -188,6 +188,40 @@ describe("a handler", () => {
       code: "COMPLETION_NOT_COMMITTED",
     });
   });
+
+  test("that throws out of its own transaction after completing in it is judged by what it threw", async () => {
+    const task = defineTask({
+      name: unique("thrown-out"),
+      retry: { attempts: 3, unless: ["E_BAD"] },
+      run: (_input: unknown, { claim }: TaskContext) =>
+        everbeat.database.transaction(async (tx) => {
+          await claim.completeIn(tx, 1);
+          throw Object.assign(new Error("the address is bad"), { code: "E_BAD" });
+        }),
+    });
+    await using _worker = await disposable(working([task]));
+    const id = await everbeat.enqueue(task, 1);
+    await expect(everbeat.result(id)).rejects.toThrow("the address is bad");
+    const { attempts } = await everbeat.tasks.show(id);
+    expect(attempts).toMatchObject([{ outcome: "failed", error: { code: "E_BAD", message: "the address is bad" } }]);
+  });
+
+  test("that throws after its own transaction has committed has completed all the same", async () => {
+    const task = defineTask({
+      name: unique("thrown-after"),
+      run: async (_input: unknown, { claim }: TaskContext) => {
+        await everbeat.database.transaction((tx) => claim.completeIn(tx, "committed"));
+        throw new Error("too late to matter");
+      },
+    });
+    const ended = record("task.ended");
+    await using _worker = await disposable(working([task]));
+    const id = await everbeat.enqueue(task, 1);
+    expect(await everbeat.result(id)).toBe("committed");
+    await eventually(() => ended.find((event) => (event as { taskId: string }).taskId === id));
+    expect(ended).toContainEqual(expect.objectContaining({ taskId: id, outcome: "completed", willRunAgain: false }));
+    expect((await everbeat.tasks.show(id)).attempts).toMatchObject([{ outcome: "completed" }]);
+  });
 });
 
 describe("a batch task", () => {

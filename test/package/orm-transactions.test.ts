@@ -135,9 +135,7 @@ describe.each(["drizzle", "kysely"])("a transaction of %s", (name) => {
       },
     });
     await everbeat.enqueue(pay, "ada");
-    expect(await drain(everbeat, [pay])).toMatchObject([
-      { outcome: "failed", error: { code: "COMPLETION_NOT_COMMITTED" } },
-    ]);
+    expect(await drain(everbeat, [pay])).toMatchObject([{ outcome: "failed", error: { message: "the bank said no" } }]);
     expect(await library.read("ada")).toBeUndefined();
   });
 

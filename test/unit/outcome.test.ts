@@ -109,6 +109,30 @@ describe("the outcome of an attempt", () => {
     expect(outcome).toMatchObject({ confirm: true, to: "failed", error: { code: "COMPLETION_NOT_COMMITTED" } });
   });
 
+  test("that threw after it was completed in its own transaction is judged by what it threw, if that did not commit", () => {
+    const choosy = defineTask({ name: "choosy", retry: { attempts: 3, unless: ["E_BAD"] }, run: () => 1 }).settings;
+    const afterThrowing = (error: unknown, abortReason?: unknown) =>
+      outcomeOf(ended({ ending: { kind: "threw", error }, completedInTransaction: true, abortReason }), choosy, 0);
+    const bad = Object.assign(new Error("the address is bad"), { code: "E_BAD" });
+    const error = { code: "E_BAD", message: "the address is bad" };
+    expect(afterThrowing(bad)).toMatchObject({ confirm: true, to: "failed", failures: 1, error });
+    const other = { confirm: true, to: "pending", outcome: "failed", error: { message: "other" } };
+    expect(afterThrowing(new Error("other"))).toMatchObject(other);
+    const cancelled = { confirm: true, to: "cancelled", error: { code: "TASK_CANCELLED", cause: error } };
+    expect(afterThrowing(bad, new TaskCancelledError(ref.task))).toMatchObject(cancelled);
+  });
+
+  test("that snoozed itself after it was completed in its own transaction waits, if that did not commit", () => {
+    const ending = { kind: "snoozed", delayMs: 5_000 } as const;
+    const outcome = outcomeOf(ended({ ending, completedInTransaction: true }), once, 0);
+    expect(outcome).toEqual({ ...ref, to: "pending", outcome: "snoozed", delayMs: 5_000, confirm: true });
+  });
+
+  test("of a lost claim is asked for all the same, if it may have been completed in a transaction", () => {
+    const abortReason = new ClaimLostError(ref.claim, ref.task);
+    expect(outcomeOf(ended({ abortReason, completedInTransaction: true }), once, 0)).toMatchObject({ confirm: true });
+  });
+
   test("survives a judgement that throws", () => {
     const settings = defineTask({
       name: "bad-judge",
