@@ -1,5 +1,8 @@
 /** No worker is left, or none has ever been: who listens, who does not, and what is said about it. */
 import { describe, expect, test, vi } from "vitest";
+import { Problems } from "../../src/config/problems.ts";
+import { checkRecovery } from "../../src/config/recovery-options.ts";
+import { policyOf } from "../../src/recovery/policy.ts";
 import { openCrashDatabase, openThrough } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { startSupervisor } from "../support/supervisor.ts";
@@ -19,7 +22,8 @@ describe("when the last worker of all is killed", () => {
   ])("a process that listens finds it dead %s, and recovers its tasks", async (_, because, more) => {
     const database = await openCrashDatabase();
     // Its own settings are those of nobody: the worker's count.
-    const listener = await openThrough(database.url, { listens: true, recovery: { profile: "cpu-heavy" } });
+    const own = { profile: "cpu-heavy" } as const;
+    const listener = await openThrough(database.url, { listens: true, recovery: own });
     const recovered: unknown[] = [];
     listener.on("task.recovered", ({ taskId, action }) => recovered.push({ taskId, action }));
     const open = { recovery: { ...SCALED, ...more } };
@@ -30,11 +34,12 @@ describe("when the last worker of all is killed", () => {
     ];
     for (const taskId of [requeued, failing]) await worker.heard({ handler: "begun", taskId });
     await eventually(async () => (await database.replica(worker.replicaId)).vitals, { what: "a beat of its own" });
-    // By then it goes by the worker's settings.
-    await eventually(async () => (await database.everbeat.recovery.settings()).profile === "fast");
     await worker.kill();
     const { death } = await database.untilStatus(worker.replicaId, "dead");
     expect(death).toMatchObject({ because });
+    // Too soon for the listener's own settings.
+    const { deadAfterMs } = policyOf(checkRecovery(own, new Problems()), "running");
+    expect((death as { silentForMs: number }).silentForMs).toBeLessThan(deadAfterMs);
     await eventually(() => recovered.length === 2);
     expect(recovered).toContainEqual({ taskId: requeued, action: "retried" });
     expect(recovered).toContainEqual({ taskId: failing, action: "failed" });
@@ -67,19 +72,31 @@ describe("when the last worker of all is killed", () => {
 
 test("a listener that is closed listens no more, and another of them takes over", async () => {
   const database = await openCrashDatabase();
-  const options = { listens: true, recovery: { checkInterval: 50 } };
-  const [one, other] = [await openThrough(database.url, options), await openThrough(database.url, options)];
-  const sweptBy = async () => (await database.everbeat.recovery.listening())?.sweptBy;
-  const first = await eventually(sweptBy);
+  const open = () => openThrough(database.url, { listens: true, recovery: { checkInterval: 50 } });
+  /** Who sweeps from now on, in so many sweeps. */
+  const sweepers = async (count: number) => {
+    const seen = new Map<number, string | null>();
+    const before = (await database.everbeat.recovery.listening())?.sweptAt.getTime() ?? 0;
+    const look = async () => {
+      const now = await database.everbeat.recovery.listening();
+      if (now && now.sweptAt.getTime() > before) seen.set(now.sweptAt.getTime(), now.sweptBy);
+      return seen.size >= count;
+    };
+    await eventually(look, { every: 10, what: `${count} sweeps` });
+    return [...new Set(seen.values())];
+  };
+  const one = await open();
+  const first = await sweepers(1);
+  const other = await open();
   await one.close();
-  const second = await eventually(sweptBy);
+  const second = await sweepers(5);
+  expect(second).toHaveLength(1);
+  expect(second).not.toEqual(first);
+  await using _last = await open();
   await other.close();
-  const last = await database.everbeat.recovery.listening();
-  // One of the two closed was the sweeper, and the other followed if it was the first; nobody has since.
-  expect([first, second]).toContain(last?.sweptBy);
-  const patience = performance.now() + 500;
-  await eventually(() => performance.now() > patience);
-  expect((await database.everbeat.recovery.listening())?.sweptAt).toEqual(last?.sweptAt);
+  const third = await sweepers(5);
+  expect(third).toHaveLength(1);
+  expect([...first, ...second]).not.toContain(third[0]);
 });
 
 test("a supervisor listens: a worker elsewhere that is killed is found dead though its own children have all gone", async () => {

@@ -33,10 +33,12 @@ test("a worker that has seen everything finds what was put in before that", asyn
 });
 
 test("it is told from what is due, unknown, paused, limited or in other queues", async () => {
-  const [name, queue] = [`n-${randomUUID()}`, `q-${randomUUID()}`];
+  const [name, queue, limited] = [`n-${randomUUID()}`, `q-${randomUUID()}`, `q-${randomUUID()}`];
   const claimer = handClaimer(everbeat.database, [name]);
   const task = defineTask({ name, run: (_input: number) => null });
   await everbeat.enqueue(task, 1, { queue });
+  await everbeat.queues.set(limited, { concurrency: 1 });
+  await everbeat.enqueue(task, 1, { queue: limited });
   const { seenUpTo } = await claimer.look();
   expect(seenUpTo).toBeDefined();
   const overlooked = async (names: string[], queues?: string[]) =>
@@ -54,6 +56,11 @@ test("it is told from what is due, unknown, paused, limited or in other queues",
   await everbeat.queues.pause(queue);
   await putInLate(name, queue);
   expect(await overlooked([name])).toEqual([]);
+  // A queue with a limit is searched from its beginning in any case. As if it had none:
+  await putInLate(name, limited);
+  expect(await overlooked([name])).toEqual([]);
+  await database.query("delete from everbeat.queue where name = $1", [limited]);
+  expect(await overlooked([name])).toHaveLength(1);
 });
 
 test("what waits in a queue that was paused, or at its limit, counts as not seen", async () => {

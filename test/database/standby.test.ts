@@ -79,7 +79,7 @@ async function longestGapUntil(isSo: () => Promise<boolean>): Promise<number> {
 }
 
 describe("replicas that do not sweep", () => {
-  test("ask so seldom that fifty of them cost a sweep hardly more questions than a dozen", async () => {
+  test("ask so seldom that fifty of them ask fewer than twelve questions for each sweep", async () => {
     const { tally } = await fleet(50);
     // Each asks once to learn its place.
     await eventually(() => tally.asked >= 50);

@@ -27,9 +27,14 @@ async function startWorker(options: OpenOptions) {
 test("a pooler that refuses options in words of its own is no obstacle to a heart and its session", async () => {
   const database = await freshDatabase();
   const proxy = await startOptionRefusingProxy(database.url);
+  const asking = new pg.Client({ connectionString: proxy.url, options: "-c app.mark=refused" });
+  await expect(asking.connect()).rejects.toThrow("no command-line arguments");
+  expect(proxy.refused()).toBe(1);
   const { everbeat, beating } = await startWorker({ database: proxy.url });
   expect(await beating).toMatchObject({ hasSession: true });
   expect(await everbeat.result(await everbeat.enqueue(add, 1))).toBe(2);
+  // Nobody has asked for options to find out.
+  expect(proxy.refused()).toBe(1);
 });
 
 describe("the caller's own options are kept, also by the heart", () => {
