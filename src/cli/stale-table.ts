@@ -1,6 +1,7 @@
 /** Stale tasks as a table: whose they are, and how long nothing was heard of that owner. */
 import { formatDuration } from "../config/duration.ts";
 import type { StaleTask } from "../recovery/stale-tasks.ts";
+import type { ReplicaId } from "../task/ids.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
 import { type Column, table } from "./table.ts";
@@ -9,16 +10,18 @@ import { taskColumns } from "./task-columns.ts";
 export function staleTable(
   tasks: readonly StaleTask[],
   screen: Screen,
+  unheard: ReadonlySet<ReplicaId>,
   more: readonly Column<StaleTask>[] = [],
 ): string[] {
   const { colours, width } = screen;
+  const statusOf = ({ owner, ownerStatus }: StaleTask) => (unheard.has(owner) ? "unheard" : ownerStatus);
   const columns: Column<StaleTask>[] = [
     ...taskColumns(colours),
     { title: "OWNER", value: (task) => task.owner },
     {
       title: "STATUS",
-      value: (task) => marked(task.ownerStatus),
-      style: (text, task) => inColourOf(task.ownerStatus, text, colours),
+      value: (task) => marked(statusOf(task)),
+      style: (text, task) => inColourOf(statusOf(task), text, colours),
     },
     { title: "HOST", value: (task) => task.hostname ?? "unknown" },
     { title: "SILENCE", value: silenceOf, align: "right" },

@@ -7,7 +7,7 @@ import { hungEvidence, hungFinding } from "./explain-hung.ts";
 import { actionOn, budgetWords, outcomeWords } from "./explain-outcome.ts";
 import { policyOf } from "./policy.ts";
 import { causeOf, type Death } from "./recovery-action.ts";
-import { isSweeping } from "./sweeping.ts";
+import { isSweeping, unheardForMs } from "./sweeping.ts";
 import { type Verdict, verdictOn } from "./verdict.ts";
 
 /** What workers and upkeep are left beyond the grace of a cancellation. */
@@ -33,6 +33,7 @@ function findingOn(the: Case): Finding {
   const isHere = owner.status === "online" || owner.status === "draining";
   const verdict = isHere ? verdictOf(the) : undefined;
   if (!isHere || verdict?.kind === "dead") return lost(the, verdict);
+  if (unheardForMs(facts.listening, the.settings.checkMs) !== undefined) return unwatched(the);
   if (facts.cancelForceInMs !== null) return cancelling(facts.cancelForceInMs);
   if (hasLostSession(the) || verdict?.kind === "stale") {
     if (!isSweeping(facts.listening, the.settings.checkMs)) return unwatched(the);
@@ -61,7 +62,7 @@ function hasLostSession({ owner, settings }: Case): boolean {
 /** Its owner is dead, has left, or is not on record; or will be declared dead by the next sweep. */
 function lost(the: Case, verdict: Verdict | undefined): Finding {
   const { facts, owner, settings } = the;
-  const summary = verdict ? `Its owner is about to be declared dead: ${deathWords(owner, verdict)}.` : goneWords(owner);
+  const summary = verdict ? dyingWords(the, verdict) : goneWords(owner);
   const byHand = handCommands(facts);
   const action = actionOn(the);
   if (action.kind === "leave") {
@@ -81,11 +82,20 @@ function lost(the: Case, verdict: Verdict | undefined): Finding {
 
 /** It may well be dead, but there is nobody to say so. */
 function unwatched(the: Case): Finding {
-  const { owner, facts } = the;
-  const signs = hasLostSession(the)
-    ? "its database session has ended"
-    : `it has been silent for ${formatDuration(owner.silentForMs ?? 0)}`;
-  return nobodySweeps(facts, `Its owner is on record as ${owner.status}, but ${signs}.`);
+  return nobodySweeps(the.facts, unheardWords(the));
+}
+
+function unheardWords(the: Case): string {
+  const { facts, settings, owner } = the;
+  const ms = unheardForMs(facts.listening, settings.checkMs);
+  const forHowLong = ms === undefined ? "nobody has ever listened" : `nobody has listened for ${formatDuration(ms)}`;
+  const session = hasLostSession(the) ? " Its database session has ended, as it does when a process dies." : "";
+  return `Whether its owner, replica ${owner.replicaId}, is alive cannot be said for sure: ${forHowLong}.${session}`;
+}
+
+function dyingWords(the: Case, verdict: Verdict): string {
+  if (!isSweeping(the.facts.listening, the.settings.checkMs)) return unheardWords(the);
+  return `Its owner is about to be declared dead: ${deathWords(the.owner, verdict)}.`;
 }
 
 function nobodySweeps(facts: TaskFacts, summary: string): Finding {
@@ -166,7 +176,9 @@ function moved(): Finding {
 function evidenceOf(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySettings): string[] {
   const { claimId, attempt, listening } = facts;
   const where = owner.hostname === null ? "" : ` on ${owner.hostname}, process ${owner.pid}`;
-  const lines = [`claim ${claimId}, attempt ${attempt}, owned by replica ${owner.replicaId}${where}: ${owner.status}`];
+  const isHere = owner.status === "online" || owner.status === "draining";
+  const status = isHere && unheardForMs(listening, settings.checkMs) !== undefined ? "unheard" : owner.status;
+  const lines = [`claim ${claimId}, attempt ${attempt}, owned by replica ${owner.replicaId}${where}: ${status}`];
   if (owner.heardAgoMs === null) lines.push("its owner has no heart on record");
   else {
     const silence = owner.silentForMs === null ? "" : `, a silence of ${formatDuration(owner.silentForMs)}`;

@@ -1,16 +1,24 @@
 /** Why a task waits. Everything that stands in its way is named; the first of it is the answer. */
 import { formatDuration } from "../config/duration.ts";
+import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { KeyHolder, TaskFacts } from "../sql/explain-task.ts";
 import type { Reason } from "./explain.ts";
 import { counted, triesWords } from "./explain-words.ts";
 import { presencesOf } from "./suspicion.ts";
+import { unheardForMs } from "./sweeping.ts";
 
 /** A suspect that no worker may take is put off by less than this, again and again. */
 const APART_MS = 500;
 
 type Obstacle = Omit<Reason, "evidence">;
 
-export function explainPending(facts: TaskFacts): Reason {
+interface PendingFacts extends TaskFacts {
+  /** How long nobody has listened; undefined while somebody does. */
+  readonly unheardMs: number | undefined;
+}
+
+export function explainPending(taskFacts: TaskFacts, settings: RecoverySettings): Reason {
+  const facts = { ...taskFacts, unheardMs: unheardForMs(taskFacts.listening, settings.checkMs) };
   const found = [parked, keptApart, notDue, paused, noWorker, atItsLimit, outOfRate, behindOthers].flatMap((look) => {
     const obstacle = look(facts);
     return obstacle ? [obstacle] : [];
@@ -37,7 +45,7 @@ function due({ workers }: TaskFacts): Obstacle {
   };
 }
 
-function parked({ isParked, key }: TaskFacts): Obstacle | undefined {
+function parked({ isParked, key, unheardMs }: PendingFacts): Obstacle | undefined {
   if (!isParked || !key) return undefined;
   const [holder] = key.holders;
   const behind = key.ahead > 0 ? `, and ${key.ahead} more wait before it` : "";
@@ -52,7 +60,7 @@ function parked({ isParked, key }: TaskFacts): Obstacle | undefined {
   }
   return {
     because: "parked",
-    summary: `It waits for its exclusive key "${key.key}": ${key.holders.map(holding).join("; ")}${behind}.`,
+    summary: `It waits for its exclusive key "${key.key}": ${key.holders.map((one) => holding(one, unheardMs !== undefined)).join("; ")}${behind}.`,
     next: isGone(holder)
       ? `Its key is free as soon as task ${holder.taskId} has been recovered.`
       : `Its key is free as soon as task ${holder.taskId} has ended, waits for a retry, or is given back.`,
@@ -61,7 +69,9 @@ function parked({ isParked, key }: TaskFacts): Obstacle | undefined {
   };
 }
 
-function holding({ taskId, name, state, replicaId, ownerStatus, heldForMs }: KeyHolder): string {
+function holding(holder: KeyHolder, isUnheard: boolean): string {
+  const { taskId, name, state, replicaId, heldForMs } = holder;
+  const ownerStatus = isUnheard && !isGone(holder) ? "unheard" : holder.ownerStatus;
   const since = `${state} for ${formatDuration(heldForMs)}`;
   return `task ${taskId} (${name}) has it, ${since} on replica ${replicaId}, which is ${ownerStatus}`;
 }
@@ -114,7 +124,16 @@ function paused({ queueIs, queue }: TaskFacts): Obstacle | undefined {
   };
 }
 
-function noWorker({ workers, name, queue }: TaskFacts): Obstacle | undefined {
+function noWorker({ workers, name, queue, unheardMs }: PendingFacts): Obstacle | undefined {
+  if (workers.online > 0 && unheardMs !== undefined) {
+    return {
+      because: "no-worker",
+      summary: `No worker is heard: nobody has listened for ${formatDuration(unheardMs)}, which every worker does.`,
+      next: "It stays until a worker runs and reaches the database.",
+      isStuck: true,
+      advice: ["everbeat start tasks.ts"],
+    };
+  }
   if (workers.serving > 0) return undefined;
   const next = "It stays until one comes that does.";
   const base = { next, isStuck: true };

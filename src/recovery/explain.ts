@@ -77,7 +77,7 @@ export function explain(facts: TaskFacts, fallback: RecoverySettings): Explanati
 function reasonOf(facts: TaskFacts, settings: RecoverySettings): Reason {
   switch (facts.state) {
     case "pending":
-      return explainPending(facts);
+      return explainPending(facts, settings);
     case "claimed":
     case "running":
       return explainOwned(facts, settings);

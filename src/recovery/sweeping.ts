@@ -7,6 +7,14 @@ export function isSweeping(listening: { readonly sweptAgoMs: number } | null | u
   return listening != null && listening.sweptAgoMs <= sweepPatienceMs(checkMs);
 }
 
+/** How long nobody has listened, so that nobody knows who is alive. Undefined while somebody listens, and where nobody ever has. */
+export function unheardForMs(
+  listening: { readonly sweptAgoMs: number } | null | undefined,
+  checkMs: number,
+): number | undefined {
+  return listening == null || isSweeping(listening, checkMs) ? undefined : listening.sweptAgoMs;
+}
+
 export function sweepPatienceMs(checkMs: number): number {
   return Math.max(LEAST_PATIENCE_MS, 3 * checkMs);
 }

@@ -228,7 +228,26 @@ const CASES: Case[] = [
   [
     "has an owner whose session ended, and nobody sweeps",
     { ...ownedBy({ holdsSession: false }), listening: { ...must(pending.listening), sweptAgoMs: 9_000 } },
-    ...(["nobody-sweeps", true, /on record as online, but its database session has ended.*9s ago/] as const),
+    ...([
+      "nobody-sweeps",
+      true,
+      /cannot be said for sure: nobody has listened for 9s. Its database session has ended.*9s ago.*process 42: unheard/s,
+    ] as const),
+  ],
+  [
+    "has an owner that was well when somebody last listened",
+    { ...running, listening: { ...must(pending.listening), sweptAgoMs: 9_000 } },
+    ...(["nobody-sweeps", true, /cannot be said for sure: nobody has listened for 9s.*process 42: unheard/] as const),
+  ],
+  [
+    "waits while nobody listens",
+    { ...pending, listening: { ...must(pending.listening), sweptAgoMs: 9_000 } },
+    ...(["no-worker", true, /No worker is heard: nobody has listened for 9s/] as const),
+  ],
+  [
+    "is parked while nobody listens",
+    { ...parkedBehind({}), listening: { ...must(pending.listening), sweptAgoMs: 9_000 } },
+    ...(["parked", true, /on replica replica-0, which is unheard/] as const),
   ],
   [
     "has an owner whose session ended this moment",

@@ -10,6 +10,7 @@ import { withEverbeat } from "../open-for-command.ts";
 import { printable } from "../printable.ts";
 import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
+import { HOW_TO_BE_SURE, readUnheard, type Unheard, unsureWords } from "../unheard.ts";
 
 interface RecoverOptions extends StaleFilters {
   readonly dryRun?: boolean;
@@ -76,13 +77,14 @@ async function recover(call: Call<RecoverOptions>): Promise<ExitCode> {
   const both = options.running === options.claimed;
   return withEverbeat(call, async (everbeat) => {
     const refused: Refused[] = [];
+    const unheard = await readUnheard(everbeat);
     const done: Recovery = {
       dryRun: options.dryRun === true,
       failed: both || options.running ? await recoverThose("running", options, everbeat, refused) : [],
       requeued: both || options.claimed ? await recoverThose("claimed", options, everbeat, refused) : [],
       refused,
     };
-    screen.answer(done, () => describeRecovery(done, screen));
+    screen.answer(done, () => describeRecovery(done, unheard, screen));
     return refused.length > 0 ? EXIT.failed : EXIT.ok;
   });
 }
@@ -108,25 +110,31 @@ async function recoverThose(
   return stale.filter((task) => ids.includes(task.id));
 }
 
-function describeRecovery(recovery: Recovery, screen: Call["screen"]): string[] {
+function describeRecovery(recovery: Recovery, unheard: Unheard, screen: Call["screen"]): string[] {
   const { refused } = recovery;
-  if (refused.length === 0) return describeDone(recovery, screen);
+  if (refused.length === 0) return describeDone(recovery, unheard, screen);
   const { colours } = screen;
   const lines = refused.map(({ id, message }) => `  ${id}  ${printable(message)}`);
   return [
-    ...describeDone(recovery, screen),
+    ...describeDone(recovery, unheard, screen),
     "",
     `${colours.red("✗")} The database refused to change these, which stay as they were:`,
     ...lines,
   ];
 }
 
-function describeDone({ dryRun, failed, requeued, refused }: Recovery, screen: Call["screen"]): string[] {
-  const tasks = [...failed, ...requeued];
-  if (tasks.length === 0) return [refused.length > 0 ? "Nothing was done." : "No task is stale, so nothing was done."];
+function describeDone(recovery: Recovery, unheard: Unheard, screen: Call["screen"]): string[] {
+  const { dryRun, failed, requeued, refused } = recovery;
   const { colours } = screen;
+  const tasks = [...failed, ...requeued];
+  if (tasks.length === 0) {
+    if (refused.length > 0) return ["Nothing was done."];
+    const unsure = unsureWords(unheard);
+    if (unsure === undefined) return ["No task is stale, so nothing was done."];
+    return [colours.yellow(`${unsure} Nothing was done.`), colours.dim(HOW_TO_BE_SURE)];
+  }
   const outcome = (task: StaleTask) => (task.state === "running" ? "failed" : "pending");
-  const list = staleTable(tasks, screen, [
+  const list = staleTable(tasks, screen, unheard.replicas, [
     {
       title: dryRun ? "WOULD BE" : "NOW",
       value: outcome,

@@ -5,6 +5,7 @@ import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
+import { HOW_TO_BE_SURE, readUnheard, unsureWords } from "../unheard.ts";
 
 interface StaleOptions extends StaleFilters {
   readonly state?: OwnedState;
@@ -34,11 +35,16 @@ async function showStale(call: Call<StaleOptions>): Promise<undefined> {
     const tasks: StaleTask[] = [];
     for (const state of options.state ? [options.state] : (["running", "claimed"] as const))
       tasks.push(...(await everbeat.recovery.findStale(toStaleQuery(state, options))));
-    screen.answer({ tasks }, () => {
+    const unheard = await readUnheard(everbeat);
+    screen.answer({ tasks, unheardSince: unheard.since }, () => {
+      const { dim, yellow } = screen.colours;
+      const unsure = unsureWords(unheard);
+      const list = tasks.length === 0 ? [] : [...staleTable(tasks, screen, unheard.replicas), ""];
+      const byHand = "By hand: everbeat recover --dry-run";
+      if (unsure !== undefined)
+        return [...list, yellow(unsure), dim(tasks.length === 0 ? HOW_TO_BE_SURE : `${HOW_TO_BE_SURE}. ${byHand}`)];
       if (tasks.length === 0) return "No task is stale: whoever holds one is alive and heard.";
-      const hint =
-        "Workers recover these by themselves, unless that is switched off. By hand: everbeat recover --dry-run";
-      return [...staleTable(tasks, screen), "", screen.colours.dim(hint)];
+      return [...list, dim(`Workers recover these by themselves, unless that is switched off. ${byHand}`)];
     });
   });
   return undefined;
