@@ -5,6 +5,7 @@ import { Worker as Thread } from "node:worker_threads";
 import type { Database } from "../database/database.ts";
 import { builtFile } from "../package-files.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import type { BegunCount } from "./begun-count.ts";
 import type { BlockedLoopPolicy } from "./blockage.ts";
 import { steadyNowMs } from "./clock.ts";
 import type { SharedDeadlines } from "./deadlines.ts";
@@ -46,6 +47,7 @@ export function startHeart(parts: {
   leaseFd: number | undefined;
   blockedLoop: BlockedLoopPolicy;
   deadlines: SharedDeadlines;
+  begun: BegunCount;
   /** How many tasks are in hand. */
   inHand: () => number;
   onNews: (news: HeartNews) => void;
@@ -61,6 +63,7 @@ export function startHeart(parts: {
     buffer: shared.buffer,
     leaseFd: parts.leaseFd,
     deadlines: parts.deadlines.buffer,
+    begun: parts.begun.buffer,
     blockedLoop: parts.blockedLoop,
     hostname: hostname(),
     ourFolder: builtFile("/"),
@@ -102,7 +105,7 @@ function onThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
     if (isOver) return;
     // Without a heart nobody would notice in time that it must stop.
     hear({ kind: "fenced", because: "unheard" });
-    endUnlessStopped(new SharedState(data.buffer), data.plan.stopWithinMs.unheard);
+    endUnlessStopped(data, data.plan.stopWithinMs.unheard);
   });
   const say = (word: HeartWord) => thread.postMessage(word);
   return {
@@ -137,7 +140,7 @@ function onMainThread(data: HeartData, onNews: (news: HeartNews) => void): Beati
 
 function canBeSent(data: HeartData): boolean {
   try {
-    structuredClone({ ...data, buffer: undefined, deadlines: undefined });
+    structuredClone({ ...data, buffer: undefined, deadlines: undefined, begun: undefined });
     return true;
   } catch {
     return false;

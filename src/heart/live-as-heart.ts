@@ -1,7 +1,10 @@
 /** Puts a heart together, on whichever thread: it beats, and ends the process if that must stop and does not. */
+
+import { writeSync } from "node:fs";
 import type { ConnectionSource } from "../database/connections.ts";
 import { isServerDown } from "../database/transient.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import { BegunCount } from "./begun-count.ts";
 import type { BlockedLoopPolicy } from "./blockage.ts";
 import { BlockageRecord } from "./blockage-record.ts";
 import { steadyNowMs } from "./clock.ts";
@@ -29,6 +32,8 @@ export interface HeartData {
   /** Where this replica's runners read when it was last heard. */
   readonly leaseFd: number | undefined;
   readonly deadlines: SharedArrayBuffer;
+  /** How many handlers are at work. */
+  readonly begun: SharedArrayBuffer;
   readonly blockedLoop: BlockedLoopPolicy;
   readonly hostname: string;
   /** Where this package is: what of a stack is ours. */
@@ -57,7 +62,7 @@ export function liveAsHeart(
     onHeard: (sentAtMs) => data.leaseFd !== undefined && renewLease(data.leaseFd, sentAtMs),
     tell(news) {
       tell(news);
-      if (news.kind === "fenced") endUnlessStopped(shared, data.plan.stopWithinMs[news.because]);
+      if (news.kind === "fenced") endUnlessStopped(data, data.plan.stopWithinMs[news.because]);
     },
   });
 }
@@ -91,9 +96,29 @@ export function watchMainThread(data: HeartData, loop: HeartLoop, tell: (news: H
   });
 }
 
-/** Others may repeat this process's work from then on. Where it cannot be stopped, the process must go. */
-export function endUnlessStopped(shared: SharedState, withinMs: number): void {
-  setTimeout(() => {
-    if (shared.get("hasStopped") === 0) process.kill(process.pid, "SIGKILL");
-  }, withinMs);
+/**
+ * Others may repeat this process's work from then on. Where that cannot be stopped, the process must go. While no handler is at work there is
+ * nothing to stop, and a main thread that is blocked begins nothing: then it is looked at again.
+ */
+export function endUnlessStopped(data: Pick<HeartData, "buffer" | "begun" | "replicaId">, withinMs: number): void {
+  const [shared, begun] = [new SharedState(data.buffer), new BegunCount(data.begun)];
+  const look = () => {
+    if (shared.get("hasStopped") !== 0) return;
+    if (begun.value > 0) endProcess(data.replicaId, begun.value);
+    setTimeout(look, withinMs).unref();
+  };
+  setTimeout(look, withinMs);
+}
+
+/** The main thread cannot log any more, so the reason goes to standard error from here. */
+function endProcess(replicaId: ReplicaId, begun: number): void {
+  try {
+    writeSync(
+      2,
+      `everbeat: replica ${replicaId} cannot prove its claims, and ${begun} of its tasks did not stop in time. Its heart ends this process.\n`,
+    );
+  } catch {
+    // Nobody reads it.
+  }
+  process.kill(process.pid, "SIGKILL");
 }

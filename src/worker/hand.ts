@@ -28,10 +28,13 @@ export class Hand {
   readonly #starting = new Map<ClaimId, ClaimOnTask>();
   readonly #begun = new Begun();
   #finishing = 0;
+  readonly #begunCount: { value: number };
   readonly #releasing = new Map<ClaimId, ClaimOnTask>();
   #isOverstocked = false;
 
-  constructor(tasks: ReadonlyMap<string, AnyTask>, slots: Slots) {
+  /** `begunCount`: for the heart, which ends the process only for handlers that are at work. */
+  constructor(tasks: ReadonlyMap<string, AnyTask>, slots: Slots, begunCount: { value: number } = { value: 0 }) {
+    this.#begunCount = begunCount;
     this.#tasks = tasks;
     this.#slots = slots;
   }
@@ -139,6 +142,7 @@ export class Hand {
   begin(execution: Execution): void {
     if (this.#starting.size > 0) this.#starting.delete(execution.claimed.claimId);
     this.#begun.add(execution);
+    this.#begunCount.value = this.#begun.size;
   }
 
   /** The handler is done with; the claim stays known until its outcome is written. */
@@ -150,6 +154,7 @@ export class Hand {
   finished(execution: Execution): void {
     this.#finishing--;
     this.#begun.remove(execution);
+    this.#begunCount.value = this.#begun.size;
   }
 }
 

@@ -4,6 +4,7 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
+import { BegunCount } from "../heart/begun-count.ts";
 import { steadyNowMs } from "../heart/clock.ts";
 import { SharedDeadlines } from "../heart/deadlines.ts";
 import { type Heart, startHeart } from "../heart/heart.ts";
@@ -40,6 +41,8 @@ export class Replica {
   #inHand: () => number = () => 0;
   /** Of the process, whatever its id: what runs goes on when the replica comes back under another. */
   readonly deadlines = new SharedDeadlines();
+  readonly begun = new BegunCount();
+  #firstBeat = new AbortController();
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
@@ -152,10 +155,11 @@ export class Replica {
     // Only processes can go on while this one stands still.
     if (tasks.some((task) => task.settings.runIn === "process")) this.#lease ??= openLease();
     const firstBeat = new AbortController();
+    this.#firstBeat = firstBeat;
     const heart = startHeart({
       ...{ database, replicaId: this.#id, plan: heartPlanOf(settings), vanishedAfterMs: settings.runningDeadAfterMs },
       leaseFd: this.#lease?.fd,
-      ...{ blockedLoop: settings.blockedLoop, deadlines: this.deadlines },
+      ...{ blockedLoop: settings.blockedLoop, deadlines: this.deadlines, begun: this.begun },
       inHand: () => this.#inHand(),
       onNews: (news) => {
         if (news.kind === "beating") {
@@ -188,6 +192,8 @@ export class Replica {
 
   /** Its heart last: a session that ends before it is known why would look like a crash. */
   async leave(): Promise<void> {
+    // A program that has left does not stay for a beat that will not come.
+    this.#firstBeat.abort();
     try {
       await this.setStatus("offline");
     } finally {

@@ -102,7 +102,7 @@ export class Worker {
     const claimable = new ClaimableNames(tasks, this.#slots);
     this.#claimable = claimable;
     const byName = new Map(tasks.map((task) => [task.name, task]));
-    this.#hand = new Hand(byName, this.#slots);
+    this.#hand = new Hand(byName, this.#slots, parts.replica.begun);
     this.#largestBatch = Math.max(...tasks.map((task) => task.batchSize));
     // What waits in reserve counts as running should this process die: only what may be repeated does.
     this.#mayReserve = settings.queueLimits.size === 0 && tasks.every((task) => task.settings.onCrash !== "fail");

@@ -1,7 +1,14 @@
 /** How a worker starts: nothing is taken before its heart is heard, or a session stands in for that. */
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
+import { BegunCount } from "../../src/heart/begun-count.ts";
 import { steadyNowMs } from "../../src/heart/clock.ts";
 import { SharedDeadlines } from "../../src/heart/deadlines.ts";
 import { startHeart } from "../../src/heart/heart.ts";
@@ -39,6 +46,19 @@ describe("a worker that starts", () => {
        group by e.claimed_at, h.session_epoch, h.epoch`,
     );
     expect(order).toEqual({ isHeardFirst: true, hasSession: true });
+  });
+
+  test("is not ended for a main thread that is blocked before its heart beats, as long as nothing has begun", async () => {
+    const database = await openCrashDatabase();
+    const folder = await mkdtemp(join(tmpdir(), "everbeat-late-heart-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const support = (file: string) => fileURLToPath(new URL(`../support/${file}`, import.meta.url));
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ["--import", support("heart-starts-late.js"), support("blocked-at-start.js"), database.url],
+      { env: { ...process.env, HEART_BEGINS_AT: join(folder, "begun") }, timeout: 60_000 },
+    );
+    expect(stdout.trim()).toBe("done");
   });
 
   test.each(["definition", "machine"])(
@@ -102,7 +122,12 @@ test("a heart that is told of very many runners, very often, beats on in the lit
   await registerReplica(everbeat.database, { ...who, recovery: settings, promise: plan.promise });
   const heart = startHeart({
     ...{ database: everbeat.database, replicaId: id, plan, vanishedAfterMs: 40_000, leaseFd: undefined },
-    ...{ blockedLoop: settings.blockedLoop, deadlines: new SharedDeadlines(), inHand: () => 0 },
+    ...{
+      blockedLoop: settings.blockedLoop,
+      deadlines: new SharedDeadlines(),
+      begun: new BegunCount(),
+      inHand: () => 0,
+    },
     onNews: (told) => news.push(told),
   });
   onTestFinished(() => heart.stop());

@@ -23,6 +23,10 @@ test("thirty at once complain of nothing, and leave no listener behind", async (
   expect(after).toEqual(before);
 }, 90_000);
 
+test("a program that closes its worker at once has no timer left to stay for", async () => {
+  expect(JSON.parse((await run("closed-at-once.js")).stdout)).toEqual([]);
+}, 90_000);
+
 test("a mistake of the application's own ends a process with two workers, as it would without them", async () => {
   const ending = run("two-workers-blunder.js");
   await expect(ending).rejects.toMatchObject({
