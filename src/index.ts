@@ -13,6 +13,7 @@ export {
   PoolExhaustedError,
   SchemaTooNewError,
   SchemaTooOldError,
+  TransactionEndedError,
   TransactionRolledBackError,
   UnsupportedServerError,
 } from "./database/errors.ts";

@@ -1,8 +1,11 @@
 /** The database as the rest of Everbeat sees it: statements in, rows out, and a schema that qualifies every name. */
 import pg from "pg";
+import { describe } from "../config/checks.ts";
+import { InvalidOptionsError } from "../config/problems.ts";
 import type { ConnectionSource, Connections } from "./connections.ts";
 import { ClosedError, NoReplyError, TransactionRolledBackError } from "./errors.ts";
 import { quoteIdentifier } from "./identifiers.ts";
+import { openTransaction } from "./open-transaction.ts";
 import { toParameter } from "./parameters.ts";
 import { PreparedNames } from "./prepared-names.ts";
 import { toLists, toObjects } from "./rows.ts";
@@ -27,7 +30,7 @@ export interface Database extends Store {
    * must each be in a transaction, in which nothing may commit.
    */
   queryCommitting(text: { alone: string; inTransaction: string }, values: readonly unknown[]): Promise<void>;
-  /** In "read committed", whatever the default is. Throws unless it has been committed. */
+  /** In "read committed", whatever the default is. Throws unless it has been committed. `tx` is of use until the callback has ended. */
   transaction<T>(work: (tx: Store) => Promise<T>): Promise<T>;
   /** A connection outside the pool; whoever asked ends it. */
   dedicated(): Promise<pg.Client>;
@@ -91,16 +94,14 @@ export function createDatabase(connections: Connections, schemaName: string): Da
       });
     },
     async transaction(work) {
+      if (typeof work !== "function")
+        throw new InvalidOptionsError("transaction()", [`must be given a function (tx) => …, not ${describe(work)}`]);
       refuseIfClosed();
       return withClient(connections, (client, frame = BEGIN) => {
-        let lastFailure: unknown;
-        const query: Store["query"] = (text, values) =>
-          runOn<never>(client, text, values, { replyWithinMs }).catch((error: unknown) => {
-            lastFailure = error;
-            throw error;
-          });
-        const whyRolledBack = () => lastFailure;
-        return inFrame({ client, frame, replyWithinMs, whyRolledBack }, () => work({ schema, query }));
+        const open = openTransaction((text, values) => runOn(client, text, values, { replyWithinMs }));
+        const tx: Store = { schema, query: (text, values) => open.query(text, values) };
+        const whyRolledBack = () => open.lastFailure;
+        return inFrame({ client, frame, replyWithinMs, whyRolledBack }, () => open.during(() => work(tx)));
       });
     },
     dedicated: async () => (await connections.dedicated()).client,

@@ -64,6 +64,16 @@ export class TransactionRolledBackError extends EverbeatError {
   }
 }
 
+export class TransactionEndedError extends EverbeatError {
+  readonly code = "TRANSACTION_ENDED";
+  constructor() {
+    super(
+      "This transaction has ended: await everything inside the callback. The statement was not run. " +
+        "A `forEach` with an async function awaits nothing: use `for … of` with `await`, and do not keep `tx` for later.",
+    );
+  }
+}
+
 export class SchemaTooOldError extends EverbeatError {
   readonly code = "SCHEMA_TOO_OLD";
   constructor(

@@ -9,9 +9,20 @@ export function isPool(tx: unknown): boolean {
   return typeof candidate?.connect === "function" && typeof candidate.totalCount === "number";
 }
 
-export function storeInTransaction(tx: Transaction, schema: string): Store {
+export const NOT_A_TRANSACTION = "must have a function query(text, values), as a pg client has";
+
+export function isTransaction(tx: unknown): tx is Transaction {
+  return typeof (tx as Transaction | null | undefined)?.query === "function";
+}
+
+export function refuseUnlessTransaction(tx: unknown): void {
   if (isPool(tx))
     throw new InvalidOptionsError("tx", ["is a pool, not a transaction; pass the client that has begun it"]);
+  if (!isTransaction(tx)) throw new InvalidOptionsError("tx", [NOT_A_TRANSACTION]);
+}
+
+export function storeInTransaction(tx: Transaction, schema: string): Store {
+  refuseUnlessTransaction(tx);
   return {
     schema,
     async query<Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> {

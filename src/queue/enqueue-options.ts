@@ -15,6 +15,7 @@ import {
 } from "../config/checks.ts";
 import { type Duration, MAX_DURATION_MS } from "../config/duration.ts";
 import type { Problems } from "../config/problems.ts";
+import { isTransaction, NOT_A_TRANSACTION } from "../database/transaction-store.ts";
 import type { Transaction } from "../task/context.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { isUuid, type TaskId } from "../task/ids.ts";
@@ -65,9 +66,9 @@ const isId: Check<string> = (value, path, problems) => {
   return undefined;
 };
 
-const isTransaction: Check<Transaction> = (value, path, problems) => {
-  if (typeof (value as Transaction | null)?.query === "function") return value as Transaction;
-  problems.add(path, "must have a function query(text, values), as a pg client has");
+const isGivenTransaction: Check<Transaction> = (value, path, problems) => {
+  if (isTransaction(value)) return value;
+  problems.add(path, NOT_A_TRANSACTION);
   return undefined;
 };
 
@@ -88,7 +89,7 @@ export const ENQUEUE_SHAPE = {
   exclusiveLimit: isInteger({ min: 1, max: 10_000 }),
   rateLimit: isKeyedRateLimit,
   metadata: anything,
-  tx: isTransaction,
+  tx: isGivenTransaction,
 };
 
 type OptionName = keyof typeof ENQUEUE_SHAPE;

@@ -56,8 +56,9 @@ export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
     async completeIn<Result>(tx: Transaction, result: Result) {
       const json = toJson(result, parts.resultLimitBytes);
       if (!json.ok) throw new ResultNotStorableError(parts.name, json.problem);
+      const store = storeInTransaction(tx, parts.schema);
       await parts.settle?.();
-      await guardClaim(storeInTransaction(tx, parts.schema), parts, {
+      await guardClaim(store, parts, {
         claim: parts.claimId,
         task: parts.taskId,
         replica: parts.replicaId,

@@ -1,5 +1,6 @@
 /** A claim that no database knows: it writes down what it is asked, and refuses where it is told to be lost. */
 
+import { refuseUnlessTransaction } from "../database/transaction-store.ts";
 import type { ClaimHandle } from "../runner/claim-handle.ts";
 import type { Transaction } from "../task/context.ts";
 import { ClaimLostError, ResultNotStorableError } from "../task/errors.ts";
@@ -33,12 +34,14 @@ export function createFakeClaim(parts: { claimId: ClaimId; taskId: TaskId; name:
     // Here the handler runs in the test's own process, never in a runner that would have to tell.
     noteCompletedInTransaction() {},
     async guard(tx) {
+      refuseUnlessTransaction(tx);
       refuseIfLost();
       guarded.push(tx);
     },
     async completeIn(tx, result) {
       const json = toJson(result);
       if (!json.ok) throw new ResultNotStorableError(parts.name, json.problem);
+      refuseUnlessTransaction(tx);
       refuseIfLost();
       completions.push({ tx, result });
       return result;

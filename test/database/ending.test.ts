@@ -3,6 +3,7 @@ import pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createClaimHandle } from "../../src/runner/claim-handle.ts";
 import { rehomeClaims } from "../../src/sql/claims.ts";
+import type { Transaction } from "../../src/task/context.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { completed, handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
@@ -220,6 +221,20 @@ describe("the claim in the handler's own transaction", () => {
     expect(await effects(task.claimId)).toHaveLength(1);
     expect((await everbeat.tasks.show(task.taskId)).state).toBe("running");
     expect(await database.query("select from everbeat.commit_check")).toEqual([]);
+  });
+
+  test.each([
+    ["nothing", undefined],
+    ["something that takes no statements", {}],
+  ])("guard and completeIn in %s are refused with what a transaction must have", async (_, given) => {
+    const task = await running();
+    const tx = given as unknown as Transaction;
+    const refusal = {
+      code: "INVALID_OPTIONS",
+      message: expect.stringContaining("must have a function query(text, values)"),
+    };
+    await expect(handle(task).guard(tx)).rejects.toMatchObject(refusal);
+    await expect(handle(task).completeIn(tx, 1)).rejects.toMatchObject(refusal);
   });
 
   test("a result that cannot be stored is refused before anything is written", async () => {

@@ -1,13 +1,16 @@
 /** Transactions that Everbeat begins for its caller. */
 import pg from "pg";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { TransactionRolledBackError } from "../../src/database/errors.ts";
+import type { Store } from "../../src/database/database.ts";
+import { TransactionEndedError, TransactionRolledBackError } from "../../src/database/errors.ts";
 import { Everbeat } from "../../src/everbeat.ts";
+import { defineTask } from "../../src/task/define-task.ts";
 import { createTestDatabase } from "../support/database.ts";
 
 const database = await createTestDatabase();
 await database.query("create table ledger (cents integer not null)");
 afterAll(() => database.drop());
+const noop = defineTask({ name: "noop", run: (_input: unknown) => null });
 
 const written = async () =>
   (await database.query<{ cents: number }>("select cents from ledger")).map((row) => row.cents);
@@ -50,5 +53,56 @@ describe.each(["an address", "a pool of the caller's"])("with %s", (given) => {
       expect(booked).toBe("booked");
     }
     expect(await written()).toEqual([1, 2, 3]);
+  });
+
+  test("one that has ended takes no more statements, whether it committed or not, also while another has its connection", async () => {
+    const everbeat = await open();
+    const kept: Store[] = [];
+    await everbeat.database.transaction(async (tx) => kept.push(tx));
+    const gone = everbeat.database.transaction(async (tx) => {
+      kept.push(tx);
+      throw new Error("no");
+    });
+    await expect(gone).rejects.toThrow("no");
+    const refuseAll = async () => {
+      for (const tx of kept) {
+        const late = tx.query("insert into ledger values ($1)", [1]);
+        await expect(late).rejects.toThrow(TransactionEndedError);
+        await expect(late).rejects.toMatchObject({
+          code: "TRANSACTION_ENDED",
+          message: expect.stringContaining("await everything inside the callback"),
+        });
+        await expect(everbeat.enqueue(noop, 1, { tx })).rejects.toMatchObject({ code: "TRANSACTION_ENDED" });
+      }
+    };
+    await refuseAll();
+    await everbeat.database.transaction(async (tx) => {
+      await tx.query("insert into ledger values ($1)", [2]);
+      await refuseAll();
+    });
+    expect(await written()).toEqual([2]);
+  });
+
+  test("a statement that nobody awaited is in it, if it was asked for before the callback ended, and refused otherwise", async () => {
+    const everbeat = await open();
+    const late: Promise<unknown>[] = [];
+    await everbeat.database.transaction(async (tx) => {
+      for (const cents of [1, 2]) {
+        const first = tx.query("insert into ledger values ($1)", [cents]);
+        const second = first.then(() => tx.query("insert into ledger values ($1)", [cents * 100]));
+        late.push(second.catch((error: unknown) => error));
+      }
+    });
+    expect(await Promise.all(late)).toMatchObject([{ code: "TRANSACTION_ENDED" }, { code: "TRANSACTION_ENDED" }]);
+    expect(await written()).toEqual([1, 2]);
+  });
+
+  test("one without a function to run is refused with what is missing", async () => {
+    const everbeat = await open();
+    const transaction = everbeat.database.transaction as (work?: unknown) => Promise<unknown>;
+    await expect(transaction()).rejects.toMatchObject({
+      code: "INVALID_OPTIONS",
+      message: expect.stringContaining("must be given a function (tx) => …, not undefined"),
+    });
   });
 });
