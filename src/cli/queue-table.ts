@@ -1,5 +1,6 @@
 /** Queues as a table. */
 import { formatDuration } from "../config/duration.ts";
+import { rateWords } from "../config/rate-words.ts";
 import type { QueueRow } from "../sql/queues.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
@@ -35,7 +36,7 @@ export function queueTable(queues: readonly QueueRow[], screen: Screen, indent =
 export function limitsOf({ concurrency, rateLimit, trouble }: QueueRow): string {
   const limits: string[] = trouble === null ? [] : [`cannot be used: ${trouble}`];
   if (concurrency !== null) limits.push(`${concurrency} at once`);
-  if (rateLimit !== null) limits.push(`${rateLimit.limit} per ${formatDuration(rateLimit.perMs)}`);
+  if (rateLimit !== null) limits.push(rateWords(rateLimit));
   return limits.join(", ");
 }
 

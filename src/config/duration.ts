@@ -40,3 +40,18 @@ export function formatDuration(ms: number): string {
   }
   return parts.slice(0, 2).join(" ");
 }
+
+/** 1_005 → "1.005s": a duration that somebody has set, with nothing rounded away. */
+export function exactDuration(ms: number): string {
+  if (ms < 1_000) return `${ms}ms`;
+  const minutes = Math.floor(ms / 60_000) * 60_000;
+  const parts: string[] = [];
+  let rest = minutes;
+  for (const unit of ["d", "h", "m"] as const) {
+    const count = Math.floor(rest / UNIT_MS[unit]);
+    rest -= count * UNIT_MS[unit];
+    if (count > 0) parts.push(`${count}${unit}`);
+  }
+  if (ms > minutes) parts.push(`${(ms - minutes) / 1_000}s`);
+  return parts.join(" ");
+}

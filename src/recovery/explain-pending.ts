@@ -1,5 +1,6 @@
 /** Why a task waits. Everything that stands in its way is named; the first of it is the answer. */
 import { formatDuration } from "../config/duration.ts";
+import { rateWords } from "../config/rate-words.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { KeyHolder, TaskFacts } from "../sql/explain-task.ts";
 import type { Reason } from "./explain.ts";
@@ -92,7 +93,7 @@ function keptApart({ id, isApart, isParked, dueInMs, ...facts }: TaskFacts): Obs
   };
 }
 
-function notDue({ dueInMs, last, isParked, isApart, id }: TaskFacts): Obstacle | undefined {
+function notDue({ dueInMs, last, rate, isParked, isApart, id }: TaskFacts): Obstacle | undefined {
   if (isParked || dueInMs <= (isApart ? APART_MS : 0)) return undefined;
   const next = `It is due in ${formatDuration(dueInMs)}.`;
   const advice = [`everbeat tasks retry ${id}`];
@@ -100,6 +101,15 @@ function notDue({ dueInMs, last, isParked, isApart, id }: TaskFacts): Obstacle |
     const how =
       last.outcome === "failed" ? `attempt ${last.attempt} failed` : `its worker died in attempt ${last.attempt}`;
     return { because: "backoff", summary: `It waits to be tried again: ${how}.`, next, isStuck: false, advice };
+  }
+  if (rate?.isPutOff && last?.outcome !== "snoozed") {
+    return {
+      because: "key-rate-limit",
+      summary: `It waits for its rate "${rate.key}": ${rateWords(rate)}.`,
+      next: `Its turn is in at most ${formatDuration(dueInMs)}.`,
+      isStuck: false,
+      advice: [],
+    };
   }
   return { because: "delayed", summary: "It was enqueued for later.", next, isStuck: false, advice };
 }
@@ -171,7 +181,7 @@ function outOfRate({ queueIs, queue }: TaskFacts): Obstacle | undefined {
   if (rateLimit === null || rateInMs === null || rateInMs <= 0) return undefined;
   return {
     because: "rate-limit",
-    summary: `Its queue "${queue}" has used up its rate of ${rateLimit.limit} per ${formatDuration(rateLimit.perMs)}.`,
+    summary: `Its queue "${queue}" has used up its rate of ${rateWords(rateLimit)}.`,
     next: `The next task of the queue can start in ${formatDuration(rateInMs)}.`,
     isStuck: false,
     advice: [],

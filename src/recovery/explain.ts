@@ -24,6 +24,7 @@ export type Because =
   | "queue-not-served"
   | "concurrency-limit"
   | "rate-limit"
+  | "key-rate-limit"
   | "behind-others"
   | "kept-apart"
   // claimed or running

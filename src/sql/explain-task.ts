@@ -42,6 +42,8 @@ export interface TaskFacts {
   /** What its last attempt that crashed probably died of. */
   readonly postMortem: { readonly id: string; readonly sentence: string } | null;
   readonly key: KeyFacts | null;
+  /** Its own rate limit; null where it has none. */
+  readonly rate: RateFacts | null;
   readonly queueIs: QueueFacts;
   readonly workers: WorkerFacts;
   readonly last: LastAttempt | null;
@@ -72,6 +74,12 @@ export interface KeyFacts {
   readonly holders: readonly KeyHolder[];
   /** Parked behind the same key, and let go before it. */
   readonly ahead: number;
+}
+
+export interface RateFacts extends RateLimit {
+  readonly key: string;
+  /** It is due later than it was enqueued for. */
+  readonly isPutOff: boolean;
 }
 
 export interface KeyHolder {
@@ -187,6 +195,8 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
                'ahead', (select count(*) from ${s}.parked x where t.is_parked and x.exclusive_key = k.exclusive_key
                  and (x.priority, x.run_at, x.task_id) < (t.priority, t.run_at, t.id)))
              from ${s}.task k where k.id = t.id and k.exclusive_key is not null) as key,
+            (select json_build_object('key', k.rate_key, 'limit', k.rate_limit, 'perMs', k.rate_per_ms, 'isPutOff', t.run_at > k.run_at)
+             from ${s}.task k where k.id = t.id and k.rate_key is not null) as rate,
             json_build_object('isPaused', coalesce(q.paused, false), 'trouble', q.trouble, 'concurrency', q.concurrency,
               'limited', (select count(*) from ${s}.running x where x.queue = t.queue and x.limited),
               'rateLimit', case when q.rate_limit is not null then json_build_object('limit', q.rate_limit, 'perMs', q.rate_per_ms) end,

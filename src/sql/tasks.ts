@@ -4,6 +4,7 @@ import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import type { AttemptOutcome, TaskState } from "../task/states.ts";
 import { type ProgressRow, readLastProgress } from "./progress.ts";
+import type { RateLimit } from "./queues.ts";
 import type { RunnerRow } from "./runners.ts";
 import { pageOf, type TaskFilter, type TaskPageRequest } from "./task-filter.ts";
 
@@ -39,6 +40,7 @@ export interface TaskDetails extends TaskSummary {
   readonly result: unknown;
   readonly uniqueKey: string | null;
   readonly exclusiveKey: string | null;
+  readonly rateLimit: (RateLimit & { readonly key: string }) | null;
   readonly expiresAt: Date | null;
   readonly attempts: readonly AttemptRow[];
   /** How many attempts are no longer on record: of a task that is tried for ever, the first 10 stay, and the newest 100 to 150. */
@@ -96,6 +98,8 @@ export async function showTask(store: Store, id: TaskId): Promise<TaskDetails | 
   const [task] = await store.query<Omit<TaskDetails, "attempts" | "attemptsDropped" | "late">>(
     `select ${SUMMARY(store.schema)}, t.input, t.metadata, t.result, t.unique_key as "uniqueKey", t.exclusive_key as "exclusiveKey",
             t.expires_at as "expiresAt",
+            (select json_build_object('key', k.rate_key, 'limit', k.rate_limit, 'perMs', k.rate_per_ms)
+             from ${store.schema}.task k where k.id = t.id and k.rate_key is not null) as "rateLimit",
             (select p.sentence from ${store.schema}.post_mortem p where p.task_id = t.id order by p.id desc limit 1) as "postMortem",
             (select json_build_object('id', n.id, 'kind', n.kind, 'pid', n.pid, 'status', n.status)
              from ${store.schema}.running u join ${store.schema}.runner n on n.id = u.runner_id where u.task_id = t.id) as runner

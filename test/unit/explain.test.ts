@@ -12,6 +12,7 @@ const pending: TaskFacts = {
   ...{ id, name: "resize", queue: "images", state: "pending", attempt: 0, failures: 0, crashes: 0, claimId: null },
   ...{ isParked: false, dueInMs: -5, expiresInMs: null, heldForMs: null, endedAgoMs: null, tookMs: null, error: null },
   ...{ cancelForceInMs: null, late: 0, ahead: 0, definition: null, key: null, last: null, owner: null, review: null },
+  rate: null,
   ...{ suspicion: 0, isApart: false, postMortem: null },
   queueIs: { isPaused: false, trouble: null, concurrency: null, limited: 0, rateLimit: null, rateInMs: null },
   workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
@@ -119,6 +120,20 @@ const CASES: Case[] = [
     "has no rate left",
     queueIs({ rateLimit: { limit: 10, perMs: 60_000 }, rateInMs: 3_000 }),
     ...(["rate-limit", false, /10 per 1m.*in 3s/] as const),
+  ],
+  [
+    "is put off by its own rate",
+    { ...pending, dueInMs: 3_599_000, rate: { key: "slowkey", limit: 1, perMs: 3_600_000, isPutOff: true } },
+    ...([
+      "key-rate-limit",
+      false,
+      /^It waits for its rate "slowkey": 1 per 1h\. Its turn is in at most 59m 59s\./,
+    ] as const),
+  ],
+  [
+    "has a rate, and was enqueued for later",
+    { ...pending, dueInMs: 3_599_000, rate: { key: "slowkey", limit: 1, perMs: 3_600_000, isPutOff: false } },
+    ...(["delayed", false, /enqueued for later/] as const),
   ],
   ["is behind others", { ...pending, ahead: 12 }, "behind-others", false, /12 tasks are due before it/],
 

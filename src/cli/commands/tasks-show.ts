@@ -1,5 +1,6 @@
 /** `everbeat tasks show`: one task with all its attempts. */
 import type { Command } from "commander";
+import { rateWords } from "../../config/rate-words.ts";
 import { readClock } from "../../sql/clock.ts";
 import type { ProgressRow } from "../../sql/progress.ts";
 import type { AttemptRow, LateRow, TaskDetails } from "../../sql/tasks.ts";
@@ -7,6 +8,7 @@ import type { Colours } from "../colours.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
+import { shortJson } from "../short-json.ts";
 import { inColourOf, marked } from "../states.ts";
 import { pairs, paragraphs, quoted, table } from "../table.ts";
 import { remarkOn } from "../task-remarks.ts";
@@ -56,9 +58,10 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
       ["expires", task.state === "pending" ? momentAndDistance(task.expiresAt, now) : undefined],
       ["unique key", task.uniqueKey ?? undefined],
       ["exclusive key", task.exclusiveKey ?? undefined],
-      ["input", JSON.stringify(task.input)],
-      ["metadata", task.metadata === null ? undefined : JSON.stringify(task.metadata)],
-      ["result", task.state === "completed" ? JSON.stringify(task.result) : undefined],
+      ["rate key", task.rateLimit ? `${task.rateLimit.key}, ${rateWords(task.rateLimit)}` : undefined],
+      ["input", shortJson(task.input)],
+      ["metadata", task.metadata === null ? undefined : shortJson(task.metadata)],
+      ["result", task.state === "completed" ? shortJson(task.result) : undefined],
       ["post-mortem", task.postMortem ?? undefined],
       ["error", task.error ? colours.red(`${task.error.code}: ${task.error.message}`) : undefined],
     ],
