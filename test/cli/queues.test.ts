@@ -35,6 +35,11 @@ describe("queues", () => {
     expect((await everbeatJson(["queues", "resume", "mail"], at)).answer).toMatchObject({ queue: { isPaused: false } });
   });
 
+  test("are shown with the very rate that was set", async () => {
+    const { stdout } = await cli(["queues", "set", "mail", "--rate-limit", "100/1.005s"], at);
+    expect(stdout).toContain("100 per 1.005s");
+  });
+
   test("are limited, and freed of their limits", async () => {
     const { stdout } = await cli(["queues", "set", "mail", "--concurrency", "5", "--rate-limit", "100/1m"], at);
     expect(stdout).toContain("5 at once, 100 per 1m");

@@ -12,6 +12,7 @@ import { VERSION } from "../../version.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { addressOf, withEverbeat } from "../open-for-command.ts";
 import { queueTable } from "../queue-table.ts";
+import { isBusy, leftOutWords, mostBusy } from "../queues-of-interest.ts";
 import { recoveryLines } from "../recovery-lines.ts";
 import { type HeartState, heartStateOf } from "../replica-heart.ts";
 import { replicaTable } from "../replica-table.ts";
@@ -47,6 +48,9 @@ export interface RecoveryStatus {
 
 /** One that died is news for this long; after that only if it still holds something. */
 const NEWS_MS = 3_600_000;
+
+/** So many of them at most; where there are more, only those that have something to do or are set up. */
+const QUEUES_SHOWN = 20;
 
 export function addStatus(cli: Cli, program: Command): void {
   addCommand<StatusOptions>(cli, program, {
@@ -117,8 +121,12 @@ function taskCounts({ counts }: Status, { colours }: Screen): string[] {
 }
 
 function queues({ queues: rows }: Status, screen: Screen): string[] {
-  const body = rows.length === 0 ? ["  none yet"] : queueTable(rows, screen, 2);
-  return [screen.colours.bold("Queues"), ...body];
+  const { bold, dim } = screen.colours;
+  if (rows.length === 0) return [bold("Queues"), "  none yet"];
+  const shown = rows.length <= QUEUES_SHOWN ? rows : mostBusy(rows.filter(isBusy), QUEUES_SHOWN);
+  const rest = leftOutWords(rows, shown);
+  const table = shown.length === 0 ? [] : queueTable(shown, screen, 2);
+  return [bold("Queues"), ...table, ...(rest === undefined ? [] : [dim(`  ${rest} (everbeat queues)`)])];
 }
 
 function replicas(status: Status, screen: Screen): string[] {
