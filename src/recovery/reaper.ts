@@ -30,7 +30,7 @@ import { type LastSigns, PostMortems } from "./post-mortems.ts";
 import { purgeRecord } from "./purge.ts";
 import { RECOVERY_OF_TASKS, recoverTasksOf } from "./recover.ts";
 import { StallWatch } from "./stall-watch.ts";
-import { pauseBetweenSweepsMs, pauseInLineMs, placesInLine, takeoverFromMs } from "./standby.ts";
+import { pauseBetweenSweepsMs, pauseInLineMs, placesInLine, startUpFromMs, takeoverFromMs } from "./standby.ts";
 import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
 import { isSweeping } from "./sweeping.ts";
 import { doubtFromMs } from "./verdict.ts";
@@ -74,10 +74,13 @@ export class Reaper {
   #stale: ReadonlySet<ReplicaId> = new Set();
   readonly #noted = new Set<ReplicaId>();
   #pauseMs: number;
+  /** A listener that is no replica stands behind all workers, also when it starts. */
+  #isStarting: boolean;
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
     this.#pauseMs = parts.settings.checkMs;
+    this.#isStarting = !parts.replica.isListener;
     this.#postMortems = new PostMortems(parts);
     const passedBy = (part: string) => new PassedBy({ service: "sweep", part }, parts);
     this.#passedBy = {
@@ -110,10 +113,11 @@ export class Reaper {
     const turn = await beginSweep(database, {
       id: replica.id,
       isReplica: !replica.isListener,
-      minIntervalMs: takeoverFromMs(settings.checkMs),
+      minIntervalMs: (this.#isStarting ? startUpFromMs : takeoverFromMs)(settings.checkMs),
       gapMs: 2.5 * Math.max(settings.checkMs, settings.runnerIntervalMs, settings.claimerIntervalMs),
       places: placesInLine(settings.checkMs),
     });
+    this.#isStarting = false;
     const hadStopped = turn.sweptAgoMs !== null && !isSweeping({ sweptAgoMs: turn.sweptAgoMs }, settings.checkMs);
     // Somebody else is at it, or was just now: it has seen all that we would see.
     if (!turn.isOurs) {

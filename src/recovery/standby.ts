@@ -5,6 +5,7 @@
  * second one interval later, and so on. So a dead sweeper is replaced in time, even if those behind it died too, and few questions are asked.
  * Far back in the line the place no longer matters: each asks once within the time that a sweep may be late.
  */
+import { PROFILES } from "../config/recovery-options.ts";
 import { sweepPatienceMs } from "./sweeping.ts";
 
 /** A sweep is late by this share of its interval before the next in line asks. */
@@ -27,6 +28,14 @@ export function placesInLine(checkMs: number): number {
 /** Others may sweep from here on: whoever swept last did not do so in time. */
 export function takeoverFromMs(checkMs: number): number {
   return checkMs * (1 + LATE / 2);
+}
+
+/**
+ * One that starts sweeps at once, unless somebody does at this moment. It does not wait for its own interval: whoever swept last may have had a
+ * shorter one, and be gone. A thousand that start together still sweep no more often than one with the shortest usual interval.
+ */
+export function startUpFromMs(checkMs: number): number {
+  return takeoverFromMs(Math.min(checkMs, PROFILES.fast.checkMs));
 }
 
 /** How long one that was told its place waits before it asks again. `random`: from 0 to 1. */

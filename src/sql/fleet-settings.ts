@@ -14,12 +14,17 @@ export interface ReplicaSettings {
 /** Whether the settings of a replica `r` are on record in the form in which Everbeat writes them. */
 export const ARE_SETTINGS = "r.recovery -> 'checkMs' is not null";
 
-/** The reaper of the last sweep first, alive or not, then those that are online and could be the next. */
+const IS_HERE = "r.status in ('online', 'draining')";
+/** Whoever swept last. One that has left sweeps no more. */
+const SWEEPS = "(r.id is not distinct from l.swept_by and r.status <> 'offline')";
+
+/** The reaper of the last sweep first, unless it has left and others are here; then those that are online and could be the next. */
 export async function readFleetSettings(store: Store): Promise<ReplicaSettings[]> {
   return store.query<ReplicaSettings>(
     `select r.id::text as "replicaId", r.hostname, r.id is not distinct from l.swept_by as "hasSwept", r.recovery as settings
      from ${store.schema}.replica r left join ${store.schema}.listening l on true
-     where ${ARE_SETTINGS} and (r.status in ('online', 'draining') or r.id = l.swept_by)
+     where ${ARE_SETTINGS} and (${IS_HERE} or ${SWEEPS}
+       or r.id = l.swept_by and not exists (select from ${store.schema}.replica r where ${ARE_SETTINGS} and ${IS_HERE}))
      order by "hasSwept" desc, r.started_at desc`,
   );
 }
@@ -29,7 +34,7 @@ export async function readActingSettings(store: Store): Promise<RecoverySettings
   const [row] = await store.query<{ settings: RecoverySettings }>(
     `select r.recovery as settings from ${store.schema}.replica r left join ${store.schema}.listening l on true
      where ${ARE_SETTINGS}
-     order by r.id is not distinct from l.swept_by desc, r.status in ('online', 'draining') desc, r.started_at desc limit 1`,
+     order by ${SWEEPS} desc, ${IS_HERE} desc, r.id is not distinct from l.swept_by desc, r.started_at desc limit 1`,
   );
   return row?.settings;
 }

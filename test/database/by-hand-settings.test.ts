@@ -93,3 +93,19 @@ test("whoever asks may have settings of its own: they count for owners of which 
   expect(await staleIds(patient)).toEqual([]);
   await patient.close();
 });
+
+test("the settings of a sweeper that has left count no more, once another is here", async () => {
+  const slow = await owner({ profile: "claimed-and-running" });
+  const quick = await owner({});
+  const profiles = async () => (await everbeat.recovery.fleetSettings()).map(({ settings }) => settings.profile);
+  expect((await everbeat.recovery.settings()).profile).toBe("fast");
+  expect(await profiles()).toEqual(["fast", "claimed-and-running"]);
+  const leave = (id: ReplicaId) => database.query("update everbeat.replica set status = 'offline' where id = $1", [id]);
+  await leave(quick.id);
+  expect((await everbeat.recovery.settings()).profile).toBe("claimed-and-running");
+  expect(await profiles()).toEqual(["claimed-and-running"]);
+  // Nobody is here: those of the last that swept are the best there is.
+  await leave(slow.id);
+  expect((await everbeat.recovery.settings()).profile).toBe("fast");
+  expect(await profiles()).toEqual(["fast"]);
+});

@@ -6,6 +6,7 @@ import type { Database } from "../../src/database/database.ts";
 import { Events } from "../../src/events.ts";
 import type { Everbeat } from "../../src/everbeat.ts";
 import { createReaper } from "../../src/recovery/reaper.ts";
+import { startUpFromMs } from "../../src/recovery/standby.ts";
 import { alertIfStopped } from "../../src/recovery/stopped-sweeps.ts";
 import { beginSweep } from "../../src/sql/hearts.ts";
 import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
@@ -49,6 +50,8 @@ const sweptBy = async () => (await everbeat.recovery.listening())?.sweptBy;
 describe("a reaper", () => {
   test("leaves out a sweep that another has just done, and says nothing when it is its turn", async () => {
     const [one, other] = [reaper(), reaper()];
+    await other.runOnce();
+    await sweptAgo("70 seconds");
     await one.runOnce();
     await other.runOnce();
     expect(await sweptBy()).toBe(one.id);
@@ -56,6 +59,31 @@ describe("a reaper", () => {
     await other.runOnce();
     expect(await sweptBy()).toBe(other.id);
     expect([...one.told, ...other.told]).toEqual([]);
+  });
+
+  test("that starts sweeps at once, however long its interval is, and waits for its turn from then on", async () => {
+    const [one, other] = [reaper(), reaper()];
+    await one.runOnce();
+    await sweptAgo("1 second");
+    await other.runOnce();
+    expect(await sweptBy()).toBe(other.id);
+    await sweptAgo("1 second");
+    await one.runOnce();
+    expect(await sweptBy()).toBe(other.id);
+  });
+
+  test("that starts together with others leaves the sweep to one of them", async () => {
+    const startedMs = performance.now();
+    const many = Array.from({ length: 20 }, () => reaper());
+    let sweeps = 0;
+    let last: unknown;
+    for (const { runOnce } of many) {
+      await runOnce();
+      const now = await sweptBy();
+      if (now !== last) sweeps++;
+      last = now;
+    }
+    expect(sweeps).toBeLessThanOrEqual(1 + (performance.now() - startedMs) / startUpFromMs(settings.checkMs));
   });
 
   test("sweeps though the last sweep is yet to come, because the server's clock was set back", async () => {
