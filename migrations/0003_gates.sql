@@ -13,6 +13,18 @@ begin
   $format$, current_schema());
 end $do$;
 
+-- Whoever counts places, keys or lanes has taken a lock before, and must see what others have committed until then. In a snapshot that is
+-- older than the lock it would count wrong. The client then repeats the statement in a transaction that begins in read committed.
+create function require_read_committed() returns void
+language plpgsql
+as $$
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'this must be asked in a transaction that is read committed, and this one is %', current_setting('transaction_isolation')
+      using errcode = 'EB007', hint = 'Begin it with: begin isolation level read committed.';
+  end if;
+end $$;
+
 -- Fails the claim, whose worker then sets aside what it cannot take (see set_aside_bad).
 create function refuse_claim(p_reason text) returns text
 language plpgsql
@@ -280,6 +292,7 @@ declare
   v_room  integer;
   v_freed tid[] := '{}';
 begin
+  perform require_read_committed();
   for v_key in select exclusive_key from (select distinct exclusive_key from parked) k order by random() limit p_batch loop
     -- Never waits: whoever has the key's lock is letting tasks go right now.
     continue when not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_key));

@@ -7,6 +7,7 @@
 --   lane   no claim: those before it are of this lane, and the next search of it begins behind the last of them
 --   seen   no claim: everything that was due by then has been seen, but for what was committed later than c_lag (see below)
 --   more   no claim: the search was over before it had seen everything, so much was in the way
+--   unarmed  no claim: nobody tells this worker of new tasks, since the bells could not be armed
 --   ended  no claim: the ends that were asked for in the same statement, where not all went as asked (its input, see end_claims)
 -- What is nearly always the same is left out, since it would be written, sent and read with every row: a claim without a state
 -- is running, without a queue and a priority it has those of its lane, and attempt, failures and crashes are 1, 0 and 0.
@@ -88,6 +89,10 @@ declare
   v_follows   boolean;
   v_followed  integer := 0;
 begin
+  -- Asked here as well, since the call of a function would cost more than the question.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform require_read_committed();
+  end if;
   -- Ids are drawn only in an epoch that is known: its beginning has put them above all that were ever drawn.
   if known_epoch() is null then
     perform begin_epoch();
@@ -98,8 +103,8 @@ begin
     v_let_go_in := array(select distinct queue from ready where ctid = any (v_let_go));
     return next row(null, null, 'ended', null, null, null, null, null, p_ended, null, null, null, null, null, null)::claim_row;
   end if;
-  if p_arm then
-    perform arm_bells(coalesce(p_queues, '{*}'));
+  if p_arm and not arm_bells(coalesce(p_queues, '{*}')) then
+    return next row(null, null, 'unarmed', null, null, null, null, null, null, null, null, null, null, null, null)::claim_row;
   end if;
   -- Not now(), which is when this transaction began: it may have waited for the bells since, and what was put in meanwhile has
   -- not rung them. It must count as due.

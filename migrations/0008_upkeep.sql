@@ -80,6 +80,7 @@ declare
   v_began timestamptz := clock_timestamp();
   v_after xid8;
 begin
+  perform require_read_committed();
   -- The steps compare this transaction's number. It must have been given after the last step was committed.
   if not pg_try_advisory_xact_lock(gate_lock_id('service', 'lanes')) or pg_current_xact_id_if_assigned() is not null then
     return;

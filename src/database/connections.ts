@@ -5,6 +5,7 @@ import { DatabaseUnavailableError } from "./errors.ts";
 import { listenToPool } from "./listen-to-pool.ts";
 import { Pool } from "./pool.ts";
 import {
+  afterSurprise,
   type DedicatedConnection,
   lookAtSession,
   type Session,
@@ -21,6 +22,8 @@ export interface Connections {
   release(client: pg.ClientBase, isBroken: boolean): void;
   /** How our statements are run on one that was acquired. */
   sessionOf(client: pg.ClientBase): Session;
+  /** Something has shown that it is not as it was found: it is looked at once more. */
+  lookAgain(client: pg.ClientBase): Promise<void>;
   /** Outside the pool, for LISTEN; the caller ends it. */
   dedicated(): Promise<DedicatedConnection>;
   /** How another thread can connect to the same database. */
@@ -100,6 +103,10 @@ export function ownConnections(
     acquire: () => pool.acquire(),
     release: (client, isBroken) => pool.release(client as pg.Client, isBroken),
     sessionOf: (client) => sessions.get(client) as Session,
+    async lookAgain(client) {
+      const session = await settleOwnSession(client, await lookAtSession(client, SHORT_REPLY_MS), options.changes);
+      sessions.set(client, afterSurprise(session));
+    },
     dedicated: () => firstFitting(connectAlone),
     close: () => pool.close(),
   };
@@ -110,13 +117,14 @@ export function callersConnections(pool: pg.Pool): Connections {
   const config = visible(pool.options);
   const sessions = new WeakMap<pg.ClientBase, Session>();
   const stopListening = listenToPool(pool);
+  const look = async (client: pg.ClientBase) => settleSharedSession(await lookAtSession(client, SHORT_REPLY_MS));
   return {
     source: { kind: "config", config },
     async acquire() {
       const client = await acquireFrom(pool);
       if (sessions.has(client)) return client;
       try {
-        sessions.set(client, settleSharedSession(await lookAtSession(client, SHORT_REPLY_MS)));
+        sessions.set(client, await look(client));
         return client;
       } catch (error) {
         client.release(true);
@@ -125,6 +133,9 @@ export function callersConnections(pool: pg.Pool): Connections {
     },
     release: (client, isBroken) => (client as pg.PoolClient).release(isBroken),
     sessionOf: (client) => sessions.get(client) as Session,
+    async lookAgain(client) {
+      sessions.set(client, afterSurprise(await look(client)));
+    },
     dedicated: () => connectDedicated(config),
     async close() {
       stopListening();

@@ -10,8 +10,7 @@ import { toParameter } from "./parameters.ts";
 import { PreparedNames } from "./prepared-names.ts";
 import { toLists, toObjects } from "./rows.ts";
 import type { DedicatedConnection } from "./session.ts";
-import { BEGIN } from "./session-settings.ts";
-import { isTransient } from "./transient.ts";
+import { isCancelled, isRefusedForIsolation, isTransient } from "./transient.ts";
 
 /** Something that runs statements on tables of one schema: the database itself, or a transaction. */
 export interface Store {
@@ -68,28 +67,28 @@ export function createDatabase(connections: Connections, schemaName: string): Da
     schemaName,
     async query(text, values, use) {
       refuseIfClosed();
-      return withClient(connections, (client, frame) => {
+      return statementOn(connections, (framed) => {
         const run = (name?: string) =>
-          inFrame({ client, frame, replyWithinMs }, () => runOn(client, text, values, { replyWithinMs, name }));
+          inFrame({ ...framed, replyWithinMs }, () => runOn(framed.client, text, values, { replyWithinMs, name }));
         return use === "often" ? asNamed(text, run) : run();
       }) as Promise<never[]>;
     },
     async queryLists(text, values) {
       refuseIfClosed();
-      return withClient(connections, (client, frame) =>
+      return statementOn(connections, (framed) =>
         asNamed(text, (name) =>
-          inFrame({ client, frame, replyWithinMs }, async () =>
-            toLists(await runWith(client, text, values, { replyWithinMs, name })),
+          inFrame({ ...framed, replyWithinMs }, async () =>
+            toLists(await runWith(framed.client, text, values, { replyWithinMs, name })),
           ),
         ),
       );
     },
     async queryCommitting(texts, values) {
       refuseIfClosed();
-      await withClient(connections, (client, frame) => {
-        const text = frame === undefined ? texts.alone : texts.inTransaction;
+      await statementOn(connections, (framed) => {
+        const text = framed.frame === undefined ? texts.alone : texts.inTransaction;
         return asNamed(text, (name) =>
-          inFrame({ client, frame, replyWithinMs }, () => runWith(client, text, values, { replyWithinMs, name })),
+          inFrame({ ...framed, replyWithinMs }, () => runWith(framed.client, text, values, { replyWithinMs, name })),
         );
       });
     },
@@ -97,11 +96,13 @@ export function createDatabase(connections: Connections, schemaName: string): Da
       if (typeof work !== "function")
         throw new InvalidOptionsError("transaction()", [`must be given a function (tx) => …, not ${describe(work)}`]);
       refuseIfClosed();
-      return withClient(connections, (client, frame = BEGIN) => {
+      return withClient(connections, (client, onLeftOpen) => {
+        const { begin: frame } = connections.sessionOf(client);
         const open = openTransaction((text, values) => runOn(client, text, values, { replyWithinMs }));
         const tx: Store = { schema, query: (text, values) => open.query(text, values) };
         const whyRolledBack = () => open.lastFailure;
-        return inFrame({ client, frame, replyWithinMs, whyRolledBack }, () => open.during(() => work(tx)));
+        const framed = { client, frame, onLeftOpen, replyWithinMs, whyRolledBack };
+        return inFrame(framed, () => open.during(() => work(tx)));
       });
     },
     dedicated: async () => (await connections.dedicated()).client,
@@ -116,16 +117,37 @@ export function createDatabase(connections: Connections, schemaName: string): Da
   return withLimit(undefined);
 }
 
+/**
+ * One statement. Somebody may have changed the session since it was looked at: the caller, whose pool it is of, or an administrator, behind a
+ * pooler. What is refused for its isolation level has written nothing and is repeated. What is cancelled may have been so by a time limit
+ * that is new: the next statement is to know of it.
+ */
+function statementOn<T>(connections: Connections, use: (framed: Framed) => Promise<T>): Promise<T> {
+  return withClient(connections, async (client, onLeftOpen) => {
+    const asFound = () => ({ client, frame: connections.sessionOf(client).frame, onLeftOpen });
+    try {
+      return await use(asFound());
+    } catch (error) {
+      if (isRefusedForIsolation(error) || isCancelled(error)) await connections.lookAgain(client);
+      if (!isRefusedForIsolation(error)) throw error;
+      return use(asFound());
+    }
+  });
+}
+
 async function withClient<T>(
   connections: Connections,
-  use: (client: pg.ClientBase, frame: string | undefined) => Promise<T>,
+  use: (client: pg.ClientBase, onLeftOpen: () => void) => Promise<T>,
 ): Promise<T> {
   const client = await connections.acquire();
   let isBroken = false;
+  const onLeftOpen = () => {
+    isBroken = true;
+  };
   try {
-    return await use(client, connections.sessionOf(client).frame);
+    return await use(client, onLeftOpen);
   } catch (error) {
-    isBroken = isTransient(error);
+    isBroken ||= isTransient(error);
     throw error;
   } finally {
     connections.release(client, isBroken);
@@ -139,19 +161,21 @@ interface Framed {
   readonly replyWithinMs?: number | undefined;
   /** The error of a statement in it that the caller may have caught. */
   readonly whyRolledBack?: () => unknown;
+  /** The transaction could not be ended: nobody else must get this connection. */
+  readonly onLeftOpen?: () => void;
 }
 
 /** Also for connections outside the pool. */
 export async function inFrame<T>(framed: Framed, work: () => Promise<T>): Promise<T> {
-  const { client, frame, replyWithinMs, whyRolledBack } = framed;
+  const { client, frame, replyWithinMs, whyRolledBack, onLeftOpen } = framed;
   if (frame === undefined) return work();
-  await ask(client, { text: frame }, replyWithinMs);
   let result: T;
   try {
+    await ask(client, { text: frame }, replyWithinMs);
     result = await work();
   } catch (error) {
     // The connection is closed for it, and the transaction with it: no reply would come to a rollback.
-    if (!isTransient(error)) await ask(client, { text: "rollback" }, replyWithinMs).catch(() => {});
+    if (!isTransient(error)) await ask(client, { text: "rollback" }, replyWithinMs).catch(() => onLeftOpen?.());
     throw error;
   }
   const { command } = await ask(client, { text: "commit" }, replyWithinMs);

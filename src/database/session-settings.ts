@@ -27,6 +27,11 @@ const READ_COMMITTED = "read committed";
 export const ENOUGH_MS = 60_000;
 /** On a session that is not ours alone, raising costs two round trips for each statement: only what is below this is raised. */
 export const LOW_MS = 1_000;
+/**
+ * A process may be stopped between a statement and the commit of its frame. The server ends such a transaction after this long, so that
+ * nobody waits for its locks.
+ */
+export const FRAME_IDLE_MS = 5_000;
 
 /** What to change on a session that is ours alone, once. */
 export function changesForOwnSession({ isolation, limitsMs }: SessionSettings): Change[] {
@@ -44,10 +49,36 @@ export function changesForOwnSession({ isolation, limitsMs }: SessionSettings): 
  * How each of our statements has to begin its transaction on a session that is not ours alone: a pooler's, or one of the
  * caller's pool. Undefined where nothing stands in the way.
  */
-export function frameForSharedSession({ isolation, limitsMs }: SessionSettings): string | undefined {
-  const low = limitsBelow(limitsMs, LOW_MS).filter(([name]) => name !== "idle_session_timeout");
-  if (isolation === READ_COMMITTED && low.length === 0) return undefined;
-  return [BEGIN, ...low.map(([name]) => `set local ${name} = ${withinTransaction(name)}`)].join("; ");
+export function frameForSharedSession(settings: SessionSettings): string | undefined {
+  const isUsual = settings.isolation === READ_COMMITTED && lowLimits(settings).length === 0;
+  return isUsual ? undefined : frameFor(settings);
+}
+
+/** The same, whether anything stands in the way or not. */
+export function frameFor(settings: SessionSettings): string {
+  const idleMs = settings.limitsMs.idle_in_transaction_session_timeout ?? 0;
+  const isIdleSetLower = idleMs >= LOW_MS && idleMs <= FRAME_IDLE_MS;
+  const low = lowLimits(settings).filter((name) => name !== IDLE_IN_TRANSACTION);
+  return beginWith([...low.map(raised), ...(isIdleSetLower ? [] : [[IDLE_IN_TRANSACTION, FRAME_IDLE_MS] as const])]);
+}
+
+/** How a transaction begins in which the application may take its time between two statements. */
+export function beginForSharedSession(settings: SessionSettings): string {
+  return beginWith(lowLimits(settings).map(raised));
+}
+
+const IDLE_IN_TRANSACTION = "idle_in_transaction_session_timeout";
+
+function lowLimits({ limitsMs }: SessionSettings): LimitName[] {
+  return limitsBelow(limitsMs, LOW_MS).flatMap(([name]) => (name === "idle_session_timeout" ? [] : [name]));
+}
+
+function raised(name: LimitName): readonly [LimitName, number] {
+  return [name, withinTransaction(name)];
+}
+
+function beginWith(limits: (readonly [LimitName, number])[]): string {
+  return [BEGIN, ...limits.map(([name, ms]) => `set local ${name} = ${ms}`)].join("; ");
 }
 
 /** The server counts a transaction's time from its beginning. Once it has begun, its limit can be taken away, but not raised. */

@@ -2,8 +2,11 @@
 import type pg from "pg";
 import { runOn } from "./database.ts";
 import {
+  BEGIN,
+  beginForSharedSession,
   type Change,
   changesForOwnSession,
+  frameFor,
   frameForSharedSession,
   LIMITS,
   type SessionSettings,
@@ -18,6 +21,8 @@ export interface Session {
   readonly isDirect: boolean;
   /** How a transaction around each of our statements must begin. Undefined where none is needed. */
   readonly frame: string | undefined;
+  /** How a transaction of several statements begins. */
+  readonly begin: string;
   /** As they were found. */
   readonly settings: SessionSettings;
 }
@@ -60,12 +65,21 @@ export async function settleOwnSession(
 ): Promise<Session> {
   const changes = [...changesForOwnSession(settings), ...more];
   const isSettled = isDirect && (changes.length === 0 || (await change(client, changes)));
-  return { isDirect, settings, frame: isSettled ? undefined : frameForSharedSession(settings) };
+  if (isSettled) return { isDirect, settings, frame: undefined, begin: BEGIN };
+  return settleSharedSession({ isDirect, settings });
 }
 
 /** A connection of the caller's: nothing of it is changed. */
-export function settleSharedSession({ isDirect, settings }: SessionFacts): Session {
-  return { isDirect, settings, frame: frameForSharedSession(settings) };
+export function settleSharedSession({ isDirect, settings }: Omit<SessionFacts, "isPrimary">): Session {
+  return { isDirect, settings, frame: frameForSharedSession(settings), begin: beginForSharedSession(settings) };
+}
+
+/**
+ * A session that turned out to be another than it had looked. Behind a pooler, the look may be at one session and the next statement go
+ * to another: from now on every statement has a frame.
+ */
+export function afterSurprise(session: Session): Session {
+  return session.isDirect ? session : { ...session, frame: frameFor(session.settings) };
 }
 
 async function change(client: pg.ClientBase, changes: readonly Change[]): Promise<boolean> {

@@ -7,6 +7,7 @@ const TRANSIENT_SQLSTATES = new Set([
   "57P02", // crash shutdown
   "57P03", // cannot connect now: starting up or shutting down
   "57P05", // idle session timeout
+  "25P03", // idle in a transaction for too long: the process was stopped, see FRAME_IDLE_MS
   "25006", // read only: this server is not the primary any more
   "55P03", // lock not available
 ]);
@@ -55,6 +56,11 @@ export function isHeldUp(error: unknown): boolean {
 /** By somebody, or by a time limit of the server. */
 export function isCancelled(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code === "57014";
+}
+
+/** The session is not in read committed, in which our statements count (see require_read_committed). */
+export function isRefusedForIsolation(error: unknown): boolean {
+  return (error as { code?: unknown } | undefined)?.code === "EB007";
 }
 
 /** The connection or the server is away, so that no statement can succeed now. A lock that holds up one statement is another matter. */

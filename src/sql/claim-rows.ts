@@ -10,6 +10,8 @@ export interface ClaimsRead {
   readonly seenUpTo: string | undefined;
   /** There was so much in the way that the search was over before it had seen everything. */
   readonly hasMore: boolean;
+  /** It was asked to be told of new tasks, and will not be: somebody holds up the bells. */
+  readonly isUnarmed: boolean;
   /** What the ending in the same statement had to say; null if all went as asked. */
   readonly ended: unknown;
 }
@@ -22,7 +24,7 @@ export const CLAIM_COLUMNS = `claim_id, task_id, state, name, attempt, failures,
 type ClaimRow = readonly [
   claimId: ClaimId,
   taskId: TaskId | null,
-  state: "claimed" | "running" | "lane" | "seen" | "more" | "ended" | null,
+  state: "claimed" | "running" | "lane" | "seen" | "more" | "unarmed" | "ended" | null,
   name: string,
   attempt: number | null,
   failures: number | null,
@@ -45,6 +47,7 @@ export function readClaims(rows: readonly unknown[][]): ClaimsRead {
   let ended: unknown = null;
   let seenUpTo: string | undefined;
   let hasMore = false;
+  let isUnarmed = false;
   let placed = 0;
   for (const row of rows as unknown as readonly ClaimRow[]) {
     const state = row[2];
@@ -58,11 +61,13 @@ export function readClaims(rows: readonly unknown[][]): ClaimsRead {
       seenUpTo = row[14] ?? undefined;
     } else if (state === "more") {
       hasMore = true;
+    } else if (state === "unarmed") {
+      isUnarmed = true;
     } else {
       ended = row[8];
     }
   }
-  return { claimed, cursors, seenUpTo, hasMore, ended };
+  return { claimed, cursors, seenUpTo, hasMore, isUnarmed, ended };
 }
 
 /** By place, and all of one shape: there may be tens of thousands a second. */

@@ -59,6 +59,8 @@ export interface ClaimerParts {
   readonly onForgotten: (tasks: readonly ClaimedTask[], under: ReplicaId) => Promise<unknown>;
 }
 
+/** How long a worker sleeps that could not ask to be told: somebody holds up the bells. */
+const UNARMED_POLL_MS = 250;
 /** At least so many rows are tried, because the next claim may ask for more than the one that failed. */
 const FEWEST_TRIED = 100;
 
@@ -166,7 +168,8 @@ export class Claimer {
         this.#parts.received.noteAnswer(asking, found.claimed);
         this.#over(demand);
         const asked = totalOf(demand);
-        const { claimed, hasMore } = found;
+        const { claimed, hasMore, isUnarmed } = found;
+        if (isUnarmed) this.#isArmed = false;
         const hasMet = hasMore && demand.reserve > 0;
         this.#onFound(found, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore, hasMet });
         if (hasMet) this.#onMet(search);
@@ -234,11 +237,13 @@ export class Claimer {
 
   /** Until the next task is due, but not for longer than it takes to look without being told. */
   async #fallAsleep(): Promise<void> {
-    const { pollMs } = this.#parts;
+    const { notices } = this.#parts;
     this.#phase = "asleep";
     const dueMs = (await this.#lookBack())?.dueMs;
     if (this.#phase !== "asleep" || this.#stopping.signal.aborted) return;
     const nowMs = performance.now();
+    const isUntold = notices.isListening && !this.#isArmed;
+    const pollMs = Math.min(this.#parts.pollMs, isUntold ? UNARMED_POLL_MS : Number.POSITIVE_INFINITY);
     const lookMs = this.#cursors.msUntilFullLook(nowMs) ?? pollMs;
     const deepLookMs = this.#cursors.msUntilDeepLook(nowMs) ?? pollMs;
     const pauseMs = Math.max(1, Math.min(pollMs, dueMs ?? pollMs, lookMs, deepLookMs));

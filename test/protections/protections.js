@@ -136,6 +136,11 @@ export const PROTECTIONS = [
         find: "if (isolation !== READ_COMMITTED) changes.push",
         replace: "if (isolation === undefined) changes.push",
       },
+      {
+        file: "migrations/0005_claim.sql",
+        find: "if current_setting('transaction_isolation') <> 'read committed' then",
+        replace: "if false then",
+      },
     ],
   },
   {
@@ -145,8 +150,21 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "src/database/session-settings.ts",
-        find: "if (isolation === READ_COMMITTED && low.length === 0) return undefined;",
-        replace: "if (isolation !== undefined && low.length === 0) return undefined;",
+        find: "const isUsual = settings.isolation === READ_COMMITTED &&",
+        replace: "const isUsual = settings.isolation !== undefined &&",
+      },
+    ],
+  },
+  {
+    name: "read committed on a session that was changed",
+    meaning:
+      "exclusive keys are counted in an old snapshot where the caller changes the level after Everbeat has looked",
+    test: ["test/database/changed-sessions.test.ts", "does not get two running under one exclusive key"],
+    changes: [
+      {
+        file: "migrations/0005_claim.sql",
+        find: "if current_setting('transaction_isolation') <> 'read committed' then",
+        replace: "if false then",
       },
     ],
   },

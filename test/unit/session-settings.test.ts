@@ -1,5 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { changesForOwnSession, frameForSharedSession } from "../../src/database/session-settings.ts";
+import {
+  beginForSharedSession,
+  changesForOwnSession,
+  frameForSharedSession,
+} from "../../src/database/session-settings.ts";
 
 const USUAL = {
   isolation: "read committed",
@@ -37,7 +41,24 @@ describe("a session of our own", () => {
 describe("a session that is not ours alone", () => {
   test("brings each statement in a transaction of its own where its level is another", () => {
     expect(frameForSharedSession({ ...USUAL, isolation: "repeatable read" })).toBe(
-      "begin isolation level read committed",
+      "begin isolation level read committed; set local idle_in_transaction_session_timeout = 5000",
+    );
+  });
+
+  test.each([
+    [999, "; set local idle_in_transaction_session_timeout = 5000"],
+    [1_000, ""],
+    [5_000, ""],
+    [5_001, "; set local idle_in_transaction_session_timeout = 5000"],
+  ])("has the frame of a process that was stopped ended within five seconds: with a limit of %i ms", (ms, change) => {
+    const settings = { isolation: "serializable", limitsMs: { idle_in_transaction_session_timeout: ms } };
+    expect(frameForSharedSession(settings)).toBe(`begin isolation level read committed${change}`);
+  });
+
+  test("leaves an application time between the statements of its transaction", () => {
+    expect(beginForSharedSession({ ...USUAL, isolation: "serializable" })).toBe("begin isolation level read committed");
+    expect(beginForSharedSession({ ...USUAL, limitsMs: { idle_in_transaction_session_timeout: 999 } })).toBe(
+      "begin isolation level read committed; set local idle_in_transaction_session_timeout = 60000",
     );
   });
 
@@ -48,7 +69,8 @@ describe("a session that is not ours alone", () => {
   test("has limits below a second raised for the statement; that of the transaction, which has begun, is taken away", () => {
     const limitsMs = { statement_timeout: 999, transaction_timeout: 999, idle_session_timeout: 5 };
     expect(frameForSharedSession({ ...USUAL, limitsMs })).toBe(
-      "begin isolation level read committed; set local statement_timeout = 60000; set local transaction_timeout = 0",
+      "begin isolation level read committed; set local statement_timeout = 60000; set local transaction_timeout = 0; " +
+        "set local idle_in_transaction_session_timeout = 5000",
     );
   });
 });

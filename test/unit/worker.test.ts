@@ -212,6 +212,7 @@ describe("search cursors", () => {
     cursors: claimed.length > 0 ? [cursor] : [],
     seenUpTo: undefined as string | undefined,
     hasMore: false,
+    isUnarmed: false,
     hasMet: false,
     tookMs,
     nowMs,
