@@ -16,6 +16,8 @@ async function openOnPool(options: pg.PoolConfig = {}) {
   onTestFinished(() => database.drop());
   const pool = new pg.Pool({ connectionString: database.url, max: 1, ...options });
   onTestFinished(() => pool.end());
+  // The database may be dropped while they are being closed.
+  pool.on("error", () => {});
   const everbeat = await Everbeat.open({ database: pool, log: "silent" });
   onTestFinished(() => everbeat.close({ now: true }));
   return { database, pool, everbeat };

@@ -40,6 +40,8 @@ describe("where the database's default is another level, everything of ours is w
     const database = await strictDatabase();
     const pool = new pg.Pool({ connectionString: database.url, max: 4 });
     onTestFinished(() => pool.end());
+    // The database may be dropped while they are being closed.
+    pool.on("error", () => {});
     const everbeat = await open({ database: pool });
     await watchLevels(database);
     await useEverything(everbeat, database);
@@ -58,6 +60,8 @@ describe("where the database's default is another level, everything of ours is w
     const options = "-c default_transaction_isolation=serializable";
     const pool = new pg.Pool({ connectionString: database.url, max: 4, options });
     onTestFinished(() => pool.end());
+    // The database may be dropped while they are being closed.
+    pool.on("error", () => {});
     const everbeat = await open({ database: pool });
     await watchLevels(database);
     await useEverything(everbeat, database);
