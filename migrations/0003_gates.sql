@@ -21,7 +21,7 @@ as $$
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception 'this must be asked in a transaction that is read committed, and this one is %', current_setting('transaction_isolation')
-      using errcode = 'EB007', hint = 'Begin it with: begin isolation level read committed.';
+      using errcode = 'EB008', hint = 'Begin it with: begin isolation level read committed.';
   end if;
 end $$;
 

@@ -60,7 +60,7 @@ export function isCancelled(error: unknown): boolean {
 
 /** The session is not in read committed, in which our statements count (see require_read_committed). */
 export function isRefusedForIsolation(error: unknown): boolean {
-  return (error as { code?: unknown } | undefined)?.code === "EB007";
+  return (error as { code?: unknown } | undefined)?.code === "EB008";
 }
 
 /** The connection or the server is away, so that no statement can succeed now. A lock that holds up one statement is another matter. */
