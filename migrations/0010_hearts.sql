@@ -176,9 +176,10 @@ begin
 end $$;
 
 -- The epoch for a replica that joins. Rows that came by logical replication have claim ids of another server, whose last epoch may have begun
--- after this one: then this server begins a new epoch, above those ids. Asked only here, because it looks through all that runs.
+-- after this one: then this server begins a new epoch, above those ids. Asked only here, because it looks through all that runs. As the
+-- schema's owner, since it reads how far the sequence has come.
 create function joining_epoch() returns text
-language plpgsql set search_path from current
+language plpgsql security definer set search_path from current
 as $$
 begin
   if exists (select from running where claim_id > (select last_value from claim_id)) then
