@@ -187,7 +187,7 @@ export class Everbeat implements AsyncDisposable {
   /** Returns the function that ends the subscription. */
   on<N extends EventName>(name: N, listener: EventListener<N>): () => void {
     const problems = new Problems();
-    if (!EVENT_NAMES.includes(name)) problems.add(String(name), unknownKey(String(name), EVENT_NAMES, "event"));
+    if (!EVENT_NAMES.includes(name)) problems.add(String(name), unknownEvent(String(name)));
     isFunction(listener, "the listener", problems);
     problems.throwIfAny("The subscription");
     return this.#events.on(name, listener);
@@ -211,4 +211,11 @@ export class Everbeat implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** Ends of tasks are one event, however they ended. */
+export function unknownEvent(name: string): string {
+  const isEnd = /^task\.(fail|complet|succe|finish|crash|cancel|done|error|expire)/.test(name);
+  if (!isEnd) return unknownKey(name, EVENT_NAMES, "event");
+  return 'there is no such event; "task.ended" tells of every end, and its `outcome` says how';
 }

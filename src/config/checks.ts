@@ -3,7 +3,7 @@
  * problem, and `checkOptions` runs a table of them, so that all problems of a call come out together.
  */
 import { clip } from "./clip.ts";
-import { durationMs } from "./duration.ts";
+import { durationMs, exactDuration, longDuration } from "./duration.ts";
 import { nearestKey } from "./nearest-key.ts";
 import type { Problems } from "./problems.ts";
 
@@ -63,8 +63,11 @@ export function isDuration(range: { minMs: number; maxMs: number }): Check<numbe
   return (value, path, problems) => {
     const ms = durationMs(value);
     if (ms !== undefined && ms >= range.minMs && ms <= range.maxMs) return ms;
-    const bounds = `from ${range.minMs} to ${range.maxMs} ms`;
-    problems.add(path, `must be a duration ${bounds}, such as 1500 or "30s", not ${describe(value)}`);
+    const bounds = `${range.minMs === 0 ? "" : `from ${exactDuration(range.minMs)} `}up to ${longDuration(range.maxMs)}`;
+    problems.add(
+      path,
+      `must be a duration ${bounds}: milliseconds such as 1500, or one number with one of the units ms, s, m, h, d, such as "30s" or "1.5h"; not ${describe(value)}`,
+    );
     return undefined;
   };
 }

@@ -3,8 +3,10 @@ export type Duration = number | `${number}${"ms" | "s" | "m" | "h" | "d"}`;
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
+const YEAR_MS = 365 * 86_400_000;
+
 /** Ten years: no duration is longer. */
-export const MAX_DURATION_MS = 3_650 * 86_400_000;
+export const MAX_DURATION_MS = 10 * YEAR_MS;
 
 /**
  * The duration in whole milliseconds, or undefined where it is not one. Rounded here, for everybody: the database counts in whole
@@ -54,4 +56,11 @@ export function exactDuration(ms: number): string {
   }
   if (ms > minutes) parts.push(`${(ms - minutes) / 1_000}s`);
   return parts.join(" ");
+}
+
+/** The bound of a setting in words: "10 years", "1 year", "1d". */
+export function longDuration(ms: number): string {
+  const years = ms / YEAR_MS;
+  if (!Number.isInteger(years) || years === 0) return exactDuration(ms);
+  return years === 1 ? "1 year" : `${years} years`;
 }

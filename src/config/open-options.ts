@@ -91,8 +91,8 @@ const SHAPE = {
   // It is also the name of the notification channel, hence the length.
   schema: isText({
     max: 60,
-    pattern: /^[a-z_][a-z0-9_]*$/,
-    hint: "1 to 60 lower-case letters, digits or _, not starting with a digit",
+    pattern: /^(?!pg_)[a-z_][a-z0-9_]*$/,
+    hint: "1 to 60 lower-case letters, digits or _, not starting with a digit, nor with pg_, which PostgreSQL keeps for itself",
   }),
   migrate: isBoolean,
   poolSize: isInteger({ min: 2, max: 1_000 }),

@@ -1,4 +1,5 @@
 /** Putting tasks in: checked whole before anything is written, one statement per batch, repeatable after a lost reply. */
+import { describe } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database, Store } from "../database/database.ts";
 import { storeInTransaction } from "../database/transaction-store.ts";
@@ -68,9 +69,9 @@ export class Enqueuer {
 
   async enqueue({ task, input, options }: EnqueueRequest): Promise<TaskId> {
     const problems = new Problems();
-    const what = `Task "${task?.name}" was not enqueued: it`;
     checkTask(task, problems);
-    problems.throwIfAny(what);
+    problems.throwIfAny("The call of enqueue");
+    const what = `Task "${task.name}" was not enqueued: it`;
     const terms = this.#checkTerms(task, options, "options", problems);
     const created = this.#create(terms, await this.#checkInput(task, input, problems));
     problems.throwIfAny(what);
@@ -180,7 +181,8 @@ export class Enqueuer {
 }
 
 function checkTask(task: AnyTask | undefined, problems: Problems): void {
-  if (typeof task?.runBatch !== "function") problems.add("", "the first argument must be a task made by defineTask");
+  if (typeof task?.runBatch !== "function")
+    problems.add("", `the first argument must be a task made by defineTask, not ${describe(task)}`);
 }
 
 /** Nothing about it has to be looked up: no key that may be taken, no id that may have been used before. */

@@ -1,15 +1,16 @@
 /** Which post-mortems are wanted. */
-import { type Check, checkOptions, describe, isInteger, isOneOf, isText } from "../config/checks.ts";
+import { type Check, checkOptions, describe, isInteger, isOneOf } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
 import { listPostMortems, type PostMortemRow } from "../sql/post-mortems.ts";
 import { isUuid } from "../task/ids.ts";
+import { CAUSES, type Cause } from "./probable-cause.ts";
 
 export interface PostMortemQuery {
   /** Its own number, or the id of the replica, the runner or the task that it is about. */
   of?: string;
   kind?: "replica" | "runner" | "attempt";
-  cause?: string;
+  cause?: Cause;
   /** At most this many, the latest first (default 100). */
   limit?: number;
 }
@@ -26,7 +27,7 @@ const isSubject: Check<string> = (value, path, problems) => {
 const SHAPE = {
   of: isSubject,
   kind: isOneOf(["replica", "runner", "attempt"]),
-  cause: isText({ max: 64 }),
+  cause: isOneOf(CAUSES),
   limit: isInteger({ min: 1, max: 10_000 }),
 };
 

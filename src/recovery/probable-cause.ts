@@ -6,27 +6,29 @@ import { formatDuration } from "../config/duration.ts";
 import { type DeathEvidence, deployWords, evidenceLines, isDeploying } from "./death-evidence.ts";
 import { isNearItsLimit } from "./memory-outlook.ts";
 
-export type Cause =
-  | "stood-still"
-  | "cut-off"
-  | "loop-blocked"
-  | "fell-silent"
-  | "out-of-memory"
-  | "heap-out-of-memory"
-  | "native-crash"
-  | "aborted"
-  | "shutdown-overrun"
-  | "killed"
-  | "terminated"
-  | "uncaught-error"
-  | "exited"
-  | "host-gone"
-  | "unreachable"
-  | "deploy"
-  | "process-ended"
-  | "vanished"
-  | "left"
-  | "unknown";
+export const CAUSES = [
+  "stood-still",
+  "cut-off",
+  "loop-blocked",
+  "fell-silent",
+  "out-of-memory",
+  "heap-out-of-memory",
+  "native-crash",
+  "aborted",
+  "shutdown-overrun",
+  "killed",
+  "terminated",
+  "uncaught-error",
+  "exited",
+  "host-gone",
+  "unreachable",
+  "deploy",
+  "process-ended",
+  "vanished",
+  "left",
+  "unknown",
+] as const;
+export type Cause = (typeof CAUSES)[number];
 
 export interface Conclusion {
   readonly cause: Cause;

@@ -166,6 +166,6 @@ function wordsOn({ hostname, silentForMs }: Pick<Death, "hostname" | "silentForM
 } {
   return {
     where: hostname ? ` on ${hostname}` : "",
-    silence: silentForMs === undefined ? "" : ` (silent for ${Math.round(silentForMs)} ms)`,
+    silence: silentForMs === undefined ? "" : ` (silent for ${formatDuration(silentForMs)})`,
   };
 }

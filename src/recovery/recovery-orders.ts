@@ -50,13 +50,14 @@ export interface RecoveryCount {
 }
 
 const isReplicaId = isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a replica's id (a UUID)" });
+const isTaskId = isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a task's id (a UUID)" });
 const SHAPE = {
   after: isDuration({ minMs: 0, maxMs: 365 * 86_400_000 }),
   state: isOneOf(["claimed", "running"]),
   name: isName,
   queue: isName,
   replicaId: isReplicaId,
-  ids: isListOf(isReplicaId),
+  ids: isListOf(isTaskId),
   dryRun: isBoolean,
 };
 const EXIT_SHAPE = {

@@ -1,4 +1,5 @@
 /** The end of a runner, with all that is known of it. */
+import { formatDuration } from "../config/duration.ts";
 import { EverbeatError } from "../errors.ts";
 import type { TaskRef } from "../events.ts";
 import type { RunnerVitals } from "./protocol.ts";
@@ -64,7 +65,7 @@ export function describeEnd({ kind, pid, because, exitCode, signal, message, sil
   const how = signal ? `was ended by ${signal}` : `exited with code ${exitCode}`;
   const why =
     because === "silent"
-      ? `after its heart had been silent for ${Math.round(silentForMs)} ms`
+      ? `after its heart had been silent for ${formatDuration(silentForMs)}`
       : because === "aborted"
         ? "because its handler did not stop when it was told to"
         : "";

@@ -1,4 +1,5 @@
 /** One error per way in which a task or a call about it can go wrong. */
+import { exactDuration } from "../config/duration.ts";
 import { EverbeatError } from "../errors.ts";
 import type { ErrorRecord } from "./error-record.ts";
 import type { ClaimId, TaskId } from "./ids.ts";
@@ -36,7 +37,7 @@ export class TaskTimedOutError extends EverbeatError {
     readonly timeoutMs: number,
   ) {
     super(
-      `Task ${taskId} ran for longer than its timeout of ${timeoutMs} ms. Raise "timeout", or make the handler faster.`,
+      `Task ${taskId} ran for longer than its timeout of ${exactDuration(timeoutMs)}. Raise "timeout", or make the handler faster.`,
     );
   }
 }
@@ -163,6 +164,8 @@ export class ResultTimeoutError extends EverbeatError {
     readonly timeoutMs: number,
     readonly state: string,
   ) {
-    super(`Task ${taskId} has not ended within ${timeoutMs} ms; it is ${state}. It goes on: ask again, or cancel it.`);
+    super(
+      `Task ${taskId} has not ended within ${exactDuration(timeoutMs)}; it is ${state}. It goes on: ask again, or cancel it.`,
+    );
   }
 }

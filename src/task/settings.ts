@@ -76,18 +76,33 @@ const isModule: Check<string> = (value, path, problems) => {
   return undefined;
 };
 
+const isRetry = isOptions({
+  attempts: isInteger({ min: 1, max: 1_000 }),
+  backoff: isBackoff,
+  delay: isDelay,
+  maxDelay: isDelay,
+  jitter: isShare,
+  unless: anything,
+});
+
+/** What a definition has besides its settings: checked elsewhere, and named here because they are known. */
+const CODE_SHAPE = { input: anything, run: anything };
+
+/** Options of `enqueue` that somebody may look for in a definition. */
+export const ENQUEUE_ONLY: readonly string[] = [
+  ...["id", "delay", "runAt", "expiresAt", "expiresIn", "uniqueKey", "onDuplicate", "uniqueOver", "uniqueFor"],
+  ...["debounce", "exclusiveKey", "exclusiveLimit", "rateLimit", "metadata", "tx"],
+];
+
 const SHAPE = {
   name: isName,
   queue: isName,
   priority: isInteger(PRIORITY_RANGE),
-  retry: isOptions({
-    attempts: isInteger({ min: 1, max: 1_000 }),
-    backoff: isBackoff,
-    delay: isDelay,
-    maxDelay: isDelay,
-    jitter: isShare,
-    unless: anything,
-  }),
+  retry: ((value, path, problems) => {
+    if (typeof value !== "number") return isRetry(value, path, problems);
+    problems.add(path, `must be an object such as { attempts: 3 }, not ${value}`);
+    return undefined;
+  }) satisfies typeof isRetry,
   timeout: isDuration({ minMs: 1, maxMs: YEAR_MS }),
   onCrash: isOneOf(ON_CRASH),
   crashBudget: isInteger({ min: 1, max: 1_000 }),
@@ -99,7 +114,11 @@ const SHAPE = {
 };
 
 export function checkSettings(options: unknown, problems: Problems): TaskSettings {
-  const given = checkOptions(options, SHAPE, { path: "", problems });
+  const given = checkOptions(
+    withoutEnqueueOptions(options, problems),
+    { ...SHAPE, ...CODE_SHAPE },
+    { path: "", problems },
+  );
   if (given.name === undefined && problems.isEmpty) problems.add("name", "is missing");
   const onCrash = given.onCrash ?? "fail";
   checkStall(given, problems);
@@ -125,6 +144,13 @@ export function checkSettings(options: unknown, problems: Problems): TaskSetting
     stalledAfterMs: given.stalledAfter,
     onStall: given.onStall ?? "alert",
   });
+}
+
+function withoutEnqueueOptions(options: unknown, problems: Problems): unknown {
+  if (typeof options !== "object" || options === null) return options;
+  const misplaced = ENQUEUE_ONLY.filter((key) => Object.hasOwn(options, key));
+  for (const key of misplaced) problems.add(key, `\`${key}\` is an option of enqueue, not of a definition`);
+  return Object.fromEntries(Object.entries(options).filter(([key]) => !misplaced.includes(key)));
 }
 
 /** What would quietly never happen is refused. */

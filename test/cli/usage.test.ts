@@ -71,6 +71,7 @@ describe("wrong usage exits with 2 and says what was meant", () => {
     ["a missing argument", ["start"], /Missing required argument 'tasks-file'/],
     ["an argument too many", ["status", "now"], /Too many arguments/],
     ["a state that is none", ["tasks", "list", "--state", "done"], /Allowed choices are pending, claimed, running/],
+    ["a cause that is none", ["post-mortems", "--cause", "oom"], /Allowed choices are .*out-of-memory/],
     ["a number out of range", ["tasks", "list", "--limit", "5000"], /whole number from 1 to 1000, not 5000/],
     ["a duration that is none", ["enqueue", "a", "--delay", "soon"], /must be a duration.*not "soon"/],
     ["a rate that is none", ["queues", "set", "mail", "--rate-limit", "fast"], /as in "100\/1s"/],

@@ -166,7 +166,7 @@ describe("a task that blocks the loop past its timeout", () => {
     expect(await database.crashesOf(spared)).toBe(0);
     await eventually(async () => (await everbeat.recovery.alerts()).length === 0);
     expect((await everbeat.recovery.explain(guilty)).summary).toMatch(
-      /its timeout of 1000 ms.*blocked its worker's event loop.*its process was ended/,
+      /its timeout of 1s.*blocked its worker's event loop.*its process was ended/,
     );
   });
 

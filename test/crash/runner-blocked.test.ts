@@ -141,7 +141,7 @@ describe.each(["process", "thread"] as const)("in a %s, a loop that is blocked",
       code: "TASK_TIMED_OUT",
       error: {
         message: expect.stringMatching(
-          /its timeout of 1000 ms.*It blocked its runner's event loop.*its runner was ended\. It was in: at churn \(.*runner-tasks\.js/,
+          /its timeout of 1s.*It blocked its runner's event loop.*its runner was ended\. It was in: at churn \(.*runner-tasks\.js/,
         ),
         stack: expect.stringMatching(CHURN),
       },

@@ -96,6 +96,13 @@ describe("enqueue", () => {
 
   test("of something that is not a task says so", async () => {
     await expect(everbeat.enqueue({ name: "x" } as never, 1 as never)).rejects.toThrow(/made by defineTask/);
+    await expect(everbeat.enqueue("u" as never, 1 as never)).rejects.toThrow(
+      /must be a task made by defineTask, not "u"/,
+    );
+    await expect(everbeat.recovery.failStaleRunning({ ids: ["x"] })).rejects.toThrow(/ids\[0\]: must be a task's id/);
+    await expect(everbeat.recovery.postMortems({ cause: "oom" as never })).rejects.toThrow(
+      /cause: must be .*"out-of-memory"/,
+    );
   });
 
   test("keeps metadata with the task", async () => {

@@ -74,7 +74,7 @@ describe("options", () => {
     const { problems } = check({ concurency: 3, grace: "2s", mode: "fst", name: "a\0b" });
     expect(problems).toHaveLength(4);
     expect(problems[0]).toContain('did you mean "concurrency"?');
-    expect(problems[1]).toContain("from 0 to 1000 ms");
+    expect(problems[1]).toContain("a duration up to 1s");
     expect(problems[2]).toContain('did you mean "fast"?');
     expect(problems[3]).toContain("name");
   });

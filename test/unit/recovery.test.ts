@@ -241,7 +241,7 @@ describe("what becomes of a dead owner's task", () => {
       ...death,
       code: "POISONED",
       message: expect.stringMatching(
-        /on host-7 is dead: its heart fell silent \(silent for 15250 ms\).*part of its effects.*crash budget/,
+        /on host-7 is dead: its heart fell silent \(silent for 15\.3s\).*part of its effects.*crash budget/,
       ),
     });
   });

@@ -1,5 +1,7 @@
 /** `everbeat post-mortems`: what processes and attempts probably died of. */
+
 import { type Command, Option } from "commander";
+import { CAUSES, type Cause } from "../../recovery/probable-cause.ts";
 import { readClock } from "../../sql/clock.ts";
 import type { PostMortemRow } from "../../sql/post-mortems.ts";
 import { wholeNumber } from "../arguments.ts";
@@ -10,7 +12,7 @@ import { fromNow } from "../times.ts";
 
 interface PostMortemsOptions {
   readonly kind?: PostMortemRow["kind"];
-  readonly cause?: string;
+  readonly cause?: Cause;
   readonly limit: number;
 }
 
@@ -27,7 +29,7 @@ export function addPostMortems(cli: Cli, program: Command): void {
     configure: (command) =>
       command
         .addOption(new Option("--kind <kind>", "of these only").choices(["replica", "runner", "attempt"]))
-        .option("--cause <cause>", 'of this cause only, such as "out-of-memory"')
+        .addOption(new Option("--cause <cause>", "of this cause only").choices(CAUSES))
         .option("--limit <number>", "how many at most, 1 to 1000", wholeNumber({ min: 1, max: 1_000 }), 50),
     run: showPostMortems,
   });
