@@ -10,21 +10,23 @@ as $$
 $$;
 
 create function expire_tasks(p_tasks uuid[]) returns integer
-language sql set search_path from current
+language sql set search_path from current set lock_timeout = '500ms'
 as $$
   select count(*)::integer from end_pending(
     p_tasks, 'expired', json_build_object('code', 'TASK_EXPIRED', 'message', 'The task was not started before its time ran out.'))
 $$;
 
 -- Tasks whose worker was told to cancel them, and neither did nor said anything until the grace and a margin were over.
+-- What is locked is passed over.
 create function overdue_cancels(p_batch integer) returns table (claim_id bigint, task_id uuid, replica_id uuid)
-language sql stable set search_path from current
+language sql set search_path from current
 as $$
   select claim_id, task_id, replica_id from running where cancel_force_at < now() - interval '5 seconds' order by cancel_force_at limit p_batch
+  for update skip locked
 $$;
 
 create function force_cancels(p_claims bigint[], p_tasks uuid[], p_owners uuid[]) returns integer
-language sql set search_path from current
+language sql set search_path from current set lock_timeout = '500ms'
 as $$
   select count(*)::integer from end_alike(
     p_claims, p_tasks, p_owners, '{running}', 'cancelled', 'cancelled',
@@ -46,11 +48,15 @@ create table upkeep (
 insert into upkeep (purged_at) values ('-infinity');
 
 create function purge_if_due(p_max_age_ms bigint, p_max_count bigint, p_every_ms bigint, p_batch integer) returns integer
-language plpgsql set search_path from current
+language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 declare
   v_purged integer;
 begin
+  -- One at a time, and in a transaction that has the lock of no exclusive key: nobody waits for one that purges.
+  if not pg_try_advisory_xact_lock(gate_lock_id('service', 'purge')) then
+    return 0;
+  end if;
   -- Not a time to come, should the server's clock have been set back.
   if exists (
     select from upkeep
@@ -74,7 +80,7 @@ end $$;
 -- A few lanes cost nothing worth saving, so as long as there are no more than p_keep of them all stay, and nothing is written.
 create function retire_lanes(p_keep integer default 64) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set lock_timeout = '500ms'
 as $$
 declare
   v_began timestamptz := clock_timestamp();
@@ -112,20 +118,19 @@ begin
   update upkeep set lanes_after = null, lanes_next_at = clock_timestamp() + 20 * (clock_timestamp() - v_began);
 end $$;
 
--- All of it in one statement. Where that fails, its parts are done one by one (src/worker/upkeep-in-parts.ts).
-create function run_upkeep(p_max_age_ms bigint, p_max_count bigint, p_purge_every_ms bigint, p_batch integer)
-returns table (expired integer, unparked integer, cancelled integer, purged integer)
-language plpgsql set search_path from current
+-- All of it in one statement, but for the purge. Where that fails, its parts are done one by one (src/worker/upkeep-in-parts.ts). It passes over
+-- rows that are locked, and waits for nothing else for long: it has the locks of exclusive keys, for which workers wait.
+create function run_upkeep(p_batch integer) returns table (expired integer, unparked integer, cancelled integer)
+language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 begin
   if not pg_try_advisory_xact_lock(gate_lock_id('service', 'upkeep')) then
     return;
   end if;
   perform retire_lanes(); -- before anything else is written
-  -- First the only one that waits for locks; those after it pass over what is locked, so nobody waits in a circle.
+  -- First the only one that waits for locks, those of exclusive keys; so nobody waits in a circle.
   select force_cancels(array_agg(c.claim_id), array_agg(c.task_id), array_agg(distinct c.replica_id)) into cancelled from overdue_cancels(p_batch) c;
   expired := expire_tasks(array(select * from overdue_tasks(p_batch)));
   unparked := unpark_every_kind(p_batch);
-  purged := purge_if_due(p_max_age_ms, p_max_count, p_purge_every_ms, p_batch);
   return next;
 end $$;

@@ -97,7 +97,8 @@ create table listening (
   hold_confirmed_at timestamptz,
   looked_at         timestamptz not null default '-infinity', -- for owners that are not alive (see absent_owners)
   look_took         interval not null default '0',
-  sessions_since    timestamptz not null default '-infinity'  -- locks that were last known to be held before then prove nothing (see session_counts)
+  sessions_since    timestamptz not null default '-infinity', -- locks that were last known to be held before then prove nothing (see session_counts)
+  listened_at       timestamptz not null default '-infinity'  -- by a sweep that takes long (see keep_listening)
 );
 
 create table alert (
@@ -264,7 +265,7 @@ create function listening_now() returns setof listening
 language sql stable set search_path from current
 as $$
   select l.is_only, coalesce(e.epoch, ''), case when l.epoch = e.epoch then l.hearing_since else clock_timestamp() end,
-         l.swept_at, l.swept_by, l.sweep_ms, l.held_since, l.hold_confirmed_at, l.looked_at, l.look_took, l.sessions_since
+         l.swept_at, l.swept_by, l.sweep_ms, l.held_since, l.hold_confirmed_at, l.looked_at, l.look_took, l.sessions_since, l.listened_at
   from listening l cross join (select known_epoch() as epoch) e
 $$;
 
@@ -307,6 +308,14 @@ as $$
     and clock_timestamp() - p_listening.swept_at >= '0' and clock_timestamp() - p_listening.swept_at < make_interval(secs => p_min_interval_ms / 1000.0), false)
 $$;
 
+-- The first that is found will do.
+create function is_a_heart_heard(p_epoch text, p_within interval) returns boolean
+language sql volatile set search_path from current
+as $$
+  select exists (
+    select from heart where epoch = p_epoch and beat_at between clock_timestamp() - p_within and clock_timestamp() + interval '5 seconds')
+$$;
+
 -- One reaper at a time sweeps. Returns whether that is this one (no: another is at it, or was just now), who did it
 -- before and how long ago that was, whether recovery is held, and, where it is another, this one's place in line. To be told
 -- that it was another costs a few reads, because all replicas ask, and one sweeps. A listener that is no replica (p_is_replica) stands last.
@@ -327,8 +336,8 @@ declare
   v_before   listening;
   v_after    listening;
   v_gap      interval := make_interval(secs => p_gap_ms / 1000.0);
+  v_last     timestamptz;
   v_was_away boolean;
-  v_heard    boolean;
   v_held     bigint[];
 begin
   select * into v_before from listening;
@@ -346,20 +355,18 @@ begin
     return next;
     return;
   end if;
-  -- The first that is found will do.
-  v_heard := not p_is_replica or exists (
-    select from heart where epoch = v_epoch and beat_at between clock_timestamp() - v_gap and clock_timestamp() + c_set_back);
   if v_before.swept_at is null then
     insert into listening (epoch, hearing_since, swept_at, swept_by) values (v_epoch, clock_timestamp(), clock_timestamp(), p_sweeper)
     returning * into v_after;
   else
-    v_was_away := clock_timestamp() - v_before.swept_at > v_gap or v_before.swept_at - clock_timestamp() > c_set_back;
+    v_last := greatest(v_before.swept_at, v_before.listened_at);
+    v_was_away := clock_timestamp() - v_last > v_gap or v_last - clock_timestamp() > c_set_back;
     update listening
     set epoch = v_epoch, swept_at = clock_timestamp(), swept_by = p_sweeper,
         hearing_since = case
-          when epoch <> v_epoch or v_was_away or not v_heard then clock_timestamp() else least(hearing_since, clock_timestamp()) end,
+          when epoch <> v_epoch or v_was_away or p_is_replica and not is_a_heart_heard(v_epoch, v_gap) then clock_timestamp() else least(hearing_since, clock_timestamp()) end,
         sessions_since = case
-          when v_was_away and not has_lived_since(v_before.swept_at) then clock_timestamp() else least(sessions_since, clock_timestamp()) end,
+          when v_was_away and not has_lived_since(v_last) then clock_timestamp() else least(sessions_since, clock_timestamp()) end,
         held_since = case when held_since > clock_timestamp() then clock_timestamp() else held_since end
     returning * into v_after;
   end if;
@@ -388,6 +395,21 @@ begin
       where r.status in ('online', 'draining')
         and (x.beat_at > clock_timestamp() or x.session_free_since > clock_timestamp() and x.session_free_since < 'infinity')
       for update of x skip locked);
+  end if;
+end $$;
+
+-- While a sweep takes long, its process says that it is there: the time that a sweep takes is no gap in which nobody listened. It must
+-- say so in time. A process that was paused for longer than the gap comes too late, and the next sweep finds the gap. It is also one where no
+-- heart at all was heard. Verdicts and turns go by when a sweep began, as before.
+create function keep_listening(p_gap_ms bigint, p_is_replica boolean) returns void
+language plpgsql set search_path from current set lock_timeout = '500ms'
+as $$
+declare
+  v_gap interval := make_interval(secs => p_gap_ms / 1000.0);
+begin
+  if not p_is_replica or is_a_heart_heard(known_epoch(), v_gap) then
+    update listening set listened_at = clock_timestamp()
+    where epoch = known_epoch() and clock_timestamp() - greatest(swept_at, listened_at) between '0' and v_gap;
   end if;
 end $$;
 
@@ -525,7 +547,7 @@ begin
     return;
   end if;
   select array_agg(c.claim_id), array_agg(c.task_id) into v_claims, v_tasks
-  from (select u.claim_id, u.task_id from running u where u.replica_id = p_replica and u.state = 'claimed' order by u.claim_id for update) c;
+  from (select u.claim_id, u.task_id from running u where u.replica_id = p_replica and u.state = 'claimed' order by u.claim_id for update skip locked) c;
   return query select u.claim_id, u.task_id, u.name, u.attempt from running u where u.replica_id = p_replica and u.claim_id = any (v_claims);
   perform release_claims(v_claims, v_tasks, p_replica);
 end $$;

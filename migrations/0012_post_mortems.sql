@@ -86,7 +86,7 @@ as $$
 $$;
 
 create function note_crash(p_replica uuid) returns setof crash
-language sql set search_path from current
+language sql set search_path from current set lock_timeout = '500ms'
 as $$
   insert into crash (replica_id, running, most, with_most)
   select p_replica, c.running, c.most, c.with_most from crowd_of(p_replica) c where c.running > 0
@@ -112,14 +112,72 @@ as $$
     and (claim_id, task_id) in (select x.claim, x.task from json_to_recordset(p_suspects) as x (claim bigint, task uuid));
 $$;
 
--- These are convicted: the crashes that they were at are explained, and the others who were there are cleared of them.
+-- Recovery never waits long for one row: a handler's transaction that stands still may have locked it, and the other tasks of the dead must not
+-- wait for that. What is locked is passed over and told as such, and the next sweep tries it again. Locks of exclusive keys are waited for,
+-- but not for long: whoever asked for several tasks asks for fewer then.
+-- Locks these claims of one owner, in the order in which everybody locks them. A claim that is in neither list is not this owner's any more.
+create function lock_free_claims(p_replica uuid, p_claims bigint[], p_tasks uuid[], out claims bigint[], out tasks uuid[], out locked bigint[])
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set enable_bitmapscan = off
+as $$
+begin
+  select array_agg(f.claim_id), array_agg(f.task_id) into claims, tasks
+  from (
+    select u.claim_id, u.task_id from running u
+    where u.replica_id = p_replica and u.claim_id = any (p_claims)
+      and coalesce((u.claim_id, u.task_id) in (select * from unnest(p_claims, p_tasks)), false)
+    order by u.claim_id for update skip locked) f;
+  locked := '{}';
+  if claims is null or cardinality(claims) < cardinality(p_claims) then
+    locked := array(
+      select u.claim_id from running u
+      where u.replica_id = p_replica and u.claim_id = any (p_claims) and u.claim_id <> all (coalesce(claims, '{}')));
+  end if;
+end $$;
+
+-- Ends the attempts of a replica that is not alive, and notes which of them are suspected of its death (see note_suspects and end_claims).
+create function recover_claims(p_replica uuid, p_claims bigint[], p_tasks uuid[], p_outcomes json, p_suspects json,
+                               out done text[], out locked text[])
+language plpgsql set search_path from current set lock_timeout = '500ms'
+as $$
+declare
+  v_free record;
+begin
+  v_free := lock_free_claims(p_replica, p_claims, p_tasks);
+  done := coalesce(v_free.claims, '{}');
+  locked := v_free.locked;
+  if v_free.claims is null then
+    return;
+  end if;
+  if json_array_length(p_suspects) > 0 then
+    perform note_suspects(p_replica, coalesce(
+      (select json_agg(x) from json_array_elements(p_suspects) x where (x ->> 'claim')::bigint = any (v_free.claims)), '[]'));
+  end if;
+  perform end_claims(v_free.claims, v_free.tasks, p_outcomes, array[p_replica]);
+end $$;
+
+-- Gives back what a replica that is not alive had only claimed.
+create function release_absent(p_replica uuid, p_claims bigint[], p_tasks uuid[], out done text[], out locked text[])
+language plpgsql set search_path from current set lock_timeout = '500ms'
+as $$
+declare
+  v_free record;
+begin
+  v_free := lock_free_claims(p_replica, p_claims, p_tasks);
+  done := array(select release_claims(v_free.claims, v_free.tasks, p_replica));
+  locked := v_free.locked;
+end $$;
+
+-- These are convicted: the crashes that they were at are explained, and the others who were there are cleared of them. Whoever else locks
+-- such a line takes it away too.
 create function clear_bystanders(p_convicted uuid[]) returns integer
 language sql set search_path from current
 as $$
   with cleared as (
-    delete from suspicion s
-    where not s.is_charged and s.task_id <> all (p_convicted)
-      and s.replica_id in (select g.replica_id from suspicion g where g.task_id = any (p_convicted))
+    delete from suspicion where ctid = any (array(
+      select s.ctid from suspicion s
+      where not s.is_charged and s.task_id <> all (p_convicted)
+        and s.replica_id in (select g.replica_id from suspicion g where g.task_id = any (p_convicted))
+      for update of s skip locked))
     returning 1
   )
   select count(*)::integer from cleared

@@ -10,7 +10,7 @@ import { toParameter } from "./parameters.ts";
 import { PreparedNames } from "./prepared-names.ts";
 import { toLists, toObjects } from "./rows.ts";
 import type { DedicatedConnection } from "./session.ts";
-import { isCancelled, isRefusedForIsolation, isTransient } from "./transient.ts";
+import { breaksConnection, isCancelled, isRefusedForIsolation } from "./transient.ts";
 
 /** Something that runs statements on tables of one schema: the database itself, or a transaction. */
 export interface Store {
@@ -147,7 +147,7 @@ async function withClient<T>(
   try {
     return await use(client, onLeftOpen);
   } catch (error) {
-    isBroken ||= isTransient(error);
+    isBroken ||= breaksConnection(error);
     throw error;
   } finally {
     connections.release(client, isBroken);
@@ -175,7 +175,7 @@ export async function inFrame<T>(framed: Framed, work: () => Promise<T>): Promis
     result = await work();
   } catch (error) {
     // The connection is closed for it, and the transaction with it: no reply would come to a rollback.
-    if (!isTransient(error)) await ask(client, { text: "rollback" }, replyWithinMs).catch(() => onLeftOpen?.());
+    if (!breaksConnection(error)) await ask(client, { text: "rollback" }, replyWithinMs).catch(() => onLeftOpen?.());
     throw error;
   }
   const { command } = await ask(client, { text: "commit" }, replyWithinMs);

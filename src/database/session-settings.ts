@@ -18,6 +18,8 @@ export interface SessionSettings {
   readonly isolation: string;
   /** 0: there is no such limit. Undefined: this server does not know it. */
   readonly limitsMs: Partial<Record<LimitName, number>>;
+  /** The same: how often it looks whether a client is still there. */
+  readonly connectionCheckMs?: number | undefined;
 }
 
 export type Change = readonly [name: string, value: string];
@@ -32,6 +34,17 @@ export const LOW_MS = 1_000;
  * nobody waits for its locks.
  */
 export const FRAME_IDLE_MS = 5_000;
+
+/**
+ * The server looks this often whether the client of a running statement is still there: one that was given up, and may wait for a lock, is
+ * not left behind. Only where the server can do that, and nobody has asked for something else.
+ */
+export const CONNECTION_CHECK = "client_connection_check_interval";
+const CONNECTION_CHECK_MS = 5_000;
+
+export function connectionCheck({ connectionCheckMs }: SessionSettings): Change[] {
+  return connectionCheckMs === 0 ? [[CONNECTION_CHECK, String(CONNECTION_CHECK_MS)]] : [];
+}
 
 /** What to change on a session that is ours alone, once. */
 export function changesForOwnSession({ isolation, limitsMs }: SessionSettings): Change[] {

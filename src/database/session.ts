@@ -5,7 +5,9 @@ import {
   BEGIN,
   beginForSharedSession,
   type Change,
+  CONNECTION_CHECK,
   changesForOwnSession,
+  connectionCheck,
   frameFor,
   frameForSharedSession,
   LIMITS,
@@ -49,13 +51,14 @@ export async function lookAtSession(client: pg.ClientBase, replyWithinMs: number
     settings: {
       isolation: String(row?.["isolation"]),
       limitsMs: Object.fromEntries(limits) as SessionSettings["limitsMs"],
+      connectionCheckMs: (row?.[CONNECTION_CHECK] as number | null | undefined) ?? undefined,
     },
   };
 }
 
 /** The server shows a limit with the unit that suits it best ("1min"). An interval can be written in the same way. */
 const LOOK = `select pg_backend_pid() as pid, pg_is_in_recovery() as follows, current_setting('default_transaction_isolation') as isolation,
-  ${LIMITS.map((name) => `(extract(epoch from current_setting('${name}', true)::interval) * 1000)::float8 as ${name}`).join(", ")}`;
+  ${[...LIMITS, CONNECTION_CHECK].map((name) => `(extract(epoch from current_setting('${name}', true)::interval) * 1000)::float8 as ${name}`).join(", ")}`;
 
 /** Our own connection: what stands in the way is changed for the whole session, or where that cannot be, for each statement. */
 export async function settleOwnSession(
@@ -64,7 +67,10 @@ export async function settleOwnSession(
   more: readonly Change[] = [],
 ): Promise<Session> {
   const changes = [...changesForOwnSession(settings), ...more];
-  const isSettled = isDirect && (changes.length === 0 || (await change(client, changes)));
+  const check = connectionCheck(settings);
+  // A server on a platform without such a check refuses it. Then the others are changed without it.
+  const isChecked = isDirect && check.length > 0 && (await change(client, [...changes, ...check]));
+  const isSettled = isChecked || (isDirect && (changes.length === 0 || (await change(client, changes))));
   if (isSettled) return { isDirect, settings, frame: undefined, begin: BEGIN };
   return settleSharedSession({ isDirect, settings });
 }

@@ -53,6 +53,19 @@ export function isHeldUp(error: unknown): boolean {
   return code === "55P03" || code === "40P01" || code === "NO_REPLY";
 }
 
+/** Somebody has locked what it needs, and it was not waited for any longer. */
+export function isLocked(error: unknown): boolean {
+  return (error as { code?: unknown } | undefined)?.code === "55P03";
+}
+
+/**
+ * Whether a connection is given up after this. Not where a lock was not waited for: the server is well, and the next statement on the same
+ * connection comes after it has let go of what the failed one had locked.
+ */
+export function breaksConnection(error: unknown): boolean {
+  return isTransient(error) && !isLocked(error);
+}
+
 /** By somebody, or by a time limit of the server. */
 export function isCancelled(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code === "57014";
@@ -76,4 +89,9 @@ export function isAway(error: unknown): boolean {
 export function isAboutTheValues(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };
   return error instanceof RangeError || (typeof code === "string" && /^(21|22|23|54|P0|EB004|EB005|XX001)/.test(code));
+}
+
+/** Whether some of the rows may be done without the others: those that nobody has locked, and whose values can be taken. */
+export function isAboutSomeRows(error: unknown): boolean {
+  return isAboutTheValues(error) || isLocked(error);
 }

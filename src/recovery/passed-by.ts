@@ -12,13 +12,17 @@ import { toErrorRecord } from "../task/error-record.ts";
 
 const FIRST_REST_MS = 1_000;
 const LONGEST_REST_MS = 30_000;
+/** What was only held up may be free again at any moment. */
+const LONGEST_WAIT_MS = 5_000;
+/** What is held up this often in a row is not held up for a moment. */
+const HELD_UP_FOR_LONG = 4;
 /** Another process may have left an alert about what has been done since. */
 const SETTLE_EVERY_MS = 60_000;
 
 export interface PassedByParts {
   readonly database: Database;
   readonly events: Events;
-  /** What is held up for a moment: it is tried again the next time, and no alert is worth it. */
+  /** What is held up: it is tried again the next time, and no alert is worth it as long as that does not last. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -75,13 +79,13 @@ export class PassedBy {
     return true;
   }
 
-  async tell(what: string, error: unknown): Promise<void> {
+  /** `isUsual`: it may be held up once without anything being wrong, and is told of from the second time on. */
+  async tell(what: string, error: unknown, { isUsual = false } = {}): Promise<void> {
     if (isAway(error)) throw error;
-    if (isHeldUp(error)) return this.#parts.onError(error);
     const times = (this.#known.get(what)?.times ?? 0) + 1;
-    const restMs = Math.min(FIRST_REST_MS * 2 ** Math.min(times - 1, 10), LONGEST_REST_MS);
-    this.#known.set(what, { times, restsUntilMs: performance.now() + restMs, wasMet: true });
-    if (times > 1) return;
+    this.#known.set(what, { times, restsUntilMs: performance.now() + restMs(times, isHeldUp(error)), wasMet: true });
+    if (isHeldUp(error) && times === (isUsual ? 2 : 1)) return this.#parts.onError(error);
+    if (times !== (isHeldUp(error) ? HELD_UP_FOR_LONG : 1)) return;
     const { database, events } = this.#parts;
     const { code, message } = toErrorRecord(error, "ERROR");
     const isNew = await raiseAlert(database, {
@@ -113,4 +117,9 @@ export class PassedBy {
   get #alertKind(): string {
     return `${this.#of.service}-passed-by`;
   }
+}
+
+function restMs(times: number, isOnlyHeldUp: boolean): number {
+  if (!isOnlyHeldUp) return Math.min(FIRST_REST_MS * 2 ** Math.min(times - 1, 10), LONGEST_REST_MS);
+  return times === 1 ? 0 : Math.min(FIRST_REST_MS * (times - 1), LONGEST_WAIT_MS);
 }

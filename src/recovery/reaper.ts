@@ -23,6 +23,7 @@ import { type AbsentOwner, beginHold, endHold, findAbsentOwners, noteSweep } fro
 import { noteSilence } from "../sql/reliability.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { deathOf, deathOfAbsent, doubtOf, type Judged, judge, limitOf } from "./judged.ts";
+import { whileListening } from "./keep-listening.ts";
 import { countDying, holdOn } from "./mass-death.ts";
 import { PassedBy } from "./passed-by.ts";
 import { policyOf } from "./policy.ts";
@@ -110,11 +111,13 @@ export class Reaper {
   async #sweepInTurn(): Promise<void> {
     const { database, events, settings, replica } = this.#parts;
     const startedMs = performance.now();
+    const isReplica = !replica.isListener;
+    const gapMs = 2.5 * Math.max(settings.checkMs, settings.runnerIntervalMs, settings.claimerIntervalMs);
     const turn = await beginSweep(database, {
       id: replica.id,
-      isReplica: !replica.isListener,
+      isReplica,
       minIntervalMs: (this.#isStarting ? startUpFromMs : takeoverFromMs)(settings.checkMs),
-      gapMs: 2.5 * Math.max(settings.checkMs, settings.runnerIntervalMs, settings.claimerIntervalMs),
+      gapMs,
       places: placesInLine(settings.checkMs),
     });
     this.#isStarting = false;
@@ -128,7 +131,7 @@ export class Reaper {
     }
     if (hadStopped) await endStoppedAlert(database);
     this.#tellOfTakeover(turn);
-    await this.#doParts(turn);
+    await whileListening({ database, gapMs, isReplica }, () => this.#doParts(turn));
     const tookMs = performance.now() - startedMs;
     await noteSweep(database, tookMs);
     this.#pauseMs = pauseBetweenSweepsMs(tookMs, settings.checkMs);

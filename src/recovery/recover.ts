@@ -2,11 +2,12 @@
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
+import { isAboutSomeRows } from "../database/transient.ts";
 import type { Events } from "../events.ts";
-import { releaseClaims } from "../sql/claims.ts";
-import { endHeldClaims, type Outcome } from "../sql/outcomes.ts";
+import type { Outcome } from "../sql/outcomes.ts";
+import { type Freed, recoverClaims, releaseAbsent } from "../sql/recover-claims.ts";
 import { type OwnedClaim, readClaimsOf } from "../sql/recovery.ts";
-import { clearBystanders, noteCrash, noteSuspects } from "../sql/suspicion.ts";
+import { clearBystanders, noteCrash } from "../sql/suspicion.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import { storedSettings } from "../task/stored-settings.ts";
 import { counted } from "./explain-words.ts";
@@ -102,9 +103,17 @@ async function putRight(parts: RecoveryParts, crash: Crash, claims: readonly Own
     await parts.passedBy.tell(recoveryOfIt(claim), error);
     return [];
   };
+  const doneOf = async (all: readonly Planned[], act: (part: readonly Planned[]) => Promise<Freed>) => {
+    const passed: Planned[] = [];
+    const done = await inHalves(all, async (part) => split(part, await act(part), passed), passBy, isAboutSomeRows);
+    // Mostly it is another who recovers it at this moment.
+    for (const { claim } of passed)
+      await parts.passedBy?.tell(recoveryOfIt(claim), new LockedTaskError(claim), { isUsual: true });
+    return done;
+  };
   const done = [
-    ...(await inHalves(ofKind(true), (part) => release(parts.database, death, part), passBy)),
-    ...(await inHalves(ofKind(false), (part) => end(parts.database, death, part), passBy)),
+    ...(await doneOf(ofKind(true), (part) => release(parts.database, death, part))),
+    ...(await doneOf(ofKind(false), (part) => end(parts.database, death, part))),
   ];
   // Those of this batch were noted after an earlier one was convicted.
   convicted.push(...done.filter(({ action }) => isConviction(action)).map(({ claim }) => claim.taskId));
@@ -112,24 +121,40 @@ async function putRight(parts: RecoveryParts, crash: Crash, claims: readonly Own
   return done;
 }
 
+/** Somebody's open transaction has locked its row: a handler's that stands still, or one that was prepared and not yet committed. */
+class LockedTaskError extends Error {
+  readonly code = "55P03";
+
+  constructor({ taskId }: OwnedClaim) {
+    super(`Another transaction has locked task ${taskId}.`);
+  }
+}
+
 function recoveryOfIt({ taskId, name }: OwnedClaim): string {
   return `the recovery of task ${taskId} (${name})`;
 }
 
-async function release(database: Database, death: Death, planned: readonly Planned[]): Promise<Planned[]> {
-  const claims = planned.map(({ claim }) => claim);
-  const released = new Set(await releaseClaims(database, claims, death.replicaId as ReplicaId));
-  return planned.filter(({ claim }) => released.has(claim.claimId));
+/** What somebody else has locked goes to `passed`. A claim that no longer holds was ended by somebody else, and is in neither. */
+function split(planned: readonly Planned[], freed: Freed, passed: Planned[]): Planned[] {
+  const done = new Set(freed.done);
+  const locked = new Set(freed.locked);
+  passed.push(...planned.filter(({ claim }) => locked.has(claim.claimId)));
+  return planned.filter(({ claim }) => done.has(claim.claimId));
 }
 
-async function end(database: Database, death: Death, planned: readonly Planned[]): Promise<Planned[]> {
+function release(database: Database, death: Death, planned: readonly Planned[]): Promise<Freed> {
+  return releaseAbsent(
+    database,
+    death.replicaId as ReplicaId,
+    planned.map(({ claim }) => claim),
+  );
+}
+
+/** These outcomes are no worker's, so they are not kept as late ones where a claim no longer holds. */
+async function end(database: Database, death: Death, planned: readonly Planned[]): Promise<Freed> {
   const outcomes = planned.flatMap(({ claim, action }) => outcomeOf(claim, action, death));
-  if (outcomes.length === 0) return [];
-  const suspects = planned.flatMap(suspectOf);
-  if (suspects.length > 0) await noteSuspects(database, death.replicaId as ReplicaId, suspects);
-  // A claim that no longer holds was ended by somebody else. This outcome is no worker's, so it is not kept as a late one.
-  const byOthers = new Set((await endHeldClaims(database, outcomes))?.unknown);
-  return planned.filter(({ claim, action }) => ACTIONS[action.kind] && !byOthers.has(claim.claimId));
+  if (outcomes.length === 0) return { done: [], locked: [] };
+  return recoverClaims(database, death.replicaId as ReplicaId, outcomes, planned.flatMap(suspectOf));
 }
 
 /** The post-mortems before the events: whoever hears of a task can read why. */

@@ -5,6 +5,7 @@
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
+import { isLocked } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { declareExited, type ExitVerdict } from "../sql/hearts.ts";
 import { mayHaveProcesses } from "../sql/runners.ts";
@@ -61,7 +62,7 @@ async function recover(parts: Parameters<typeof reportExit>[0], death: Death): P
     {
       ...parts,
       onError(error) {
-        throw error;
+        if (!isLocked(error)) throw error;
       },
     },
   );

@@ -1,6 +1,7 @@
 /** Looks for attempts that are alive and do not get on, and does with them what their definition says. A part of the sweep. */
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
+import { isAboutSomeRows } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import { endStalled, findStalled, type StalledClaim, settleStallAlerts } from "../sql/stalls.ts";
@@ -48,6 +49,7 @@ export class StallWatch {
         await this.#passedBy.tell(endOf(stalled), error);
         return [];
       },
+      isAboutSomeRows,
     );
     for (const { stalled, action } of ended) this.#emit(stalled, action.kind === "again" ? "retried" : "failed");
   }

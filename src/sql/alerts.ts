@@ -33,7 +33,7 @@ export async function raiseAlert(
 
 export async function resolveAlerts(store: Store, kind: string, subject: string): Promise<void> {
   await store.query(
-    `update ${store.schema}.alert set resolved_at = now() where kind = $1 and subject = $2 and resolved_at is null`,
+    `update ${store.schema}.alert set resolved_at = now() where ${unlocked(store, "kind = $1 and subject = $2")}`,
     [kind, subject],
   );
 }
@@ -45,7 +45,12 @@ export async function resolveOtherAlerts(
 ): Promise<void> {
   await store.query(
     `update ${store.schema}.alert set resolved_at = now()
-     where kind = $1 and details->>'part' = $2 and subject <> all ($3) and resolved_at is null`,
+     where ${unlocked(store, "kind = $1 and details->>'part' = $2 and subject <> all ($3)")}`,
     [kind, part, subjects],
   );
+}
+
+/** The open alerts of which this is true. One that somebody has locked is left: a sweep must not wait for it. */
+function unlocked({ schema }: Store, condition: string): string {
+  return `id = any (array(select id from ${schema}.alert where ${condition} and resolved_at is null for update skip locked))`;
 }

@@ -54,6 +54,11 @@ export async function letGoOfSession(store: Store, replicaId: ReplicaId): Promis
   await store.query(`select pg_advisory_unlock_shared(${store.schema}.session_key($1))`, [replicaId]);
 }
 
+/** While a sweep takes long: said in time, the time that it takes is no gap (see keep_listening). */
+export async function keepListening(store: Store, { gapMs, isReplica }: { gapMs: number; isReplica: boolean }) {
+  await store.query(`select ${store.schema}.keep_listening($1, $2)`, [Math.round(gapMs), isReplica]);
+}
+
 /** Of one who should be alive and is not surely well. */
 export interface DoubtfulHeart {
   readonly replicaId: ReplicaId;

@@ -22,11 +22,6 @@ export interface Suspect {
   readonly isApart: boolean;
 }
 
-/** Before their attempts are ended: whoever claims them next asks whether it may. */
-export async function noteSuspects(store: Store, replicaId: ReplicaId, suspects: readonly Suspect[]): Promise<void> {
-  await store.query(`select ${store.schema}.note_suspects($1, $2::json)`, [replicaId, JSON.stringify(suspects)]);
-}
-
 /** The crashes that these were at are explained. */
 export async function clearBystanders(store: Store, convicted: readonly TaskId[]): Promise<void> {
   await store.query(`select ${store.schema}.clear_bystanders($1)`, [convicted]);

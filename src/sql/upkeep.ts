@@ -22,12 +22,12 @@ function purgeEveryMs({ maxAgeMs = Number.POSITIVE_INFINITY }: Retention): numbe
   return Math.min(MINUTE_MS, Math.ceil(maxAgeMs / 10));
 }
 
-/** Undefined: somebody else is at it. */
+/** Undefined: somebody else is at it. The purge is a statement of its own: nobody waits for an exclusive key while it is done. */
 export async function runUpkeep(store: Store, retention: Retention, batch: number): Promise<UpkeepReport | undefined> {
-  const [row] = await store.query<UpkeepReport>(`select * from ${store.schema}.run_upkeep($1, $2, $3, $4)`, [
-    ...[retention.maxAgeMs ?? null, retention.maxCount ?? null, purgeEveryMs(retention), batch],
+  const [row] = await store.query<Omit<UpkeepReport, "purged">>(`select * from ${store.schema}.run_upkeep($1)`, [
+    batch,
   ]);
-  return row;
+  return row && { ...row, purged: await purgeIfDue(store, retention, batch) };
 }
 
 export async function findOverdueTasks(store: Store, batch: number): Promise<readonly TaskId[]> {

@@ -1,6 +1,7 @@
 /** Upkeep where all of it in one statement has failed: part by part, and where a part fails on one of its rows, without that row. */
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
+import { isAboutSomeRows } from "../database/transient.ts";
 import { PassedBy, type PassedByParts } from "../recovery/passed-by.ts";
 import {
   expireTasks,
@@ -81,6 +82,7 @@ async function each<T>(part: PassedBy, what: string, { find, whatOf, act }: RowB
         await part.tell(whatOf(one), error);
         return [];
       },
+      isAboutSomeRows,
     ),
   );
   return (counts ?? []).reduce((sum, count) => sum + count, 0);

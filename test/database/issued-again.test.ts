@@ -10,9 +10,9 @@ import { endBlockedReplica, noteBlockedLoop } from "../../src/sql/blocked-loops.
 import { adoptClaims, type ClaimedTask, rehomeClaims, releaseClaims, startClaims } from "../../src/sql/claims.ts";
 import { endClaims, type Outcome } from "../../src/sql/outcomes.ts";
 import { writeProgress } from "../../src/sql/progress.ts";
+import { recoverClaims } from "../../src/sql/recover-claims.ts";
 import { noteRunners } from "../../src/sql/runners.ts";
 import { endStalled } from "../../src/sql/stalls.ts";
-import { noteSuspects } from "../../src/sql/suspicion.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import type { TaskId } from "../../src/task/ids.ts";
 import { NO_PROGRESS } from "../../src/task/progress.ts";
@@ -152,7 +152,9 @@ describe("a worker that holds the forgotten claim", () => {
     ]);
 
     expect(await endStalled(everbeat.database, [{ outcome: failed(forgotten), stalledAfterMs: -1 }])).toEqual([]);
-    await noteSuspects(everbeat.database, owner.replicaId, [{ claim, task, isCharged: true, isApart: true }]);
+    const suspects = [{ claim, task, isCharged: true, isApart: true }];
+    const recovered = await recoverClaims(everbeat.database, owner.replicaId, [failed(forgotten)], suspects);
+    expect(recovered.done).toEqual([]);
     expect(await database.query("select from everbeat.suspicion where task_id = $1", [task])).toEqual([]);
     expect(await rowOf(held.taskId)).toEqual(untouched("running"));
   });

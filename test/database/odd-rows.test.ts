@@ -248,7 +248,7 @@ test("a connection that is lost ends the sweep: that says nothing about any row"
   const { ids, worker } = await workerWith(3);
   await die(worker.replicaId);
   await anHourLater(everbeat.database);
-  const lost = failingAt("end_claims", Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET" }));
+  const lost = failingAt("recover_claims", Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET" }));
   const reaper = sweeper(lost);
   await expect(reaper.sweep()).rejects.toThrow("ECONNRESET");
   expect(passedBy(reaper)).toEqual([]);

@@ -86,7 +86,7 @@ test("each is put right and told of once, when its post-mortem can be read", asy
 });
 
 test.each([
-  ["put right", "end_claims"],
+  ["put right", "recover_claims"],
   ["read", "rules"],
 ])(
   "where the second batch cannot be %s, the first is told of all the same, and the rest by the next recovery",
@@ -111,7 +111,7 @@ test("where a listener's error is an error of its own, all are put right and tol
   const takesItsTime: Database = {
     ...everbeat.database,
     async query(text, values, use) {
-      if (text.includes("end_claims")) await setTimeout(500);
+      if (text.includes("recover_claims")) await setTimeout(500);
       return everbeat.database.query(text, values, use);
     },
   };

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import {
   beginForSharedSession,
   changesForOwnSession,
+  connectionCheck,
   frameForSharedSession,
 } from "../../src/database/session-settings.ts";
 
@@ -9,6 +10,12 @@ const USUAL = {
   isolation: "read committed",
   limitsMs: { statement_timeout: 0, lock_timeout: 0, idle_session_timeout: 0 },
 };
+
+test("how often the server looks for its client is said where nobody has said it, and the server knows of it", () => {
+  expect(connectionCheck({ ...USUAL, connectionCheckMs: 0 })).toEqual([["client_connection_check_interval", "5000"]]);
+  expect(connectionCheck({ ...USUAL, connectionCheckMs: 1_000 })).toEqual([]);
+  expect(connectionCheck(USUAL)).toEqual([]);
+});
 
 describe("a session with the usual settings", () => {
   test("is used as it is, whoever it belongs to", () => {
