@@ -15,7 +15,7 @@ const FINEST = [
   [1, 1_000],
   [999, 999_000],
 ] as const;
-const CANNOT = /cannot be counted: at most [\d]+ starts in \d+ ms/;
+const CANNOT = /cannot be counted: at most \d+ starts in [\d.]+ ?m?s/;
 
 /** Every way in which a limit can be given. */
 const WAYS: Record<string, (rate: { limit: number; per: number }) => Promise<unknown>> = {

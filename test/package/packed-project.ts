@@ -1,11 +1,12 @@
 /** A project somewhere else into which the packed package was installed, as a user would: what is not in it, is missing. */
 
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
 
 const run = promisify(execFile);
 export const repository = fileURLToPath(new URL("../..", import.meta.url));
@@ -30,6 +31,8 @@ export interface Ended {
 
 export async function installPacked(): Promise<PackedProject> {
   const folder = await mkdtemp(join(tmpdir(), "everbeat-package-"));
+  // Open to the user of an embedded server, so that its data is in there, and goes with it.
+  await chmod(folder, 0o755);
   const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: repository });
   const [pack] = JSON.parse(stdout) as { filename: string; files: { path: string }[] }[];
   if (!pack) throw new Error(`npm pack said ${stdout}`);
@@ -42,7 +45,11 @@ export async function installPacked(): Promise<PackedProject> {
     packed: pack.files.map((file) => file.path),
     run: (program, args) => runIn(folder, program, args),
     compile: (text) => compileIn(folder, text),
-    remove: () => rm(folder, { recursive: true, force: true }),
+    async remove() {
+      // Its keeper would lose the files that it runs from.
+      await stopEmbeddedServer(join(folder, ".everbeat"));
+      await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
+    },
   };
 }
 

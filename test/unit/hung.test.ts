@@ -133,7 +133,7 @@ describe("an attempt that timed out in a blocked loop", () => {
     expect(ended(true).error).toMatchObject({
       code: "TASK_TIMED_OUT",
       message: expect.stringMatching(
-        /timeout of 2000 ms.*could not be told to stop.*in: at fib \(\/app\/tasks\.ts:12:5\)\.$/,
+        /timeout of 2s.*could not be told to stop.*in: at fib \(\/app\/tasks\.ts:12:5\)\.$/,
       ),
     });
   });
