@@ -114,7 +114,9 @@ begin
   end if;
   v_gone := array(select task_id from ended where task_id = any (v_gone) for update skip locked);
   -- Whoever enqueues the same id again keeps the task until their transaction is over, and so it stays until the next time.
-  v_gone := array(select id from task where id = any (v_gone) for update skip locked);
+  -- One that has no task on record is nobody's, and leaves too.
+  v_gone := array(select id from task where id = any (v_gone) for update skip locked)
+    || array(select g from unnest(v_gone) g where not exists (select from task where id = g));
   v_gone := purge_holds(v_gone, p_batch);
   delete from review where task_id = any (v_gone);
   delete from suspicion where task_id = any (v_gone);

@@ -61,7 +61,7 @@ describe("a caller that changes the level of its pooled session", () => {
 
   test.each([
     ["a claim", "select everbeat.claim_tasks(gen_random_uuid(), '{}', null, null, 1, 0, '{}', '{}', '{}')"],
-    ["upkeep", "select everbeat.run_upkeep(null, null, 1, 1)"],
+    ["upkeep", "select everbeat.run_upkeep(1)"],
     ["letting parked tasks go", "select everbeat.unpark_every_kind(1)"],
     ["retiring lanes", "select everbeat.retire_lanes()"],
   ])("is refused %s that is asked without Everbeat", async (_what, text) => {
