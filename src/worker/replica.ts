@@ -125,7 +125,8 @@ export class Replica {
     const { database, tasks } = this.#parts;
     await saveDefinitions(
       database,
-      tasks.map(({ settings }) => settings),
+      // By the task's own name: a copy of a task may have another than the settings that it was made with.
+      tasks.map(({ name, settings }) => ({ ...settings, name })),
     );
   }
 

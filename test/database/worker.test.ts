@@ -150,3 +150,12 @@ describe("a worker", () => {
     off();
   });
 });
+
+test("a copy of a task under another name works, and is on record, under that name", async () => {
+  const original = defineTask({ name: unique("original"), run: (_input: null) => "done" });
+  const copy = { ...original, name: unique("copy") };
+  await working([original, copy]);
+  expect(await everbeat.result(await everbeat.enqueue(copy, null))).toBe("done");
+  const names = [original.name, copy.name];
+  expect(await database.query("select from everbeat.definition where name = any ($1)", [names])).toHaveLength(2);
+});
