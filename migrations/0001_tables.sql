@@ -3,7 +3,7 @@
 -- Which state a task is in is a matter of which table its row is in, so the sets that are searched
 -- all the time stay small however many tasks have ended, and the large ones are only appended to:
 --
---   task     what was asked for; inserted once and never changed
+--   task     what was asked for; inserted once, and changed only by replace_pending
 --   ready    pending: may be claimed from run_at on
 --   parked   pending: waiting for its exclusive key
 --   running  claimed or running: owned by one replica under one claim id

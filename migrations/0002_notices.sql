@@ -24,6 +24,10 @@ as $$
 declare
   v_queue text;
 begin
+  -- Nothing was put in anywhere: also those who serve every queue are left alone.
+  if coalesce(cardinality(p_queues), 0) = 0 then
+    return false;
+  end if;
   if not pg_try_advisory_xact_lock_shared(gate_lock_id('service', 'bells')) then
     perform announce(p_queues);
     return true;

@@ -71,7 +71,28 @@ as $$
   ) s
 $$;
 
--- Takes up to p_wanted starts from the budget. Returns how many it took.
+-- Locks what counts a rate, until commit. Null: somebody else has it locked, and is not waited for. A claim that waits keeps everything from
+-- its worker. Whoever adds or removes the row at this moment (see src/sql/purge.ts) is waited for, since that takes no time worth speaking of,
+-- but no longer than this.
+create function hold_rate(p_key text) returns rate
+language plpgsql set search_path from current set lock_timeout = '50ms'
+as $$
+declare
+  v_rate rate;
+begin
+  select * into v_rate from rate where key = p_key for update skip locked;
+  if not found then
+    begin
+      insert into rate (key, spent_until, deferred_until) values (p_key, now(), now()) on conflict (key) do nothing;
+      select * into v_rate from rate where key = p_key for update skip locked;
+    exception when lock_not_available then
+      null;
+    end;
+  end if;
+  return v_rate;
+end $$;
+
+-- Takes up to p_wanted starts from the budget. Returns how many it took; null: that cannot be said now, see hold_rate.
 create function take_rate(p_key text, p_limit integer, p_per_ms bigint, p_wanted integer) returns integer
 language plpgsql set search_path from current
 as $$
@@ -81,12 +102,10 @@ declare
   v_granted integer;
   v_rest    numeric;
 begin
-  loop
-    select * into v_rate from rate where key = p_key for update;
-    exit when found;
-    -- Then look again: the row may be removed before it is locked (see src/sql/purge.ts).
-    insert into rate (key, spent_until, deferred_until) values (p_key, now(), now()) on conflict (key) do nothing;
-  end loop;
+  v_rate := hold_rate(p_key);
+  if v_rate.key is null then
+    return null;
+  end if;
   v_left := budget_left(v_rate, p_limit, p_per_ms);
   v_granted := least(p_wanted, v_left.room);
   if v_granted = 0 and v_left.spent >= v_rate.spent_until then
@@ -117,22 +136,25 @@ as $$
   returning deferred_until
 $$;
 
--- Of these locked rows of `ready`, those that this replica may claim now. The others are moved out of the way, so that
+-- Of these locked rows of `ready`, those that this replica may claim now (`admitted`). The others are moved out of the way, so that
 -- the next claim does not walk over them again: parked behind their key, put off by their rate or because they are
--- suspected of having killed a worker and must run apart (see 0012), or expired.
-create function admit(p_rows tid[], p_replica uuid) returns tid[]
+-- suspected of having killed a worker and must run apart (see 0012), or expired. Some stay where they are, undecided: somebody else
+-- has their lock at this moment (`busy`: these locks).
+create function admit(p_rows tid[], p_replica uuid, out admitted tid[], out busy bigint[])
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_row      record;
-  v_admitted tid[] := '{}';
+  v_lock     bigint;
+  v_granted  integer;
   v_keys     text[] := '{}';
   v_full     text[] := '{}';     -- keys that have no room, and whose lock we hold
-  v_busy     text[] := '{}';     -- keys whose lock somebody else holds
   v_behind   tid[] := '{}';      -- those that go behind them, all at once in the end
   v_suspects boolean[] := '{}';  -- of those admitted, whether they run apart
 begin
+  admitted := '{}';
+  busy := '{}';
   for v_row in
     select r.ctid as row_id, r.*, (select bool_or(s.is_apart) from suspicion s where s.task_id = r.task_id) as is_apart, t.exclusive_key, t.exclusive_limit, t.rate_key, t.rate_limit, t.rate_per_ms,
       t.id is not null as has_record
@@ -152,7 +174,11 @@ begin
     end if;
     -- Not null: a suspect. Two claims of the same replica must not both see that it holds none.
     if v_row.is_apart is not null then
-      continue when not pg_try_advisory_xact_lock(gate_lock_id('suspects', p_replica::text));
+      v_lock := gate_lock_id('suspects', p_replica::text);
+      if not pg_try_advisory_xact_lock(v_lock) then
+        busy := busy || v_lock;
+        continue;
+      end if;
       if v_row.is_apart and v_suspects <> '{}' or true = any (v_suspects) or not may_take_suspect(p_replica, v_row.is_apart) then
         update ready set run_at = now() + interval '250 milliseconds' where ctid = v_row.row_id;
         continue;
@@ -164,9 +190,10 @@ begin
       continue;
     end if;
     if v_row.exclusive_key is not null then
-      continue when v_row.exclusive_key = any (v_busy);
-      if not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_row.exclusive_key)) then
-        v_busy := v_busy || v_row.exclusive_key;
+      v_lock := gate_lock_id('exclusive', v_row.exclusive_key);
+      continue when v_lock = any (busy);
+      if not pg_try_advisory_xact_lock(v_lock) then
+        busy := busy || v_lock;
         continue;
       end if;
       if (select count(*) from running where exclusive_key = v_row.exclusive_key)
@@ -177,14 +204,19 @@ begin
       end if;
     end if;
     if v_row.rate_key is not null then
-      continue when not pg_try_advisory_xact_lock(gate_lock_id('rate', v_row.rate_key));
-      if take_rate('key/' || v_row.rate_key, v_row.rate_limit, v_row.rate_per_ms, 1) = 0 then
+      v_lock := gate_lock_id('rate', v_row.rate_key);
+      continue when v_lock = any (busy);
+      v_granted := case when pg_try_advisory_xact_lock(v_lock) then take_rate('key/' || v_row.rate_key, v_row.rate_limit, v_row.rate_per_ms, 1) end;
+      if v_granted is null then
+        busy := busy || v_lock;
+        continue;
+      elsif v_granted = 0 then
         update ready set run_at = defer_rate('key/' || v_row.rate_key, v_row.rate_limit, v_row.rate_per_ms)
         where ctid = v_row.row_id;
         continue;
       end if;
     end if;
-    v_admitted := v_admitted || v_row.row_id;
+    admitted := admitted || v_row.row_id;
     if v_row.exclusive_key is not null then
       v_keys := v_keys || v_row.exclusive_key;
     end if;
@@ -200,7 +232,6 @@ begin
     select g.task_id, g.queue, g.priority, g.run_at, g.name, g.attempt, g.failures, g.crashes, g.expires_at, t.exclusive_key
     from gone g join task t on t.id = g.task_id;
   end if;
-  return v_admitted;
 end $$;
 
 -- From parked to ready; the rows are locked, and so is their key. Returns where they are now. Whoever does not claim them at once
@@ -234,6 +265,17 @@ begin
   end if;
 end $$;
 
+-- False: somebody keeps the key's lock.
+create function wait_for_key(p_key text) returns boolean
+language plpgsql set search_path from current set lock_timeout = '200ms'
+as $$
+begin
+  perform pg_advisory_xact_lock(gate_lock_id('exclusive', p_key));
+  return true;
+exception when lock_not_available then
+  return false;
+end $$;
+
 -- Lets as many parked tasks go as these keys have room for, and as many from each of their queues: one queue may be
 -- paused or have no workers, and those of the others must not wait for it. What is too many parks again. Returns where they
 -- are now in `ready`, and whether they are free: nothing else can hold them back, and there is room for all of them, so whoever
@@ -246,11 +288,16 @@ declare
   v_key   text;
   v_queue text;
   v_first record;
+  v_is_patient boolean := true;
 begin
   let_go := '{}';
   are_free := true;
   for v_key in select distinct k from unnest(p_keys) k where k is not null order by k loop
-    perform pg_advisory_xact_lock(gate_lock_id('exclusive', v_key));
+    if not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_key)) then
+      -- A claim has it for a moment. Whoever has it for longer must not hold up all that ends: upkeep lets go what is left here.
+      v_is_patient := case when v_is_patient then wait_for_key(v_key) else false end;
+      continue when not v_is_patient;
+    end if;
     v_queue := '';
     loop
       -- Looked for once, and the others from there: before the first in line are the dead entries of all that were let go before.

@@ -58,10 +58,39 @@ as $$
           "rateKey", "rateLimit", "ratePerMs", metadata, inputs)
 $$;
 
+-- Whether this transaction keeps the snapshot that it began with. Becomes a part of the statement that asks.
+create function sees_the_past() returns boolean
+language sql stable
+as $$ select current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') $$;
+
+-- For a transaction that keeps an old snapshot: whether a lane that it sees is still there, and will be when it commits. The lane's row is
+-- locked for that. Where the row was deleted since the snapshot, the lock fails (40001). A row that is leaving since then can be locked, and
+-- then does not go (see retire_lanes). A row that is being deleted counts as gone. Such a row is waited for in one case, whatever is said
+-- about locks that are to be skipped: where the snapshot has an earlier version of it. Hence the short patience.
+create function keep_lane(p_queue text, p_priority smallint) returns boolean
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set lock_timeout = '50ms'
+as $$
+declare
+  c_most constant integer := 8; -- of an old snapshot, all but a few may be gone
+  v_lane uuid;
+begin
+  for v_lane in select id from lane where queue = p_queue and priority = p_priority and not is_leaving limit c_most loop
+    begin
+      perform from lane where id = v_lane for key share skip locked;
+      if found then
+        return true;
+      end if;
+    exception when serialization_failure or lock_not_available then
+      null; -- it is gone, or about to go
+    end;
+  end loop;
+  return false;
+end $$;
+
 -- Whoever puts rows into `ready` calls this afterwards, in a statement of its own. A lane that is leaving does not count: it may be
 -- gone by the time of the commit (see retire_lanes, which waits for every transaction that may have seen the lane as staying;
 -- that is why the caller must have its transaction id before this look, and it has one, by its own writes). Where the transaction
--- keeps an old snapshot, nothing that it sees is certain to be there still, so it always adds its lanes.
+-- keeps an old snapshot, nothing that it sees is certain to be there still, so it has to keep its lane.
 create function add_lanes(p_queues text[], p_priorities smallint[]) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_hashjoin = off set enable_mergejoin = off
@@ -69,22 +98,20 @@ as $$
 begin
   insert into lane (queue, priority)
   select u.queue, u.priority from (select distinct * from unnest(p_queues, p_priorities)) as u (queue, priority)
-  -- Not as `exists`, which might be planned as a hash of all lanes.
-  where sees_the_past() or (select true from lane l where l.queue = u.queue and l.priority = u.priority and not l.is_leaving limit 1) is null;
+  where case when sees_the_past() then not keep_lane(u.queue, u.priority)
+    -- Not as `exists`, which might be planned as a hash of all lanes.
+    else (select true from lane l where l.queue = u.queue and l.priority = u.priority and not l.is_leaving limit 1) is null end;
 end $$;
-
--- Whether this transaction keeps the snapshot that it began with. Becomes a part of the statement that asks.
-create function sees_the_past() returns boolean
-language sql stable
-as $$ select current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') $$;
 
 -- p_fresh: no id was ever used before. Else the same id again is the same task again: a call that was repeated because
 -- its reply was lost, or one whose caller chose the ids. That costs a search for each, and an insert in two steps.
 -- p_alone: this statement is a transaction of its own. p_id: the id that the (only) task gets instead of its own.
 -- p_long: the inputs of the (only) group, where they are so long that taking them out of other JSON would cost time. The list may end with
--- nulls. It cannot be given together with p_fresh.
+-- nulls. It cannot be given together with p_fresh. p_patience_ms: somebody else's transaction, which has put in the same id, is not waited for
+-- any longer.
 create function insert_tasks(
-  p_terms json, p_inputs json, p_fresh boolean, p_alone boolean, p_id uuid default null, p_long json[] default null) returns void
+  p_terms json, p_inputs json, p_fresh boolean, p_alone boolean, p_id uuid default null, p_long json[] default null,
+  p_patience_ms integer default null) returns void
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
@@ -95,6 +122,9 @@ declare
   v_priorities smallint[];
   v_due        text[];
 begin
+  if p_patience_ms is not null then
+    perform set_config('lock_timeout', p_patience_ms::text, true);
+  end if;
   if p_fresh then
     with groups as materialized (
       select * from task_groups(p_terms, p_inputs)
@@ -197,8 +227,9 @@ end $do$;
 --   keep     the old one stays, the new one is not enqueued
 --   replace  the old one, if it is still pending, gets the new one's input and time; else the new one is enqueued too
 --   refuse   the new one is not enqueued, and the caller is told
--- Each task is a group of its own. Returns a row for each that was not simply enqueued.
-create function enqueue_keyed(p_terms json, p_inputs json, p_refuse_all boolean, p_alone boolean)
+-- Each task is a group of its own. Returns a row for each that was not simply enqueued. p_patience_ms: a transaction that holds one of
+-- the keys is not waited for any longer.
+create function enqueue_keyed(p_terms json, p_inputs json, p_refuse_all boolean, p_alone boolean, p_patience_ms integer default null)
 returns table (ordinal integer, task_id uuid, outcome text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 as $$
@@ -212,6 +243,9 @@ declare
   v_terms  json[] := '{}';
   v_inputs json[] := '{}';
 begin
+  if p_patience_ms is not null then
+    perform set_config('lock_timeout', p_patience_ms::text, true);
+  end if;
   for v_task in
     select e.terms, e.inputs, e.ordinality::integer as place, x.ids[1] as id, x.*
     from rows from (json_array_elements(p_terms), json_array_elements(p_inputs)) with ordinality as e (terms, inputs, ordinality)
@@ -300,7 +334,7 @@ as $$
 $$;
 
 -- A duration as the clients write it (src/config/duration.ts), in whole milliseconds: a number of them, or text such as '30s', '5m',
--- '2h'. Null if it is none.
+-- '2h'. Null if it is none. Its patterns name spaces and digits one by one: what \s and \d take depends on the locale, and a cast takes less.
 create function duration_ms(p_value jsonb) returns bigint
 language sql immutable
 as $$
@@ -309,24 +343,48 @@ as $$
     when 'number' then (p_value #>> '{}')::numeric
     when 'string' then (
       select m[1]::numeric * case m[2] when 'ms' then 1 when 's' then 1000 when 'm' then 60000 when 'h' then 3600000 else 86400000 end
-      from regexp_match(btrim(p_value #>> '{}', E' \t\r\n'), '^(\d{1,255}(?:\.\d{1,255})?)\s*(ms|s|m|h|d)$') m)
+      from regexp_match(p_value #>> '{}', '^[ \t\r\n]*([0-9]{1,255}(?:\.[0-9]{1,255})?)[ \t\r\n]*(ms|s|m|h|d)[ \t\r\n]*$') m)
   end) d (ms)
 $$;
 
--- A moment as the clients write it: ISO 8601 with its zone, or a day, which begins in UTC. Null if it is none.
+-- A moment as the clients write it: ISO 8601 with its zone, or a day, which begins in UTC, and of the years that they can write. Null if
+-- it is none.
 create function instant(p_value jsonb) returns timestamptz
 language plpgsql immutable
 as $$
 declare
-  c_iso constant text := '^[1-9]\d{3}-\d\d-\d\d(T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?(Z|[+-](0\d|1[0-4]):[0-5]\d))?$';
+  c_iso constant text := replace('^[1-9]D{3}-DD-DD(T([01]D|2[0-3]):[0-5]D(:[0-5]D(\.D{1,9})?)?(Z|[+-](0D|1[0-4]):[0-5]D))?$', 'D', '[0-9]');
   v_text text := p_value #>> '{}';
+  v_at   timestamptz;
 begin
   if jsonb_typeof(p_value) <> 'string' or v_text !~ c_iso then
     return null;
   end if;
-  return case when char_length(v_text) = 10 then v_text || 'T00:00:00Z' else v_text end::timestamptz;
+  v_at := case when char_length(v_text) = 10 then v_text || 'T00:00:00Z' else v_text end;
+  return case when v_at >= '1000-01-01T00:00:00Z' and v_at < '10000-01-01T00:00:00Z' then v_at end;
 exception when datetime_field_overflow then
   return null;
+end $$;
+
+-- Whether JSON is nested more deeply than the clients allow (src/task/json.ts): what is deeper, they could read and not write again.
+create function is_too_deep(p_json text) returns boolean
+language plpgsql immutable
+as $$
+declare
+  c_most constant integer := 1000;
+  v_left text;
+begin
+  -- Most have fewer brackets than that.
+  if char_length(p_json) - char_length(translate(p_json, '[{', '')) <= c_most then
+    return false;
+  end if;
+  -- The brackets alone, without those within text. Each step takes the innermost level away.
+  v_left := translate(regexp_replace(p_json, '"(?:[^"\\]|\\.)*"|[^][{}"]', '', 'g'), '{}', '[]');
+  for i in 1 .. c_most loop
+    exit when v_left = '';
+    v_left := replace(v_left, '[]', '');
+  end loop;
+  return v_left <> '';
 end $$;
 
 -- What is wrong with the value of an option, in the words of the clients; null if nothing is.
@@ -346,7 +404,7 @@ begin
     when 'key' then case when v_type <> 'string' or char_length(v_text) not between 1 and 512
       then 'text of 1 to 512 characters' end
     when 'instant' then case when instant(p_value) is null
-      then 'an ISO 8601 time such as "2030-01-31T09:00:00Z"' end
+      then 'an ISO 8601 time such as "2030-01-31T09:00:00Z", from the year 1000 to 9999' end
     when 'duration' then case when coalesce(duration_ms(p_value) not between p_min and p_max, true)
       then format('a duration from %s to %s ms, such as 1500 or "30s"', p_min, p_max) end
     when 'what to do' then case when v_type <> 'string' or v_text not in ('keep', 'replace', 'refuse')
@@ -408,6 +466,8 @@ as $$
     union all
     select format('metadata: has %s bytes; at most 1048576 are allowed', octet_length((p_options -> 'metadata')::text))
     where octet_length((p_options -> 'metadata')::text) > 1048576
+    union all
+    select 'metadata: it is nested more than 1,000 levels deep' where is_too_deep((p_options -> 'metadata')::text)
   )
   select coalesce(array_agg(problem), '{}') from problems
 $$;
@@ -435,7 +495,9 @@ begin
   v_problems := v_problems || array(
     select format('name: %s', x) from option_problem(coalesce(to_jsonb(p_name), 'null'), 'name') x where x is not null
     union all
-    select format('input: has %s bytes; at most 1048576 are allowed; store it elsewhere and pass a reference', v_size) where v_size > 1048576);
+    select format('input: has %s bytes; at most 1048576 are allowed; store it elsewhere and pass a reference', v_size) where v_size > 1048576
+    union all
+    select 'input: it is nested more than 1,000 levels deep' where is_too_deep(p_input::text));
   if cardinality(v_problems) > 0 then
     raise exception 'task % was not enqueued: %', p_name, array_to_string(v_problems, '; ')
       using errcode = 'EB003', detail = to_json(v_problems);

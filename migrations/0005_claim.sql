@@ -7,6 +7,7 @@
 --   lane   no claim: those before it are of this lane, and the next search of it begins behind the last of them
 --   seen   no claim: everything that was due by then has been seen, but for what was committed later than c_lag (see below)
 --   more   no claim: the search was over before it had seen everything, so much was in the way
+--   held   no claim: something was passed by that somebody else has locked at this moment. Its queue is named where it was waited for in vain
 --   unarmed  no claim: nobody tells this worker of new tasks, since the bells could not be armed
 --   ended  no claim: the ends that were asked for in the same statement, where not all went as asked (its input, see end_claims)
 -- What is nearly always the same is left out, since it would be written, sent and read with every row: a claim without a state
@@ -35,6 +36,39 @@ as $$
     or p_queue.concurrency is null and p_queue.rate_limit is null and coalesce(p_queue.changed_at < p_seen, true)
 $$;
 
+-- Where a search of this lane begins: behind these. Becomes a part of the statement that asks.
+create function search_begins(p_queue queue, p_lane uuid, p_cursor_lane uuid[], p_cursor_run_at timestamptz[], p_cursor_task uuid[], p_seen timestamptz)
+returns table (after_run_at timestamptz, after_task uuid)
+language sql stable
+as $$
+  select coalesce(p_cursor_run_at[i], case when is_searched_alike(p_queue, p_seen) then p_seen end, '-infinity'),
+         coalesce(p_cursor_task[i], '00000000-0000-0000-0000-000000000000')
+  from array_position(p_cursor_lane, p_lane) i offset 0
+$$;
+
+-- Locks the settings of a queue that has a limit, and what counts its rate, until commit: so two claims cannot both see the last free place.
+-- The row is read as it is now: it may have been changed meanwhile. Null: somebody else has it locked. Whoever does is mostly another claim,
+-- and it is worth waiting for its commit (p_waits). A transaction that stays open for long must not hold up all claims.
+create function hold_queue(p_queue text, p_waits boolean) returns queue
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set lock_timeout = '100ms'
+as $$
+declare
+  v_queue queue;
+begin
+  select * into v_queue from queue where name = p_queue for update skip locked;
+  if not found and p_waits then
+    begin
+      select * into v_queue from queue where name = p_queue for update;
+    exception when lock_not_available then
+      null;
+    end;
+  end if;
+  if v_queue.rate_limit is not null and (hold_rate('queue/' || p_queue)).key is null then
+    return null;
+  end if;
+  return v_queue;
+end $$;
+
 create function claim_tasks(
   p_replica       uuid,
   p_names         text[],        -- the tasks this replica knows; others are left for one that does
@@ -56,6 +90,8 @@ set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_ha
 as $$
 declare
   c_rounds  constant integer := 8;
+  -- How often it looks further in a lane where it could decide on nothing, besides.
+  c_passes  constant integer := 64;
   -- A task sorts by when its transaction began, and can be seen when that has ended. What takes longer is found by overlooked().
   c_lag     constant interval := '2 seconds';
   -- Among equals they take turns, so that a flooded queue does not starve the others.
@@ -75,6 +111,13 @@ declare
   v_claimed integer := 0;
   v_total   integer := p_run + p_reserve + p_prefetch;
   v_rounds  integer;
+  v_passes  integer;
+  v_busy    bigint[]; -- locks that somebody else holds, and that rows of this lane need
+  v_met_busy bigint[];
+  v_is_stuck boolean;  -- nothing of what was picked last could be decided on
+  v_is_held  boolean := false;
+  v_held_queue text;
+  v_held_from timestamptz; -- the run_at of the first that was passed by
   v_more    boolean := false;
   v_is_alive     boolean;
   v_has_seen_all boolean := true;
@@ -86,6 +129,7 @@ declare
   v_let_go    tid[]; -- by the ends that were asked for in the same statement
   v_let_go_in text[] := '{}';
   v_are_free  boolean;
+  v_is_trial  boolean; -- see bad_rows
   v_follows   boolean;
   v_followed  integer := 0;
 begin
@@ -100,6 +144,7 @@ begin
   if p_ended is not null then
     v_let_go := array(select json_array_elements_text(p_ended -> 'unparked'))::tid[];
     v_are_free := coalesce((p_ended ->> 'areFree')::boolean, false);
+    v_is_trial := (p_ended ->> 'isTrial')::boolean;
     v_let_go_in := array(select distinct queue from ready where ctid = any (v_let_go));
     return next row(null, null, 'ended', null, null, null, null, null, p_ended, null, null, null, null, null, null)::claim_row;
   end if;
@@ -128,11 +173,7 @@ begin
         (select n.id, n.queue, n.priority from lane n where n.queue = any (p_queues) and n.priority = v_priority order by n.id <= c_behind, n.id)
       ) l
       left join queue q on q.name = l.queue
-      cross join lateral (
-        select coalesce(p_cursor_run_at[i], case when is_searched_alike(q, p_seen) then p_seen end, '-infinity') as after_run_at,
-               coalesce(p_cursor_task[i], '00000000-0000-0000-0000-000000000000') as after_task
-        from array_position(p_cursor_lane, l.id) i offset 0
-      ) c
+      cross join lateral search_begins(q, l.id, p_cursor_lane, p_cursor_run_at, p_cursor_task, p_seen) c
       where q.paused is not true
         -- To pass by an empty lane here costs a tenth of a visit. Not as `exists`, which might be planned as a join the other way round.
         and (l.queue = any (v_let_go_in)
@@ -142,28 +183,30 @@ begin
                  limit 1))
     loop
       if v_lane.concurrency is not null or v_lane.rate_limit is not null then
-        -- Held until commit, so that two claims cannot both see the last free place. A claim waits for the first such lock only: two claims
-        -- that waited for a second one, in opposite order, would deadlock. The row is read as it is now: it may have been changed meanwhile.
-        if v_has_locked then
-          select q.* into v_queue from queue q where q.name = v_lane.queue for update skip locked;
+        -- A claim waits for the first such lock only: two claims that waited for a second one, in opposite order, would wait for each other.
+        if v_is_trial then
+          v_queue := null;
         else
-          select q.* into v_queue from queue q where q.name = v_lane.queue for update;
+          v_queue := hold_queue(v_lane.queue, not v_has_locked);
+          if v_queue.name is null then
+            v_is_held := true;
+            v_held_queue := case when v_has_locked then v_held_queue else v_lane.queue end;
+          end if;
+          v_has_locked := true;
+          continue when v_queue.name is null or v_queue.paused;
         end if;
-        if not found then
-          v_more := v_more or exists (select from queue q where q.name = v_lane.queue);
-          continue;
-        end if;
-        v_has_locked := true;
-        continue when v_queue.paused;
         v_lane.concurrency := v_queue.concurrency;
         v_lane.rate_limit := v_queue.rate_limit;
         v_lane.rate_per_ms := v_queue.rate_per_ms;
       end if;
       v_rounds := 0;
+      v_passes := 0;
+      v_busy := null;
       v_is_exhausted := false;
       -- A round may be used up by rows that are held back; a few more rounds fill the batch all the same.
       while v_claimed < v_total and v_rounds < c_rounds loop
         v_rounds := v_rounds + 1;
+        v_is_stuck := false;
         v_want := v_total - v_claimed;
         if p_queues is not null then
           v_slot := array_position(p_queues, v_lane.queue);
@@ -201,6 +244,11 @@ begin
             where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
               and (r.run_at, r.task_id) > (v_lane.after_run_at, v_lane.after_task)
               and r.name = any (p_names)
+              -- Once a key was found busy, all others that need it are passed by, without being locked.
+              and (v_busy is null or not r.gated or (
+                select true from task t
+                where t.id = r.task_id
+                  and (gate_lock_id('exclusive', t.exclusive_key) = any (v_busy) or gate_lock_id('rate', t.rate_key) = any (v_busy))) is null)
             order by r.run_at, r.task_id
             limit v_want
             for update skip locked
@@ -220,10 +268,21 @@ begin
         end if;
         if v_special then
           v_picked := v_rows;
-          v_rows := admit(v_picked, p_replica);
-          -- Somebody else is deciding on them at this moment: the next round would meet the same.
-          if v_rows = '{}' then
-            exit when v_found = (select count(*) from ready where ctid = any (v_picked));
+          -- The next round goes on behind them: those that stay are undecided, and would be met again.
+          if not v_follows then
+            select r.run_at, r.task_id into v_lane.after_run_at, v_lane.after_task from ready r where r.ctid = v_picked[v_found];
+          end if;
+          select * into v_rows, v_met_busy from admit(v_picked, p_replica);
+          if v_met_busy <> '{}' then
+            v_busy := v_busy || v_met_busy;
+            v_is_held := true;
+            v_held_from := least(v_held_from, (select min(run_at) from ready where ctid = any (v_picked) and ctid <> all (v_rows)));
+            v_is_stuck := v_rows = '{}' and v_found = (select count(*) from ready where ctid = any (v_picked));
+            if v_is_stuck and not v_follows and v_passes < c_passes then
+              v_passes := v_passes + 1;
+              v_rounds := v_rounds - 1;
+              continue;
+            end if;
           end if;
         end if;
         if v_lane.rate_limit is not null and cardinality(v_rows) > 0 then
@@ -272,12 +331,12 @@ begin
           end if;
         end if;
         exit when not (v_special or v_follows);
-        v_more := v_more or v_rounds = c_rounds;
+        v_more := v_more or v_rounds = c_rounds and not v_is_stuck;
       end loop;
       -- A queue with a limit has a time of its own: the others' does not hold for it (see is_searched_alike).
       v_is_limited := v_lane.concurrency is not null or v_lane.rate_limit is not null;
       v_has_seen_all := v_has_seen_all and (v_is_exhausted or v_is_limited);
-      if v_is_limited and v_is_exhausted and v_rounds = 1 and v_found = 0 and v_now - c_lag > v_lane.after_run_at then
+      if v_is_limited and v_is_exhausted and v_rounds = 1 and v_passes = 0 and v_found = 0 and v_now - c_lag > v_lane.after_run_at then
         return next row(null, '00000000-0000-0000-0000-000000000000', 'lane', null, null, null, null, null, null, null, null,
                         v_lane.queue, v_lane.priority, v_lane.id, v_now - c_lag)::claim_row;
       end if;
@@ -288,12 +347,17 @@ begin
   if v_followed < cardinality(v_let_go) then
     perform ring(v_let_go_in);
   end if;
-  -- They were locked, so that an idle worker that looked meanwhile has not seen them.
+  -- This claim has locked them and left them. An idle worker that looked meanwhile has passed over locked rows, and so does not know of them.
   if v_met <> '{}' then
     perform ring(v_met);
   end if;
+  if v_is_held then
+    return next row(null, null, 'held', null, null, null, null, null, null, null, null, v_held_queue, null, null, null)::claim_row;
+  end if;
   if v_has_seen_all and v_is_alive and v_claimed < v_total then
-    return next row(null, null, 'seen', null, null, null, null, null, null, null, null, null, null, null, v_now - c_lag)::claim_row;
+    -- The next search must find what was passed by.
+    return next row(null, null, 'seen', null, null, null, null, null, null, null, null, null, null, null,
+                    least(v_now - c_lag, v_held_from - interval '1 microsecond'))::claim_row;
   end if;
   if v_more or v_met <> '{}' then
     return next row(null, null, 'more', null, null, null, null, null, null, null, null, null, null, null, null)::claim_row;
@@ -394,13 +458,14 @@ begin
 end $$;
 
 -- Tasks that no search has seen although they are due since before p_seen: put in by a transaction that took long, or for a time
--- in the past, or put back where they had been. The first of each lane, as a cursor from which a search finds it. Beside the
--- claims, since it may have to walk over everything that waits for others who know it.
+-- in the past, or put back where they had been. Of the first of each lane, a time from which a search finds it: a microsecond before
+-- its own, since a search looks for what sorts behind its cursor, and an id may sort before all others. Beside the claims, since it may
+-- have to walk over everything that waits for others who know it.
 create function overlooked(p_names text[], p_queues text[], p_seen timestamptz) returns table (lane_id uuid, run_at timestamptz)
 language sql stable set search_path from current
 set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
-  select l.id, f.run_at
+  select l.id, f.run_at - interval '1 microsecond'
   from lane l
   left join queue q on q.name = l.queue
   cross join lateral (

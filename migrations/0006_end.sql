@@ -61,8 +61,10 @@ $$;
 -- on another task, the whole call fails (EB004). The caller then sends each claim alone, and only the wrong one is refused.
 -- p_owners: who probably own them, which spares a search. They may have been taken along to another id meanwhile.
 -- p_is_followed: by a claim in the same statement, which takes what was let go or rings for it.
+-- p_patience_ms: for how long this transaction waits for a lock, from here on. Null: as the session has it, which is right in a user's own.
 create function end_claims(
-  p_claims bigint[], p_tasks uuid[], p_outcomes json, p_owners uuid[] default null, p_is_followed boolean default false, p_long json[] default '{}')
+  p_claims bigint[], p_tasks uuid[], p_outcomes json, p_owners uuid[] default null, p_is_followed boolean default false, p_long json[] default '{}',
+  p_patience_ms integer default null)
 returns json
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
@@ -80,6 +82,9 @@ declare
   v_are_free boolean;
   v_these    record;
 begin
+  if p_patience_ms is not null then
+    perform set_config('lock_timeout', p_patience_ms::text, true);
+  end if;
   loop
     if json_array_length(p_outcomes) = 0 then
       -- The same as below for what most tasks do, at half the price.
@@ -130,7 +135,7 @@ begin
              (select array_agg(queue) from (
                 select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q) as queues,
              (select array_agg(task_id) from gone) as tasks, (select exists (select from waiter)) as are_awaited,
-             (select array_agg(task_id) from again where attempt % 50 = 0) as endless,
+             (select array_agg(task_id) from again where attempt % 50 = 0 or attempt = 2147483647) as endless,
              (select array_agg(queue) from back) as back_queues, (select array_agg(priority) from back) as back_priorities
       into v_these;
       if v_these.back_queues is not null then

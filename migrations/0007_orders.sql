@@ -53,12 +53,13 @@ begin
   return query select unnest(v_done), 'unknown';
 end $$;
 
---   pending  it had failed: it starts over, with its budgets as new
---   due      it was pending: it need not wait for its time any more
---   taken    it was claimed or running, and p_force says to take it away: its worker's writes are refused from now on
---   held     the same, without p_force: left as it is
---   ended    it completed, was cancelled or has expired: left as it is
---   unknown  there is no such task
+--   pending     it had failed: it starts over, with its budgets as new
+--   due         it was pending: it need not wait for its time any more
+--   taken       it was claimed or running, and p_force says to take it away: its worker's writes are refused from now on
+--   held        the same, without p_force: left as it is
+--   ended       it completed, was cancelled or has expired: left as it is
+--   unrecorded  it has failed, and its row in `task` is missing: left as it is, because nobody knows what to run
+--   unknown     there is no such task
 create function retry_tasks(p_tasks uuid[], p_force boolean) returns table (task_id uuid, outcome text)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_bitmapscan = off
@@ -75,7 +76,7 @@ declare
   v_priorities smallint[];
 begin
   with gone as (
-    delete from ended where task_id = any (v_left) and state = 'failed' returning *
+    delete from ended e where e.task_id = any (v_left) and e.state = 'failed' and exists (select from task where id = e.task_id) returning *
   ), past as (
     insert into attempt (claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, outcome, result, error)
     select claim_id, task_id, replica_id, attempt, claimed_at, started_at, ended_at, 'failed', result, error
@@ -123,6 +124,11 @@ begin
 
   v_done := array(select task_id from ended where task_id = any (v_left) and state <> 'failed');
   return query select unnest(v_done), 'ended';
+  v_left := without(v_left, v_done);
+
+  v_done := array(
+    select e.task_id from ended e where e.task_id = any (v_left) and e.state = 'failed' and not exists (select from task where id = e.task_id));
+  return query select unnest(v_done), 'unrecorded';
   v_left := without(v_left, v_done);
 
   v_done := array(select l from unnest(v_left) l where not exists (select from task where id = l));

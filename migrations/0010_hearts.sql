@@ -104,9 +104,10 @@ create table listening (
 create table alert (
   id          bigint generated always as identity primary key,
   kind        text not null,
+  part        text,                -- the part of a service that raised it, and that resolves it
   subject     text not null,
   message     text not null,
-  details     json,
+  details     json,                -- may hold what a handler said, so what is searched for is not in it
   raised_at   timestamptz not null default now(),
   resolved_at timestamptz
 );
@@ -139,9 +140,16 @@ begin
     where server_start = pg_postmaster_start_time() and home = pg_relation_filepath('epoch_marker') and writer = xmin);
 end $$;
 
+-- By those that hold and those that ended for another attempt. The record of ended tasks has no index for it, and is left out: its claims are
+-- older than these or were drawn in the same epoch, and a jump ahead is longer than any epoch's ids.
+create function largest_claim_on_record() returns bigint
+language sql stable set search_path from current
+as $$ select greatest((select max(claim_id) from running), (select max(claim_id) from attempt), 0) $$;
+
 -- A new epoch begins where the last one's end may have cost the server part of its memory: the last claims, and how far the sequence of
 -- their ids had come. So the sequence goes on from the microseconds since 2020. Nobody draws a million ids a second, so it has never come
 -- as far as that, whatever was forgotten; and for 285 years ids stay below 2^53, up to which a number in JavaScript is exact.
+-- Rows that came by logical replication may have larger ids than this server has drawn: they count as drawn.
 -- Whoever sees the marker sees the jump. Whoever begins an epoch at the same time waits for the first. The function runs as the schema's owner,
 -- because setval() needs more rights than the rest.
 create function begin_epoch() returns void
@@ -149,7 +157,7 @@ language plpgsql security definer set search_path from current
 as $$
 declare
   v_floor bigint := floor(extract(epoch from clock_timestamp() - timestamptz '2020-01-01 00:00:00+00') * 1000000);
-  v_last  bigint := (select last_value from claim_id);
+  v_last  bigint := greatest((select last_value from claim_id), largest_claim_on_record());
 begin
   insert into epoch_marker as m (home) values (pg_relation_filepath('epoch_marker'))
   on conflict (is_only) do update set marker = excluded.marker, server_start = excluded.server_start, home = excluded.home
@@ -183,7 +191,7 @@ create function joining_epoch() returns text
 language plpgsql security definer set search_path from current
 as $$
 begin
-  if exists (select from running where claim_id > (select last_value from claim_id)) then
+  if largest_claim_on_record() > (select last_value from claim_id) then
     delete from epoch_marker;
   end if;
   return current_epoch();
@@ -367,7 +375,8 @@ begin
           when epoch <> v_epoch or v_was_away or p_is_replica and not is_a_heart_heard(v_epoch, v_gap) then clock_timestamp() else least(hearing_since, clock_timestamp()) end,
         sessions_since = case
           when v_was_away and not has_lived_since(v_last) then clock_timestamp() else least(sessions_since, clock_timestamp()) end,
-        held_since = case when held_since > clock_timestamp() then clock_timestamp() else held_since end
+        held_since = case when held_since > clock_timestamp() then clock_timestamp() else held_since end,
+        listened_at = least(listened_at, clock_timestamp())
     returning * into v_after;
   end if;
   -- As it is now: somebody may have waited for that row with us, and raised an alert meanwhile.
@@ -436,7 +445,7 @@ as $$ update listening set held_since = null, hold_confirmed_at = null where hel
 -- Where the clock was set back since it began, it knows nothing, and neither do they: beats are stamped by the new time.
 create function doubtful_hearts(p_silent_ms double precision)
 returns table (replica_id uuid, machine_id text, hostname text, status text, silent_for_ms double precision,
-               session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, vitals json,
+               session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, interval_ms integer, vitals json,
                machines integer, is_machine_well boolean)
 language plpgsql stable set search_path from current
 as $$
@@ -455,14 +464,14 @@ begin
     with fleet as materialized (
       select h.replica_id, r.machine_id, coalesce(r.machine_id, r.id::text) as machine, r.hostname, r.status, s.silent_ms,
              date_part('epoch', v_listening.swept_at - nullif(h.session_free_since, 'infinity')) * 1000 as session_free_ms, h.promise_ms, h.session_promise_ms,
-             h.signs, h.session_free_since = 'infinity' and s.silent_ms < p_silent_ms as is_well
+             h.interval_ms, h.signs, h.session_free_since = 'infinity' and s.silent_ms < p_silent_ms as is_well
       from heart h join replica r on r.id = h.replica_id
       cross join lateral (select silent_ms(h, r.started_at, v_listening, v_listening.swept_at) as silent_ms offset 0) s
       where r.status in ('online', 'draining')
     ), company as (
       select f.machine, bool_or(f.is_well) as is_well from fleet f group by f.machine
     )
-    select f.replica_id, f.machine_id, f.hostname, f.status, f.silent_ms, f.session_free_ms, f.promise_ms, f.session_promise_ms,
+    select f.replica_id, f.machine_id, f.hostname, f.status, f.silent_ms, f.session_free_ms, f.promise_ms, f.session_promise_ms, f.interval_ms,
            vitals_of(f.signs), (select count(*)::integer from company), c.is_well
     from fleet f join company c on c.machine = f.machine
     where not f.is_well;
@@ -499,8 +508,9 @@ begin
 end $$;
 
 -- The same on first-hand evidence: whoever started the process has seen it end. Not while its session is held: a moment
--- later it has ended too, and where it has not, a second copy of the process may beat on under this id.
-create function declare_exited(p_replica uuid, p_exit_code integer, p_signal text) returns table (verdict text, death json)
+-- later it has ended too, and where it has not, a second copy of the process may beat on under this id. Exit codes of Windows have 32 bits
+-- without a sign.
+create function declare_exited(p_replica uuid, p_exit_code bigint, p_signal text) returns table (verdict text, death json)
 language plpgsql set search_path from current
 as $$
 declare
@@ -526,30 +536,27 @@ begin
 end $$;
 
 -- A verdict on what it has only claimed, which is not its death: on the evidence of this moment, and no beat comes in between.
--- In one statement, so that whoever stands still in the middle of it keeps nobody's heart from beating.
-create function release_while_silent(p_replica uuid, p_min_ms double precision)
-returns table (claim_id bigint, task_id uuid, name text, attempt integer)
+-- In one statement, so that whoever stands still in the middle of it keeps nobody's heart from beating. Where it is asked for some claims
+-- after others, because one of all is refused, each time the evidence counts anew.
+create function release_while_silent(p_replica uuid, p_min_ms double precision, p_claims bigint[], p_tasks uuid[], out done text[], out locked text[])
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
-#variable_conflict use_column
 declare
   v_heart     heart;
   v_replica   replica;
   v_listening listening;
-  v_claims    bigint[];
-  v_tasks     uuid[];
 begin
+  done := '{}';
+  locked := '{}';
   select * into v_heart from heart where replica_id = p_replica for update;
   select * into v_replica from replica where id = p_replica;
   select * into v_listening from listening;
   if v_listening.epoch <> current_epoch() or v_listening.swept_at > clock_timestamp()
-     or silent_ms(v_heart, v_replica.started_at, v_listening, v_listening.swept_at) <= p_min_ms then
+     or coalesce(silent_ms(v_heart, v_replica.started_at, v_listening, v_listening.swept_at) <= p_min_ms, true)
+     or v_heart.replica_id is null then
     return;
   end if;
-  select array_agg(c.claim_id), array_agg(c.task_id) into v_claims, v_tasks
-  from (select u.claim_id, u.task_id from running u where u.replica_id = p_replica and u.state = 'claimed' order by u.claim_id for update skip locked) c;
-  return query select u.claim_id, u.task_id, u.name, u.attempt from running u where u.replica_id = p_replica and u.claim_id = any (v_claims);
-  perform release_claims(v_claims, v_tasks, p_replica);
+  select r.done, r.locked into done, locked from release_absent(p_replica, p_claims, p_tasks) r;
 end $$;
 
 -- The owners of unfinished tasks that are not alive: dead, gone, or not on record at all. Looked for where they would be in the

@@ -113,8 +113,8 @@ as $$
 $$;
 
 -- Recovery never waits long for one row: a handler's transaction that stands still may have locked it, and the other tasks of the dead must not
--- wait for that. What is locked is passed over and told as such, and the next sweep tries it again. Locks of exclusive keys are waited for,
--- but not for long: whoever asked for several tasks asks for fewer then.
+-- wait for that. What is locked is passed over and told as such, and the next sweep tries it again. The lock of an
+-- exclusive key is waited for, but not for long (see unpark).
 -- Locks these claims of one owner, in the order in which everybody locks them. A claim that is in neither list is not this owner's any more.
 create function lock_free_claims(p_replica uuid, p_claims bigint[], p_tasks uuid[], out claims bigint[], out tasks uuid[], out locked bigint[])
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set enable_bitmapscan = off

@@ -53,49 +53,76 @@ begin
 end $$;
 create trigger ended_moved after update of ended_at on ended for each statement execute function forget_spans();
 
--- Of the tasks that ended before p_before the oldest, and the spans that were looked at for them.
-create function oldest_ended(p_before timestamptz, p_limit bigint, out tasks uuid[], out spans bigint[])
+-- Locks these tasks, and returns those of them that nobody else has locked, in the same order. Somebody may be about to retry a task, to enqueue
+-- its id again, or to decide over its unique key: such a task stays until the next time. One that has no task on record is nobody's.
+create function lock_ended(p_tasks uuid[]) returns uuid[]
+language plpgsql set search_path from current set enable_seqscan = off set jit = off
+as $$
+declare
+  v_ended uuid[] := array(select task_id from ended where task_id = any (p_tasks) for update skip locked);
+  v_asked uuid[] := array(select id from task where id = any (v_ended) for update skip locked);
+  v_held  uuid[] := array(select task_id from unique_hold where task_id = any (v_ended) for update skip locked);
+begin
+  return array(
+    select t.id from unnest(p_tasks) with ordinality t (id, place)
+    where t.id = any (v_ended)
+      and (t.id = any (v_asked) or not exists (select from task where id = t.id))
+      and (t.id = any (v_held) or not exists (select from unique_hold where task_id = t.id))
+    order by t.place);
+end $$;
+
+-- Of the tasks that ended before p_before the oldest that nobody else has locked, and the spans that were looked at for them. So fewer than
+-- p_limit means that there are no more, however many are locked.
+create function oldest_ended(p_before timestamptz, p_limit integer, out tasks uuid[], out spans bigint[])
 language plpgsql set search_path from current set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
 declare
   v_span  record;
-  v_times timestamptz[] := '{}';
   v_here  record;
+  v_found uuid[] := '{}'; -- not tried yet: something older may lie elsewhere
+  v_times timestamptz[] := '{}';
+  v_next  uuid[];
 begin
   tasks := '{}';
   spans := '{}';
+  <<by_span>>
   for v_span in
     select span, lead(oldest, 1, 'infinity') over (order by oldest) as next from ended_span where oldest < p_before order by oldest
   loop
     select array_agg(task_id) as tasks, array_agg(ended_at) as times into v_here
     from ended where ctid >= first_row_of(v_span.span) and ctid < first_row_of(v_span.span + 1) and ended_at < p_before;
-    tasks := tasks || v_here.tasks;
+    v_found := v_found || v_here.tasks;
     v_times := v_times || v_here.times;
     spans := spans || v_span.span;
     -- What lies elsewhere ended after these.
-    exit when (select count(*) from unnest(v_times) t where t < v_span.next) >= p_limit;
+    v_next := array(select f.id from unnest(v_found, v_times) f (id, ended_at) where f.ended_at < v_span.next order by f.ended_at, f.id);
+    for v_from in 1 .. cardinality(v_next) by p_limit loop
+      tasks := tasks || lock_ended(v_next[v_from : v_from + p_limit - 1]);
+      exit by_span when cardinality(tasks) >= p_limit;
+    end loop;
+    select coalesce(array_agg(f.id), '{}') as tasks, coalesce(array_agg(f.ended_at), '{}') as times into v_here
+    from unnest(v_found, v_times) f (id, ended_at) where f.ended_at >= v_span.next;
+    v_found := v_here.tasks;
+    v_times := v_here.times;
   end loop;
-  tasks := array(select t.id from unnest(tasks, v_times) t (id, ended_at) order by t.ended_at, t.id limit p_limit);
+  tasks := tasks[: p_limit];
 end $$;
 
--- A task leaves with its unique key, unless that was asked for longer: then the key goes on without it. Returns the tasks that may leave.
--- The others stay until the next time, because somebody decides over their key at this moment. Keys without a task leave when their time is over.
-create function purge_holds(p_tasks uuid[], p_batch integer) returns uuid[]
+-- Tasks that are locked and leave now take their unique keys along, unless a key was asked for longer: then it goes on without its task. Keys without
+-- a task leave when their time is over.
+create function purge_holds(p_tasks uuid[], p_batch integer) returns void
 language plpgsql set search_path from current set enable_seqscan = off set jit = off
 as $$
-declare
-  v_ours uuid[] := array(select task_id from unique_hold where task_id = any (p_tasks) order by name, key for update skip locked);
-  v_busy uuid[] := array(select task_id from unique_hold where task_id = any (p_tasks) and task_id <> all (v_ours));
 begin
-  delete from unique_hold where task_id = any (v_ours) and (counts_until > now()) is not true;
+  delete from unique_hold where task_id = any (p_tasks) and (counts_until > now()) is not true;
   update unique_hold h set created_at = t.created_at, ended_as = e.state
-  from task t join ended e on e.task_id = t.id where t.id = any (v_ours) and h.task_id = t.id;
+  from task t join ended e on e.task_id = t.id where t.id = any (p_tasks) and h.task_id = t.id;
   delete from unique_hold where ctid = any (array(
     select ctid from unique_hold where ended_as is not null and counts_until <= now() limit p_batch for update skip locked));
-  return array(select t from unnest(p_tasks) t where t <> all (v_busy));
 end $$;
 
--- The record of ended tasks: no older than p_max_age_ms, no more than p_max_count. Null: no such limit.
+-- The record of ended tasks: no older than p_max_age_ms, no more than p_max_count. Null: no such limit. Returns how many left: a full batch where
+-- there may be more.
 create function purge_ended(p_max_age_ms bigint, p_max_count bigint, p_batch integer) returns integer
 language plpgsql set search_path from current set enable_seqscan = off set jit = off
 as $$
@@ -109,15 +136,10 @@ begin
   if p_max_count is not null then
     select least(count(*) - p_max_count, p_batch) into v_excess from ended;
     if v_excess > cardinality(v_gone) then
-      select tasks, spans into v_gone, v_spans from oldest_ended('infinity', v_excess);
+      select tasks, spans into v_gone, v_spans from oldest_ended('infinity', v_excess::integer);
     end if;
   end if;
-  v_gone := array(select task_id from ended where task_id = any (v_gone) for update skip locked);
-  -- Whoever enqueues the same id again keeps the task until their transaction is over, and so it stays until the next time.
-  -- One that has no task on record is nobody's, and leaves too.
-  v_gone := array(select id from task where id = any (v_gone) for update skip locked)
-    || array(select g from unnest(v_gone) g where not exists (select from task where id = g));
-  v_gone := purge_holds(v_gone, p_batch);
+  perform purge_holds(v_gone, p_batch);
   delete from review where task_id = any (v_gone);
   delete from suspicion where task_id = any (v_gone);
   delete from late where task_id = any (v_gone);
@@ -130,7 +152,8 @@ begin
 end $$;
 
 -- A task may be tried for ever: one that snoozes every minute, for example. Its first 10 attempts stay, and its newest 100. The others leave,
--- with what they said of themselves. end_claims calls this at every fiftieth attempt, so up to 150 of the newest are on record.
+-- with what they said of themselves. end_claims calls this at every fiftieth attempt, so up to 150 of the newest are on record. Which are the
+-- newest is known by their claims, because at the limit of its counter a task has many attempts of one number.
 create function trim_attempts(p_tasks uuid[]) returns void
 language plpgsql set search_path from current set enable_seqscan = off set jit = off
 as $$
@@ -138,9 +161,9 @@ declare
   v_claims bigint[];
 begin
   with newest as (
-    select task_id, max(attempt) as attempt from attempt where task_id = any (p_tasks) group by task_id
+    select task_id, (array_agg(claim_id order by claim_id desc))[100] as oldest_claim from attempt where task_id = any (p_tasks) group by task_id
   ), gone as (
-    delete from attempt a using newest n where a.task_id = n.task_id and a.attempt > 10 and a.attempt <= n.attempt - 100 returning a.claim_id
+    delete from attempt a using newest n where a.task_id = n.task_id and a.attempt > 10 and a.claim_id < n.oldest_claim returning a.claim_id
   )
   select array_agg(claim_id) into v_claims from gone;
   delete from progress where claim_id = any (v_claims);

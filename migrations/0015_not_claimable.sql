@@ -1,46 +1,161 @@
 -- What no worker can claim: rows that raise an error in the middle of a claim, such as a limit of zero that was written by hand, or a
 -- task without its record. A claim takes many rows in one statement, and fails as a whole. Then its worker calls set_aside_bad, which
 -- finds out by trying which rows it is, and takes these out of the way. So a claim itself pays nothing for this.
+--
+-- One row cannot fail all claims for long, whatever is wrong with it. What is tried is the very claim that failed, and each call finds the queue in
+-- which it fails: of that queue, rows are set aside; where none is found to be at fault, the queue is paused. The worker calls again until the claim would
+-- go through.
 
--- Why a queue was paused that nobody has paused: its settings cannot be used. Null once they are changed.
+-- Why a queue was paused that nobody has paused: nothing can be claimed from it. Null once its settings are changed or it is resumed.
 alter table queue add column trouble text;
 
--- Whether an error says something about the rows at hand, and not about the server, a lock or a connection (see isAboutTheValues).
+-- Whether an error says something about the rows at hand, and not about the server, a lock or a connection. The same list is in isAboutTheValues.
 create function is_about_rows(p_sqlstate text) returns boolean
 language sql immutable
-as $$ select p_sqlstate ~ '^(21|22|23|54|P0|EB005|XX001)' $$;
+as $$
+  select p_sqlstate ~ '^(09|21|22|23|27|38|39|44|54001|P0|EB004|EB005|XX001|XX002)'
+    or p_sqlstate !~ '^(0[0-3ABFLPZ]|0[89]|10|2[0-8BDF]|34|38|39|3[BDF]|40|42|44|53|54|55|57|58|72|F0|HV|P0|XX|EB)'
+$$;
+
+-- A claim as it was asked for (see claim_tasks).
+create type asked_claim as (
+  replica uuid, names text[], queues text[], room integer[], run integer, prefetch integer, reserve integer,
+  cursor_lane uuid[], cursor_run_at timestamptz[], cursor_task uuid[], seen timestamptz, last_lane uuid
+);
+
+-- Makes it again, in these queues.
+create function repeat_claim(p_claim asked_claim, p_queues text[]) returns setof claim_row
+language sql set search_path from current
+as $$
+  select * from claim_tasks(p_claim.replica, p_claim.names, p_queues,
+    array(select p_claim.room[array_position(p_claim.queues, q)] from unnest(p_queues) with ordinality as u (q, place) order by place),
+    p_claim.run, p_claim.prefetch, p_claim.cursor_lane, p_claim.cursor_run_at, p_claim.cursor_task,
+    p_reserve => p_claim.reserve, p_seen => p_claim.seen, p_last_lane => p_claim.last_lane)
+$$;
+
+-- Why it fails in these queues; null if it does not. Nothing of it stays.
+create function claim_trouble(p_claim asked_claim, p_queues text[]) returns text
+language plpgsql set search_path from current
+as $$
+begin
+  perform repeat_claim(p_claim, p_queues);
+  raise exception using errcode = 'EB999'; -- it does not
+exception when others then
+  if sqlstate <> 'EB999' and not is_about_rows(sqlstate) then
+    raise;
+  end if;
+  return case when sqlstate <> 'EB999' then format('%s (%s)', sqlerrm, sqlstate) end;
+end $$;
+
+-- Queues in which this claim fails, while it does not fail in all of them but the last. Null if it does not fail at all.
+create function failing_queues(p_claim asked_claim) returns text[]
+language plpgsql set search_path from current
+as $$
+declare
+  v_queues text[] := array(
+    select distinct l.queue from lane l left join queue q on q.name = l.queue
+    where q.paused is not true and (p_claim.queues is null or l.queue = any (p_claim.queues)));
+  v_well   integer := 0;
+  v_fails  integer := cardinality(v_queues);
+  v_middle integer;
+begin
+  if claim_trouble(p_claim, v_queues) is null then
+    return null;
+  end if;
+  while v_fails - v_well > 1 loop
+    v_middle := (v_well + v_fails) / 2;
+    if claim_trouble(p_claim, v_queues[: v_middle]) is null then
+      v_well := v_middle;
+    else
+      v_fails := v_middle;
+    end if;
+  end loop;
+  return v_queues[: v_fails];
+end $$;
+
+create type bad_row as (place ready, reason text);
 
 -- Which of these rows of a queue's, which are locked, cannot be claimed, and why. All of them are tried at once, and where that fails, each half of
--- them. Nothing of it stays.
-create function bad_rows(p_rows tid[], p_queue text, p_replica uuid, p_names text[]) returns table (row_id tid, reason text)
+-- them, the second after what could be claimed of the first: a row may be bad only because another was claimed before it. Those that can be
+-- claimed are claimed afterwards: the caller takes that back.
+create function bad_rows(p_rows tid[], p_queue text, p_claim asked_claim) returns bad_row[]
 language plpgsql set search_path from current
 as $$
 declare
   v_middle integer := cardinality(p_rows) / 2;
   v_lanes  uuid[] := array(select id from lane where queue = p_queue);
+  -- The end of each lane. Every task is due before that time, so it does not matter which task the cursor names.
+  v_times  timestamptz[] := array_fill('infinity'::timestamptz, array[cardinality(v_lanes)]);
+  v_tasks  uuid[] := array_fill('00000000-0000-0000-0000-000000000000'::uuid, array[cardinality(v_lanes)]);
   v_reason text;
 begin
   begin
-    -- As if they had just been let go, and from the end of each lane on nothing else.
-    perform claim_tasks(p_replica, p_names, array[p_queue], array[null::integer], cardinality(p_rows), 0,
-      v_lanes, array_fill('infinity'::timestamptz, array[cardinality(v_lanes)]), array_fill(p_replica, array[cardinality(v_lanes)]),
-      p_ended => json_build_object('unparked', p_rows::text[], 'areFree', false));
-    raise exception using errcode = 'EB999'; -- they are all right
+    -- As if they had just been let go, and from the end of each lane on nothing else. A trial goes by no limit of the queue, since
+    -- that would leave out some of them.
+    perform claim_tasks(p_claim.replica, p_claim.names, array[p_queue], array[null::integer], cardinality(p_rows), 0,
+      v_lanes, v_times, v_tasks,
+      p_ended => json_build_object('unparked', p_rows::text[], 'areFree', false, 'isTrial', true));
+    return '{}';
   exception when others then
-    if sqlstate = 'EB999' then
-      return;
-    end if;
     if not is_about_rows(sqlstate) then
       raise;
     end if;
     v_reason := format('%s (%s)', sqlerrm, sqlstate);
   end;
   if v_middle = 0 then
-    return query select p_rows[1], v_reason;
-  else
-    return query select * from bad_rows(p_rows[: v_middle], p_queue, p_replica, p_names);
-    return query select * from bad_rows(p_rows[v_middle + 1 :], p_queue, p_replica, p_names);
+    return array(select row(r, v_reason)::bad_row from ready r where r.ctid = p_rows[1]);
   end if;
+  return bad_rows(p_rows[: v_middle], p_queue, p_claim) || bad_rows(p_rows[v_middle + 1 :], p_queue, p_claim);
+end $$;
+
+-- Of what this claim can come to in a queue, some that cannot be claimed: the first of them at least. p_after: it claims in these
+-- queues before. Nothing of it stays.
+create function first_bad_rows(p_queue text, p_claim asked_claim, p_after text[]) returns bad_row[]
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  c_chunk  constant integer := 100;
+  -- In each lane, as often as a claim picks rows (c_rounds and c_passes there), as many as it wants.
+  c_most   constant integer := 72 * (p_claim.run + p_claim.reserve + p_claim.prefetch);
+  v_lane   record;
+  v_chunk  record;
+  v_tried  integer;
+  v_bad    bad_row[] := '{}';
+begin
+  perform repeat_claim(p_claim, p_after);
+  <<by_lane>>
+  for v_lane in
+    select l.priority, c.after_run_at, c.after_task
+    from lane l
+    left join queue q on q.name = l.queue
+    cross join lateral search_begins(q, l.id, p_claim.cursor_lane, p_claim.cursor_run_at, p_claim.cursor_task, p_claim.seen) c
+    where l.queue = p_queue
+    order by l.priority, l.id
+  loop
+    v_tried := 0;
+    while v_tried < c_most loop
+      select array_agg(f.row_id) as rows, count(*)::integer as count, (array_agg(f.run_at))[count(*)] as run_at, (array_agg(f.task_id))[count(*)] as task_id
+      into v_chunk
+      from (
+        select r.ctid as row_id, r.run_at, r.task_id from ready r
+        where r.queue = p_queue and r.priority = v_lane.priority and r.run_at <= now()
+          and (r.run_at, r.task_id) > (v_lane.after_run_at, v_lane.after_task) and r.name = any (p_claim.names)
+        order by r.run_at, r.task_id
+        limit c_chunk
+        for update skip locked
+      ) f;
+      exit when v_chunk.rows is null;
+      v_bad := bad_rows(v_chunk.rows, p_queue, p_claim);
+      exit by_lane when cardinality(v_bad) > 0;
+      v_lane.after_run_at := v_chunk.run_at;
+      v_lane.after_task := v_chunk.task_id;
+      v_tried := v_tried + v_chunk.count;
+    end loop;
+  end loop;
+  raise exception using errcode = 'EB999';
+exception when sqlstate 'EB999' then
+  return v_bad;
 end $$;
 
 create function raise_alert(p_kind text, p_subject text, p_message text, p_details json) returns void
@@ -50,31 +165,55 @@ as $$
   on conflict (kind, subject) where resolved_at is null do nothing
 $$;
 
--- A row that cannot be claimed: its task fails, and can be retried when what is wrong has been put right. Where the task is running or has
--- ended all the same, the row is one too many and only it goes.
-create function set_aside(p_row tid, p_reason text) returns table (task_id uuid, name text, queue text, reason text)
+-- A row that cannot be claimed: its task fails, and can be retried when what is wrong has been put right. Where the task is pending, running or
+-- ended elsewhere, the row is one too many and only it goes. Where the database refuses that too, the row is put off for a while.
+create function set_aside(p_bad bad_row) returns table (task_id uuid, name text, queue text, reason text)
 language plpgsql set search_path from current
 as $$
+#variable_conflict use_column
 declare
-  v_row     ready;
-  v_message text := format('No worker can claim it: %s.', p_reason);
+  v_row     ready := p_bad.place;
+  v_message text := format('No worker can claim it: %s.', p_bad.reason);
+  v_how     text := format('was set aside. %s Put that right, then: everbeat tasks retry %s', v_message, v_row.task_id);
+  v_place   tid;
 begin
-  delete from ready where ctid = p_row returning * into v_row;
+  select r.ctid into v_place from ready r
+  where r.queue = v_row.queue and r.priority = v_row.priority and r.run_at = v_row.run_at and r.task_id = v_row.task_id
+  for update skip locked;
   if not found then
     return;
   end if;
-  if not exists (select from running u where u.task_id = v_row.task_id) then
-    insert into ended (task_id, state, attempt, failures, crashes, ended_at, error_code, error)
-    values (v_row.task_id, 'failed', v_row.attempt - 1, v_row.failures, v_row.crashes, now(), 'NOT_CLAIMABLE',
-            json_build_object('code', 'NOT_CLAIMABLE', 'message', v_message))
-    on conflict do nothing;
-    perform tell_waiters(array[v_row.task_id]);
-  end if;
+  begin
+    delete from ready r where r.ctid = v_place;
+    if task_state(v_row.task_id) is null then
+      insert into ended (task_id, state, attempt, failures, crashes, ended_at, error_code, error)
+      values (v_row.task_id, 'failed', v_row.attempt - 1, v_row.failures, v_row.crashes, now(), 'NOT_CLAIMABLE',
+              json_build_object('code', 'NOT_CLAIMABLE', 'message', v_message));
+      perform tell_waiters(array[v_row.task_id]);
+    end if;
+  exception when others then
+    if not is_about_rows(sqlstate) then
+      raise;
+    end if;
+    v_how := format('was put off for five minutes. %s It could not be set aside either: %s (%s)', v_message, sqlerrm, sqlstate);
+    update ready r set run_at = now() + interval '5 minutes', input = null where r.ctid = v_place;
+  end;
   perform raise_alert('not-claimable', v_row.name,
-    format('Task %s (%s) of queue "%s" was set aside. %s Put that right, then: everbeat tasks retry %s. There may be others of this name.',
-           v_row.task_id, v_row.name, v_row.queue, v_message, v_row.task_id),
-    json_build_object('task', v_row.task_id, 'queue', v_row.queue, 'reason', p_reason));
-  return query select v_row.task_id, v_row.name, v_row.queue, p_reason;
+    format('Task %s (%s) of queue "%s" %s. There may be others of this name.', v_row.task_id, v_row.name, v_row.queue, v_how),
+    json_build_object('task', v_row.task_id, 'queue', v_row.queue, 'reason', p_bad.reason));
+  return query select v_row.task_id, v_row.name, v_row.queue, p_bad.reason;
+end $$;
+
+-- A queue from which nothing can be claimed. p_advice: what to do before it is resumed.
+create function pause_for_trouble(p_queue text, p_reason text, p_advice text) returns void
+language plpgsql set search_path from current
+as $$
+begin
+  insert into queue (name, paused, trouble) values (p_queue, true, p_reason)
+  on conflict (name) do update set paused = true, trouble = excluded.trouble, changed_at = now();
+  perform raise_alert('queue-not-usable', p_queue,
+    format('Queue "%s" was paused: %s. %s, then: everbeat queues resume %s.', p_queue, p_reason, p_advice, p_queue),
+    json_build_object('reason', p_reason));
 end $$;
 
 -- Why this queue's settings cannot be used; null if they can.
@@ -93,46 +232,59 @@ exception when others then
   return case when sqlstate <> 'EB999' then format('%s (%s)', sqlerrm, sqlstate) end;
 end $$;
 
--- After a claim has failed: of what a claim of p_most would take, whatever cannot be claimed is set aside, and queues whose settings cannot be used
--- are paused. Returns the tasks that were set aside and, without a task, the queues that were paused.
-create function set_aside_bad(p_replica uuid, p_names text[], p_queues text[], p_most integer)
+-- After a claim has failed: the first thing that is found to make it fail is taken out of the way. Queues whose settings cannot be used are
+-- paused. Returns the tasks that were set aside and, without a task, the queues that were paused; nothing, if the claim would go through now, or
+-- another worker is at this. It has the arguments of claim_tasks, for the sake of whoever calls both.
+create function set_aside_bad(
+  p_replica uuid, p_names text[], p_queues text[], p_room integer[], p_run integer, p_prefetch integer,
+  p_cursor_lane uuid[], p_cursor_run_at timestamptz[], p_cursor_task uuid[], p_arm boolean, p_reserve integer, p_seen timestamptz, p_last_lane uuid)
 returns table (task_id uuid, name text, queue text, reason text)
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
 declare
-  v_queue    queue;
-  v_lane     record;
-  v_rows     tid[];
-  v_bad      record;
+  v_claim  asked_claim := row(p_replica, p_names, p_queues, p_room, p_run, p_prefetch, p_reserve,
+                              p_cursor_lane, p_cursor_run_at, p_cursor_task, p_seen, coalesce(p_last_lane, gen_random_uuid()));
+  v_queue  queue;
+  v_queues text[];
+  v_bad    bad_row[];
 begin
+  if not pg_try_advisory_xact_lock(gate_lock_id('service', 'set-aside')) then
+    return;
+  end if;
+  -- A queue that somebody has locked is passed by, as a claim does.
   for v_queue in
-    select * from queue q where not q.paused and q.rate_limit is not null and (p_queues is null or q.name = any (p_queues)) order by q.name
+    select * from queue q where not q.paused and q.rate_limit is not null and (p_queues is null or q.name = any (p_queues))
+    order by q.name for update skip locked
   loop
     reason := queue_trouble(v_queue);
     continue when reason is null;
-    update queue q set paused = true, trouble = reason, changed_at = now() where q.name = v_queue.name;
-    perform raise_alert('queue-not-usable', v_queue.name,
-      format('Queue "%s" was paused: its settings cannot be used: %s. Set them anew (everbeat queues set %s), then: everbeat queues resume %s.',
-             v_queue.name, reason, v_queue.name, v_queue.name),
-      json_build_object('reason', reason));
     queue := v_queue.name;
+    perform pause_for_trouble(queue, 'its settings cannot be used: ' || reason, format('Set them anew (everbeat queues set %s)', queue));
     return next;
   end loop;
-  for v_lane in
-    select distinct l.queue, l.priority from lane l left join queue q on q.name = l.queue
-    where q.paused is not true and (p_queues is null or l.queue = any (p_queues))
-    order by l.priority
-  loop
-    v_rows := array(
-      select r.ctid from ready r
-      where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= now() and r.name = any (p_names)
-      order by r.run_at, r.task_id limit p_most for update skip locked);
-    continue when v_rows = '{}';
-    for v_bad in select * from bad_rows(v_rows, v_lane.queue, p_replica, p_names) loop
-      return query select * from set_aside(v_bad.row_id, v_bad.reason);
-    end loop;
-  end loop;
+  if queue is not null then
+    return;
+  end if;
+  v_queues := failing_queues(v_claim);
+  if v_queues is null then
+    return;
+  end if;
+  queue := v_queues[cardinality(v_queues)];
+  v_bad := first_bad_rows(queue, v_claim, '{}');
+  if cardinality(v_bad) = 0 then
+    v_bad := first_bad_rows(queue, v_claim, v_queues[: cardinality(v_queues) - 1]);
+  end if;
+  if cardinality(v_bad) > 0 then
+    return query select a.* from unnest(v_bad) b, set_aside(row(b.place, b.reason)::bad_row) a;
+    return;
+  end if;
+  -- No row is at fault. By now it may be all right: others take and cancel tasks meanwhile.
+  reason := claim_trouble(v_claim, v_queues);
+  if reason is not null then
+    perform pause_for_trouble(queue, 'every claim that came to it failed: ' || reason, 'Put that right');
+    return next;
+  end if;
 end $$;
 
 -- The alert about tasks of these names is over when somebody retries one of them: it is raised again if that one cannot be claimed either.

@@ -38,6 +38,11 @@ export interface EverbeatEvents {
   "claim.forgotten": TaskRef & { willRunAgain: boolean };
   "database.lost": { error: unknown; doing: string };
   "database.back": { doing: string };
+  /**
+   * The database answered, and did not take the values that it was given (a trigger or a constraint raised an error, say), or does not let
+   * us, who lack a right. `reason`: its own words. Told once for each text.
+   */
+  "database.refused": { error: unknown; doing: string; reason: string; what: "values" | "us" };
   /** A heart is heard for the first time, or again. */
   "heart.beating": { replicaId: ReplicaId; hasSession: boolean };
   "heart.lost": { replicaId: ReplicaId; isServerDown: boolean; message: string };
@@ -117,8 +122,10 @@ export interface EverbeatEvents {
   /** One thing failed, and the others were done; told once, until it could be done. */
   "sweep.passed-by": { what: string; error: unknown };
   "upkeep.passed-by": { what: string; error: unknown };
-  /** A task, or a queue's settings, made every claim fail. Set aside, with an alert; the others are claimed. */
+  /** A task, or a queue, made every claim fail. It was set aside or paused, with an alert; the others are claimed. */
   "claim.passed-by": { what: string; reason: string };
+  /** Another transaction has kept its row locked for a while: its tasks are not claimed meanwhile. There is an alert. */
+  "queue.locked": { queue: string };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 

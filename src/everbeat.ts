@@ -1,5 +1,5 @@
 /** The composition root: what starts, in what order, and what stops. */
-import { anything, checkOptions, isDuration, isFunction, unknownKey } from "./config/checks.ts";
+import { anything, checkOptions, isFunction, unknownKey } from "./config/checks.ts";
 import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
 import { Problems } from "./config/problems.ts";
@@ -13,7 +13,7 @@ import { EVENT_NAMES, logEvents } from "./log-events.ts";
 import { Enqueuer } from "./queue/enqueue.ts";
 import type { EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";
-import { Results } from "./queue/results.ts";
+import { checkWait, Results } from "./queue/results.ts";
 import { TaskOrders } from "./queue/task-orders.ts";
 import { createListener } from "./recovery/listener.ts";
 import { RecoveryOrders } from "./recovery/recovery-orders.ts";
@@ -22,7 +22,7 @@ import type { ReplicaRow } from "./sql/replicas.ts";
 import { listRunners, type RunnerRow } from "./sql/runners.ts";
 import type { Task } from "./task/define-task.ts";
 import { toErrorRecord } from "./task/error-record.ts";
-import { isUuid, type TaskId } from "./task/ids.ts";
+import type { TaskId } from "./task/ids.ts";
 import { checkWork, type WorkOptions } from "./worker/options.ts";
 import { Outages } from "./worker/outages.ts";
 import { Replica } from "./worker/replica.ts";
@@ -138,13 +138,7 @@ export class Everbeat implements AsyncDisposable {
     id: TaskHandle<Output> | string,
     options?: { timeout?: Duration; signal?: AbortSignal },
   ): Promise<Output> {
-    const problems = new Problems();
-    const shape = { timeout: isDuration({ minMs: 0, maxMs: 30 * 86_400_000 }), signal: anything };
-    const { timeout } = checkOptions(options, shape, { path: "", problems });
-    if (!isUuid(id)) problems.add("id", "must be a task's id");
-    problems.throwIfAny("The wait for a result");
-    const wait = { timeoutMs: timeout ?? 60_000, signal: options?.signal };
-    return (await this.#results.wait(id as TaskId, wait)) as Output;
+    return (await this.#results.wait(id as TaskId, checkWait(id, options))) as Output;
   }
 
   /** Starts a worker in this process and returns it, running. */

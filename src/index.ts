@@ -76,6 +76,7 @@ export {
   TaskTimedOutError,
   WorkerStoppingError,
 } from "./task/errors.ts";
+export type { HandlerLog, LogCall } from "./task/handler-log.ts";
 export type { ClaimId, ReplicaId, TaskId } from "./task/ids.ts";
 export type { ProgressValue } from "./task/progress.ts";
 export { ENDED_STATES, type EndedState, TASK_STATES, TASK_TRANSITIONS, type TaskState } from "./task/states.ts";

@@ -35,6 +35,13 @@ const LINES: { [N in EventName]: Line<N> } = {
       `${e.name} had ended, which the database has forgotten; it ${e.willRunAgain ? "runs again" : "has failed, and should be looked at"}`,
   },
   "database.lost": { level: "warn", message: (e) => `the database cannot be reached while ${e.doing}; trying again` },
+  "database.refused": {
+    level: "error",
+    message: (e) =>
+      e.what === "us"
+        ? `the database refused ${e.doing}: ${e.reason}; run \`everbeat doctor\``
+        : `the database refused what it was given while ${e.doing}: ${e.reason}`,
+  },
   "database.back": { level: "info", message: (e) => `the database is back (${e.doing})` },
   "heart.beating": {
     level: "debug",
@@ -54,7 +61,7 @@ const LINES: { [N in EventName]: Line<N> } = {
   "replica.dead": { level: "warn", message: (e) => `replica ${e.replicaId} is dead (${e.because})` },
   "replica.examined": { level: "warn", message: (e) => `replica ${e.replicaId}: ${e.sentence}` },
   "post-mortem.failed": { level: "warn", message: (e) => `no post-mortem: ${e.doing} failed` },
-  "task.recovered": { level: "warn", message: (e) => `${e.name} ${e.action} after its worker died` },
+  "task.recovered": { level: "warn", message: (e) => `${e.name} was recovered: ${e.action} (${e.because})` },
   "reaper.took-over": {
     level: "info",
     message: (e) => `sweeping in place of ${e.before}, which last did so ${Math.round(e.sweptAgoMs)} ms ago`,
@@ -115,6 +122,11 @@ const LINES: { [N in EventName]: Line<N> } = {
   "sweep.passed-by": { level: "error", message: (e) => `passed by in a sweep: ${e.what} failed` },
   "upkeep.passed-by": { level: "error", message: (e) => `passed by in upkeep: ${e.what} failed` },
   "claim.passed-by": { level: "error", message: (e) => `set aside: ${e.what} could not be claimed: ${e.reason}` },
+  "queue.locked": {
+    level: "error",
+    message: (e) =>
+      `another transaction keeps the row of queue ${JSON.stringify(e.queue)} locked: its tasks are passed by`,
+  },
   "upkeep.done": {
     level: "debug",
     message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,

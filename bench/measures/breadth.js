@@ -11,23 +11,27 @@ const PER_SECOND = 100;
 /** Connections, plans, compiled code. */
 const WARM_UP = 100;
 
+/** All that is handled before the measure: as many tasks as there are queues in the case that has many. */
+const TASKS_BEFORE = 10_000;
+
 const SURROUNDINGS = {
-  plain: async () => ({ handled: 0 }),
-  /** Each used once, and then not for a while: longer than it takes upkeep to take them out. */
-  async queues(stage, { worker, caller }) {
-    const queues = stage.amount(10_000, 10_000);
-    const startedNs = nowNs();
-    await caller.tell("enqueueMany", { count: queues, options: { queues } });
-    await handledBy([worker], queues, 120_000);
-    const drainMs = msSince(startedNs);
-    const database = await stage.database();
-    await until(async () => (await countLanes(database)) <= 64, { everyMs: 500, what: "the end of the lanes" });
-    return { handled: queues, queues, drainMs };
+  plain: { queues: 1, prepare: async () => ({}) },
+  queues: {
+    queues: TASKS_BEFORE,
+    /** Each was used once, and then not for a while: longer than it takes upkeep to take them out. */
+    async prepare(stage) {
+      const database = await stage.database();
+      await until(async () => (await countLanes(database)) <= 64, { everyMs: 500, what: "the end of the lanes" });
+      return {};
+    },
   },
-  async unknown(stage) {
-    const unknown = stage.amount(500_000, 100_000);
-    await loadUnknown(await stage.database(), unknown);
-    return { handled: 0, unknown };
+  unknown: {
+    queues: 1,
+    async prepare(stage) {
+      const unknown = stage.amount(500_000, 100_000);
+      await loadUnknown(await stage.database(), unknown);
+      return { unknown };
+    },
   },
 };
 
@@ -43,18 +47,22 @@ export const breadth = {
     const worker = await stage.host(OURS);
     const caller = await stage.host(OURS);
     await worker.tell("work", { handler: "latency" });
-    const { handled, ...made } = await SURROUNDINGS[surroundings](stage, { worker, caller });
+    const { queues, prepare } = SURROUNDINGS[surroundings];
+    const drainMs = await drainBefore(queues, { worker, caller });
+    const made = await prepare(stage);
     // As it would be long since, had all that come about by itself: not in the middle of the measure.
     await (await stage.database()).query("vacuum analyze");
     await caller.tell("enqueueAtRate", { perSecond: PER_SECOND, count: WARM_UP });
-    await handledBy([worker], handled + WARM_UP, 30_000);
+    await handledBy([worker], TASKS_BEFORE + WARM_UP, 30_000);
     const before = await stage.costs(OURS, []);
     await caller.tell("enqueueAtRate", { perSecond: PER_SECOND, count });
-    await handledBy([worker], handled + WARM_UP + count, 30_000);
+    await handledBy([worker], TASKS_BEFORE + WARM_UP + count, 30_000);
     const { serverMicros } = costPerTask(before, await stage.costs(OURS, []), count);
-    const latencies = (await worker.tell("latencies")).slice(handled + WARM_UP);
+    const latencies = (await worker.tell("latencies")).slice(TASKS_BEFORE + WARM_UP);
     return {
       ...made,
+      queues,
+      drainMs,
       tasks: count,
       p50: percentile(latencies, 0.5),
       p99: percentile(latencies, 0.99),
@@ -63,6 +71,14 @@ export const breadth = {
     };
   },
 };
+
+/** From the first enqueue to the last end, in milliseconds. */
+async function drainBefore(queues, { worker, caller }) {
+  const startedNs = nowNs();
+  await caller.tell("enqueueMany", { count: TASKS_BEFORE, options: { queues } });
+  await handledBy([worker], TASKS_BEFORE, 120_000);
+  return msSince(startedNs);
+}
 
 /** Milliseconds of a processor per second. */
 async function costAtRest(stage) {

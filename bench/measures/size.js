@@ -9,7 +9,7 @@ export const size = {
   name: "size",
   title: "Tasks with 1 MB in and 1 MB out, ten at once (graphile-worker keeps no results)",
   unit: "ms",
-  cases: ["everbeat/large", "graphile-worker/large", "pg-boss/large"],
+  cases: ["everbeat/large", "graphile-worker/large", "pg-boss/large", "bullmq/large"],
   rounds: { full: 3, short: 1 },
   async run(stage, system) {
     const count = stage.amount(200, 50);

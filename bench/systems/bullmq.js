@@ -3,6 +3,7 @@ import { createPostgresBackend, Queue, Worker, withBackend } from "bullmq";
 
 export const SETTINGS = {
   tuned: { worker: { concurrency: 100 } },
+  large: { worker: { concurrency: 10 } },
   shipped: { worker: {} },
   /** Locks that last a second, looked at every second. */
   vigilant: { worker: { lockDuration: 1_000, stalledInterval: 1_000 } },

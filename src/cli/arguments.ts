@@ -1,6 +1,6 @@
 /** Checks an option's text by the same rules as the API, while the command line is being read. */
 import { InvalidArgumentError } from "commander";
-import { type Check, isDuration, isInstant, isInteger } from "../config/checks.ts";
+import { type Check, isInstant, isInteger } from "../config/checks.ts";
 import { durationMs } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 
@@ -43,8 +43,8 @@ export function wholeNumber(range: { min: number; max: number }): (text: string)
 }
 
 /** In milliseconds. */
-export function duration(range: { minMs: number; maxMs: number }): (text: string) => number {
-  return checkedBy(isDuration(range), asDuration);
+export function duration(check: Check<number>): (text: string) => number {
+  return checkedBy(check, asDuration);
 }
 
 /** A moment, or how long before now. */

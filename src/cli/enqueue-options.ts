@@ -1,8 +1,9 @@
 /** The options of `everbeat enqueue`: those of the API under names for a command line, checked by its rules all together. */
 import { Option } from "commander";
-import { describe, isDuration } from "../config/checks.ts";
+import { describe } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
 import { checkEnqueueOptions, type ENQUEUE_SHAPE } from "../queue/enqueue-options.ts";
+import { isResultTimeout } from "../queue/results.ts";
 import { isName } from "../task/settings.ts";
 import { asDuration, asNumber, asRate, asTime } from "./arguments.ts";
 
@@ -61,8 +62,6 @@ export interface EnqueueCall {
   readonly timeoutMs: number | undefined;
 }
 
-const isTimeout = isDuration({ minMs: 0, maxMs: 30 * 86_400_000 });
-
 export function readEnqueueCall(name: string, inputJson: string, given: EnqueueCliOptions): EnqueueCall {
   const problems = new Problems();
   isName(name, "the name", problems);
@@ -73,7 +72,7 @@ export function readEnqueueCall(name: string, inputJson: string, given: EnqueueC
   checkEnqueueOptions(options, "", refused);
   for (const problem of refused.list) problems.add("", inFlags(problem));
   const timeoutMs =
-    given.timeout === undefined ? undefined : isTimeout(asDuration(given.timeout), "--timeout", problems);
+    given.timeout === undefined ? undefined : isResultTimeout(asDuration(given.timeout), "--timeout", problems);
   if (given.timeout !== undefined && !given.wait) problems.add("--timeout", "needs --wait");
   problems.throwIfAny("The task was not enqueued: it");
   return { name, inputJson, options, timeoutMs };

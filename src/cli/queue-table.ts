@@ -34,7 +34,7 @@ export function queueTable(queues: readonly QueueRow[], screen: Screen, indent =
 }
 
 export function limitsOf({ concurrency, rateLimit, trouble }: QueueRow): string {
-  const limits: string[] = trouble === null ? [] : [`cannot be used: ${trouble}`];
+  const limits: string[] = trouble === null ? [] : [`paused: ${trouble}`];
   if (concurrency !== null) limits.push(`${concurrency} at once`);
   if (rateLimit !== null) limits.push(rateWords(rateLimit));
   return limits.join(", ");

@@ -1,6 +1,7 @@
 /** How a replica's heart is doing, in a few words: by the same rules as the reaper's verdict. */
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
+import { evidenceOf } from "../recovery/evidence-of.ts";
 import { policyOf } from "../recovery/policy.ts";
 import { causeOf, type Death } from "../recovery/recovery-action.ts";
 import { verdictOn } from "../recovery/verdict.ts";
@@ -13,19 +14,11 @@ const BLOCKED_MS = 1_000;
 const MIB = 1_048_576;
 
 export function heartStateOf(replica: ReplicaRow, settings: RecoverySettings): HeartState {
-  const { status, silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs, vitals } = replica;
+  const { status, silentForMs, sessionFreeForMs, vitals } = replica;
   const isFree = sessionFreeForMs !== null || (replica.hasSession && !replica.holdsSession);
   if (status === "dead" || status === "offline") return status;
   if (silentForMs === null || replica.unheardSince !== null) return "unheard";
-  const verdict = verdictOn(
-    {
-      silentForMs,
-      sessionFreeForMs: sessionFreeForMs ?? undefined,
-      promiseMs: promiseMs ?? 0,
-      sessionPromiseMs: sessionPromiseMs ?? 0,
-    },
-    policyOf(settings, "running"),
-  );
+  const verdict = verdictOn(evidenceOf(replica), policyOf(settings, "running"));
   if (verdict.kind === "dead") return "dying";
   if (isFree && settings.sessionGraceMs !== undefined) return "session-lost";
   if (verdict.kind === "stale") return "stale";

@@ -2,6 +2,7 @@
  * Where everything that a command says goes: answers to standard output, all else to standard error. What is said comes line by
  * line and is made readable here (see rendered), so that no text of a user's commands the terminal or looks like another line.
  */
+import { readableJson } from "../control-characters.ts";
 import { type Colours, coloursFor, rendered } from "./colours.ts";
 import { EXIT } from "./exit-codes.ts";
 import { createProgressLine, type ProgressLine } from "./progress-line.ts";
@@ -54,11 +55,11 @@ export function createScreen(options: { isJson: boolean }): Screen {
     say: (line = "") => writeLines(people, [line]),
     remark: (line) => writeLines(stderr, [line]),
     answer(document, text) {
-      if (options.isJson) return write(stdout, `${JSON.stringify(document, null, 2)}\n`);
+      if (options.isJson) return write(stdout, `${readableJson(JSON.stringify(document, null, 2))}\n`);
       const lines = text();
       writeLines(stdout, typeof lines === "string" ? [lines] : lines);
     },
-    answerLine: (line) => write(stdout, line),
+    answerLine: (line) => write(stdout, readableJson(line)),
     outliveReader() {
       outlivesReader = true;
     },

@@ -1,6 +1,6 @@
 /** The options by which stale tasks are chosen, shared by the commands that find and recover them. */
 import type { Command } from "commander";
-import type { StaleQuery } from "../recovery/recovery-orders.ts";
+import { isStaleAfter, type StaleQuery } from "../recovery/recovery-orders.ts";
 import { isName } from "../task/settings.ts";
 import { checkedBy, duration } from "./arguments.ts";
 
@@ -19,7 +19,7 @@ export function addStaleFilters(command: Command): void {
     .option(
       "--after <duration>",
       "how long the owner must have been silent (default: the workers' own thresholds; never less than they take to stop)",
-      duration({ minMs: 0, maxMs: 365 * 86_400_000 }),
+      duration(isStaleAfter),
     )
     .option("--name <name>", "tasks of this name", checkedBy(isName))
     .option("--queue <queue>", "tasks of this queue", checkedBy(isName))

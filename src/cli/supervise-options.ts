@@ -1,5 +1,6 @@
 /** The options of a command that supervises worker processes. */
 import type { Command } from "commander";
+import { isDuration } from "../config/checks.ts";
 import { DEFAULT_RESTART, type RestartPolicy } from "../supervisor/restart.ts";
 import { duration, wholeNumber } from "./arguments.ts";
 import { UsageError } from "./errors.ts";
@@ -20,7 +21,7 @@ export function addSuperviseOptions(command: Command): void {
     .option(
       "--healthy-after <duration>",
       "with --processes: one that was ready for so long was well (default: 10s)",
-      duration({ minMs: 0, maxMs: 3_600_000 }),
+      duration(isDuration({ minMs: 0, maxMs: 3_600_000 })),
     )
     .option(
       "--crash-loop-after <number>",

@@ -34,6 +34,22 @@ export function assertChoice({ words, options }: Pick<Call<TaskFilters>, "words"
     );
 }
 
+/** The same for the lists of tasks that need somebody, of which `--all` means every one. */
+export function assertListed(
+  words: readonly string[],
+  options: { name?: string; queue?: string; all?: boolean },
+): void {
+  const { name, queue, all } = options;
+  if (words.length > 0 && all) throw new UsageError("Ids and --all exclude each other.");
+  if (words.length === 0 && name === undefined && queue === undefined && !all)
+    throw new UsageError("It is not said which tasks. Give their ids, filters such as --queue mail, or --all.");
+}
+
+/** Where a list was as long as it may be, there may be more than were taken. */
+export function limitReached(taken: number, limit: number): string[] {
+  return taken < limit ? [] : [`${limit} are taken at once (--limit): there may be more.`];
+}
+
 export function answerOrder<Outcome extends string>(
   { words, screen }: Pick<Call, "words" | "screen">,
   done: readonly Ordered<Outcome>[],

@@ -1,6 +1,7 @@
 /** Whether anybody listens, for the commands that judge owners: while nobody does, nobody knows who of them is alive. */
 import type { Everbeat } from "../everbeat.ts";
 import { readClock } from "../sql/clock.ts";
+import type { ReplicaRow } from "../sql/replicas.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { unheardWords } from "./times.ts";
 
@@ -8,16 +9,20 @@ export interface Unheard {
   /** Null while somebody listens. */
   readonly since: Date | null;
   readonly replicas: ReadonlySet<ReplicaId>;
+  /** All that are on record. */
+  readonly all: readonly ReplicaRow[];
   /** How many tasks those hold. */
   readonly held: number;
   readonly now: Date;
 }
 
 export async function readUnheard(everbeat: Everbeat): Promise<Unheard> {
-  const rows = (await everbeat.replicas()).filter((row) => row.unheardSince !== null);
+  const all = await everbeat.replicas();
+  const rows = all.filter((row) => row.unheardSince !== null);
   return {
     since: rows[0]?.unheardSince ?? null,
     replicas: new Set(rows.map(({ id }) => id)),
+    all,
     held: rows.reduce((sum, { claimed, running }) => sum + claimed + running, 0),
     now: await readClock(everbeat.database),
   };

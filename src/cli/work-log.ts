@@ -1,6 +1,7 @@
 /** The log of a worker at work: JSON lines for programs, or lines that people like to read. */
 import { formatDuration } from "../config/duration.ts";
-import { jsonLogger, type LogFields, type Logger, type LogLevel } from "../log.ts";
+import { jsonLogger, type LogFields, type Logger, type LogLevel, UNSHOWABLE, writeFirst } from "../log.ts";
+import { showableFields } from "../log-fields.ts";
 import type { AttemptOutcome } from "../task/states.ts";
 import type { Colours } from "./colours.ts";
 import type { Screen } from "./screen.ts";
@@ -12,7 +13,12 @@ const LEVELS = ["debug", "info", "warn", "error"] as const;
 export function createWorkLog(screen: Screen, level: LogLevel): Logger {
   const write = (line: string) => (screen.isJson ? screen.answerLine(line) : screen.say(line));
   const log = screen.isJson ? jsonLogger({ level, write }) : peopleLogger(level, write, screen.colours);
-  return { ...log, debug: (fields, message) => log[isFailure(fields) ? "warn" : "debug"](fields, message) };
+  return {
+    ...log,
+    debug: (fields, message) => log[isFailure(fields) ? "warn" : "debug"](fields, message),
+    // A detail may turn out to be a warning.
+    isLevelEnabled: (asked) => log.isLevelEnabled?.(asked === "debug" ? "warn" : asked) ?? true,
+  };
 }
 
 /** To the engine an attempt's end is a detail; to whoever watches the worker, a failure is not. */
@@ -24,7 +30,9 @@ function peopleLogger(threshold: LogLevel, write: (line: string) => void, colour
   const writer = (level: LineLevel) => (fields: LogFields, message: string) => {
     if (threshold === "silent" || LEVELS.indexOf(level) < LEVELS.indexOf(threshold)) return;
     const time = colours.dim(new Date().toTimeString().slice(0, 8));
-    write(`${time}  ${sign(level, fields, colours)} ${sentence(fields, message)}${tail(fields, colours)}`);
+    const lineOf = (shown: LogFields, words: string) =>
+      `${time}  ${sign(level, shown, colours)} ${sentence(shown, words)}${tail(shown, colours)}`;
+    writeFirst(write, [() => lineOf(fields, message), () => lineOf({}, `${String(message)} (${UNSHOWABLE})`)]);
   };
   return { debug: writer("debug"), info: writer("info"), warn: writer("warn"), error: writer("error") };
 }
@@ -50,7 +58,7 @@ function sentence(fields: LogFields, message: string): string {
 function tail(fields: LogFields, colours: Colours): string {
   const { event, taskId, replicaId, ...rest } = fields;
   const about = taskId ?? replicaId;
-  const own = event === undefined ? Object.entries(rest).filter(([key]) => key !== "attempt") : [];
+  const own = event === undefined ? Object.entries(showableFields(rest)).filter(([key]) => key !== "attempt") : [];
   const details = own.map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
   const parts = [...details, ...(about === undefined ? [] : [String(about)])];
   return parts.length === 0 ? "" : `  ${colours.dim(parts.join(" "))}`;

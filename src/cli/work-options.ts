@@ -4,7 +4,7 @@ import type { RecoveryOptions } from "../config/recovery-options.ts";
 import type { LogLevel } from "../log.ts";
 import type { RunnerOptions } from "../runner/runner-options.ts";
 import { isName } from "../task/settings.ts";
-import type { WorkOptions } from "../worker/options.ts";
+import { isPollInterval, isShutdownGrace, type WorkOptions } from "../worker/options.ts";
 import { commaSeparated, duration, wholeNumber } from "./arguments.ts";
 import { recoveryOptions } from "./recovery-options.ts";
 import { runnerOptions } from "./runner-options.ts";
@@ -21,7 +21,6 @@ export interface WorkCliOptions {
 }
 
 const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error", "silent"];
-const DAY_MS = 86_400_000;
 
 export function addWorkOptions(command: Command): void {
   command
@@ -35,12 +34,12 @@ export function addWorkOptions(command: Command): void {
     .option(
       "--poll-interval <duration>",
       "how often to look without being told (default: 2s)",
-      duration({ minMs: 10, maxMs: 60_000 }),
+      duration(isPollInterval),
     )
     .option(
       "--shutdown-grace <duration>",
       "how long running tasks may take to end on shutdown (default: 30s)",
-      duration({ minMs: 0, maxMs: DAY_MS }),
+      duration(isShutdownGrace),
     )
     .option(
       "--runners <settings>",

@@ -115,11 +115,18 @@ export function isListOf<T>(check: Check<T>): Check<T[]> {
 const ISO_8601 =
   /^([1-9]\d{3}-\d\d-\d\d)(T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?(Z|[+-](0\d|1[0-4]):[0-5]\d))?$/;
 
-/** A moment: a Date, or text that names one exactly: ISO 8601 with its zone, or a day in UTC. Comes out as ISO text. */
+/**
+ * A moment: a Date, or text that names one exactly: ISO 8601 with its zone, or a day in UTC. Comes out as ISO text. Years of four digits
+ * only: JavaScript writes others in a way that the database does not read.
+ */
 export const isInstant: Check<string> = (value, path, problems) => {
   const date = value instanceof Date ? value : typeof value === "string" ? readInstant(value) : undefined;
-  if (date && !Number.isNaN(date.getTime())) return date.toISOString();
-  problems.add(path, `must be a Date or an ISO 8601 time such as "2030-01-31T09:00:00Z", not ${describe(value)}`);
+  const text = date && !Number.isNaN(date.getTime()) ? date.toISOString() : undefined;
+  if (text !== undefined && ISO_8601.test(text)) return text;
+  problems.add(
+    path,
+    `must be a Date or an ISO 8601 time such as "2030-01-31T09:00:00Z", from the year 1000 to 9999, not ${text ?? describe(value)}`,
+  );
   return undefined;
 };
 

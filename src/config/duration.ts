@@ -18,7 +18,8 @@ export function durationMs(value: unknown): number | undefined {
 }
 
 function readDuration(text: string): number | undefined {
-  const match = /^(\d{1,255}(?:\.\d{1,255})?)\s*(ms|s|m|h|d)$/.exec(text.trim());
+  // Spaces and digits of ASCII only: what else is one depends on the database's locale in SQL.
+  const match = /^[ \t\r\n]*(\d{1,255}(?:\.\d{1,255})?)[ \t\r\n]*(ms|s|m|h|d)[ \t\r\n]*$/.exec(text);
   if (!match) return undefined;
   // 1.0005 s is 1,000.4999999999999 ms to JavaScript.
   return Number((Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS]).toPrecision(15));

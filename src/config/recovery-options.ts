@@ -79,7 +79,7 @@ type Profile = Omit<
 >;
 
 /** How many beats may be missing before a warning, unless the user sets `warnAfter`. */
-const WARN_AFTER_BEATS = 3;
+export const WARN_AFTER_BEATS = 3;
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;

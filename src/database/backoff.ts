@@ -1,4 +1,6 @@
 /** Waiting for the database to come back: growing, jittered pauses that an abort ends at once. */
+import { Timer } from "../timer.ts";
+
 export interface Backoff {
   /** Waits for the next pause, longer each time. */
   pause(signal?: AbortSignal): Promise<void>;
@@ -24,11 +26,11 @@ export function delay(ms: number, ...signals: readonly (AbortSignal | undefined)
   return new Promise((resolve) => {
     if (signals.some((signal) => signal?.aborted)) return resolve();
     const done = () => {
-      clearTimeout(timer);
+      timer.stop();
       for (const signal of signals) signal?.removeEventListener("abort", done);
       resolve();
     };
-    const timer = setTimeout(done, ms);
+    const timer = new Timer(ms, done);
     for (const signal of signals) signal?.addEventListener("abort", done, { once: true });
   });
 }

@@ -3,13 +3,14 @@ import pg from "pg";
 import { describe } from "../config/checks.ts";
 import { InvalidOptionsError } from "../config/problems.ts";
 import type { ConnectionSource, Connections } from "./connections.ts";
-import { ClosedError, NoReplyError, TransactionRolledBackError } from "./errors.ts";
+import { ClosedError, NoReplyError, TimeNotReadableError, TransactionRolledBackError } from "./errors.ts";
 import { quoteIdentifier } from "./identifiers.ts";
 import { openTransaction } from "./open-transaction.ts";
 import { toParameter } from "./parameters.ts";
 import { PreparedNames } from "./prepared-names.ts";
 import { toLists, toObjects } from "./rows.ts";
 import type { DedicatedConnection } from "./session.ts";
+import { readTimestamp } from "./timestamps.ts";
 import { breaksConnection, isCancelled, isRefusedForIsolation } from "./transient.ts";
 
 /** Something that runs statements on tables of one schema: the database itself, or a transaction. */
@@ -120,7 +121,8 @@ export function createDatabase(connections: Connections, schemaName: string): Da
 /**
  * One statement. Somebody may have changed the session since it was looked at: the caller, whose pool it is of, or an administrator, behind a
  * pooler. What is refused for its isolation level has written nothing and is repeated. What is cancelled may have been so by a time limit
- * that is new: the next statement is to know of it.
+ * that is new, and what cannot be read is of a form that is new: the next statement is to know of it. If that look fails, the connection is
+ * closed, and the caller is told what happened first.
  */
 function statementOn<T>(connections: Connections, use: (framed: Framed) => Promise<T>): Promise<T> {
   return withClient(connections, async (client, onLeftOpen) => {
@@ -128,8 +130,10 @@ function statementOn<T>(connections: Connections, use: (framed: Framed) => Promi
     try {
       return await use(asFound());
     } catch (error) {
-      if (isRefusedForIsolation(error) || isCancelled(error)) await connections.lookAgain(client);
+      if (isCancelled(error) || error instanceof TimeNotReadableError)
+        await connections.lookAgain(client).catch(onLeftOpen);
       if (!isRefusedForIsolation(error)) throw error;
+      await connections.lookAgain(client);
       return use(asFound());
     }
   });
@@ -248,7 +252,7 @@ const TYPES = (() => {
     [701, Number], // float8
     [114, (text) => JSON.parse(text)],
     [3802, (text) => JSON.parse(text)],
-    [1184, (text) => new Date(text)], // timestamptz
+    [1184, readTimestamp],
   ]);
   const getTypeParser = (oid: number, format?: string) => {
     const parser = parsers.get(oid);

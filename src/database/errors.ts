@@ -40,6 +40,16 @@ export class NoReplyError extends EverbeatError {
   }
 }
 
+export class TimeNotReadableError extends EverbeatError {
+  readonly code = "TIME_NOT_READABLE";
+  constructor(text: string) {
+    super(
+      `The database wrote a time as ${JSON.stringify(text)}: somebody has changed the DateStyle of this session since it was begun. ` +
+        "Call again, which looks at the session anew. What the statement was to write may have been written.",
+    );
+  }
+}
+
 export class PoolExhaustedError extends EverbeatError {
   readonly code = "POOL_EXHAUSTED";
   constructor(

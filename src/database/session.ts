@@ -8,6 +8,7 @@ import {
   CONNECTION_CHECK,
   changesForOwnSession,
   connectionCheck,
+  FORMS,
   frameFor,
   frameForSharedSession,
   LIMITS,
@@ -50,6 +51,8 @@ export async function lookAtSession(client: pg.ClientBase, replyWithinMs: number
     isPrimary: row?.["follows"] === false,
     settings: {
       isolation: String(row?.["isolation"]),
+      isReadOnly: row?.["read_only"] === true,
+      forms: Object.fromEntries(FORMS.map((name) => [name, String(row?.[name])])) as SessionSettings["forms"],
       limitsMs: Object.fromEntries(limits) as SessionSettings["limitsMs"],
       connectionCheckMs: (row?.[CONNECTION_CHECK] as number | null | undefined) ?? undefined,
     },
@@ -58,6 +61,8 @@ export async function lookAtSession(client: pg.ClientBase, replyWithinMs: number
 
 /** The server shows a limit with the unit that suits it best ("1min"). An interval can be written in the same way. */
 const LOOK = `select pg_backend_pid() as pid, pg_is_in_recovery() as follows, current_setting('default_transaction_isolation') as isolation,
+  current_setting('default_transaction_read_only') = 'on' and not pg_is_in_recovery() as read_only,
+  ${FORMS.map((name) => `current_setting('${name}') as ${name}`).join(", ")},
   ${[...LIMITS, CONNECTION_CHECK].map((name) => `(extract(epoch from current_setting('${name}', true)::interval) * 1000)::float8 as ${name}`).join(", ")}`;
 
 /** Our own connection: what stands in the way is changed for the whole session, or where that cannot be, for each statement. */

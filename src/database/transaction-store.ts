@@ -2,6 +2,7 @@
 import { InvalidOptionsError } from "../config/problems.ts";
 import type { Transaction } from "../task/context.ts";
 import type { Store } from "./database.ts";
+import { databaseError } from "./database-error.ts";
 
 /** Each query of a pool may run on another connection: what looks like a transaction would be none. */
 export function isPool(tx: unknown): boolean {
@@ -32,4 +33,24 @@ export function storeInTransaction(tx: Transaction, schema: string): Store {
       return ((result as { rows?: Row[] } | undefined)?.rows ?? []) as Row[];
     },
   };
+}
+
+const IDLE = "I";
+const NO_TRANSACTION = "25P01";
+
+/**
+ * Whether what this runs commits by itself. A `pg` client tells whether it is in a transaction, as of its last reply. Where that says no,
+ * a `begin` may still be on its way, and the server is asked. False where nothing can be told.
+ */
+export async function isOutsideTransaction(tx: Transaction): Promise<boolean> {
+  const { getTransactionStatus } = tx as { getTransactionStatus?: () => unknown };
+  if (typeof getTransactionStatus !== "function" || getTransactionStatus.call(tx) !== IDLE) return false;
+  try {
+    await tx.query("savepoint everbeat_enqueue");
+  } catch (error) {
+    if (databaseError(error)?.code === NO_TRANSACTION) return true;
+    throw error;
+  }
+  await tx.query("release savepoint everbeat_enqueue");
+  return false;
 }

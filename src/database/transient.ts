@@ -53,7 +53,7 @@ export function isHeldUp(error: unknown): boolean {
   return code === "55P03" || code === "40P01" || code === "NO_REPLY";
 }
 
-/** Somebody has locked what it needs, and it was not waited for any longer. */
+/** Somebody else has locked a row that the statement needs. The statement waited for the lock until its time limit, and gave up. */
 export function isLocked(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code === "55P03";
 }
@@ -82,14 +82,21 @@ export function isAway(error: unknown): boolean {
 }
 
 /**
- * Whether the same statement with other values might have been taken: they do not fit their types (22), break a constraint (23), are too
- * large (54), a trigger raised an error of its own (P0), one of several claims is on another task (EB004, see end_claims), a task has no
- * record (EB005), or what is stored is damaged (XX001).
+ * Whether the same statement with other values might have been taken: they do not fit their types (22), break a constraint (23, 44), are nested too
+ * deeply (54001), a trigger raised an error of its own (P0, 09, 27, 38, 39, or a class that PostgreSQL does not have), one of several claims is
+ * on another task (EB004, see end_claims), a task has no record (EB005), or what is stored is damaged (XX001, XX002). Other limits (54) are the
+ * server's own: its notifications are full, or its transaction ids are used up. The same lists are in is_about_rows.
  */
 export function isAboutTheValues(error: unknown): boolean {
-  const { code } = (error ?? {}) as { code?: unknown };
-  return error instanceof RangeError || (typeof code === "string" && /^(21|22|23|54|P0|EB004|EB005|XX001)/.test(code));
+  const { code, severity } = (error ?? {}) as { code?: unknown; severity?: unknown };
+  if (error instanceof RangeError) return true;
+  if (typeof code !== "string") return false;
+  return ABOUT_VALUES.test(code) || (severity !== undefined && !CLASSES_OF_POSTGRESQL.test(code));
 }
+
+const ABOUT_VALUES = /^(09|21|22|23|27|38|39|44|54001|P0|EB004|EB005|XX001|XX002)/;
+const CLASSES_OF_POSTGRESQL =
+  /^(0[0-3ABFLPZ]|0[89]|10|2[0-8BDF]|34|38|39|3[BDF]|40|42|44|53|54|55|57|58|72|F0|HV|P0|XX|EB)/;
 
 /** Whether some of the rows may be done without the others: those that nobody has locked, and whose values can be taken. */
 export function isAboutSomeRows(error: unknown): boolean {

@@ -69,14 +69,26 @@ export class Batcher<Item, Answer> {
     this.#underWay++;
     try {
       const answers = await this.#options.run(batch.map((waiting) => waiting.item));
-      for (const [index, waiting] of batch.entries()) waiting.resolve(answers[index] as Answer);
+      for (const [index, waiting] of batch.entries()) this.#answer(waiting, answers[index] as Answer | Promise<Answer>);
     } catch (error) {
       for (const waiting of batch) waiting.reject(error);
+      this.#noteAnswered(batch.length);
     } finally {
       this.#underWay--;
-      this.#unanswered -= batch.length;
-      if (this.#unanswered === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
       if (this.#waiting.length > 0) this.#schedule();
     }
+  }
+
+  /** The promise of an answer is none yet. */
+  #answer(waiting: Waiting<Item, Answer>, answer: Answer | Promise<Answer>): void {
+    waiting.resolve(answer);
+    const note = () => this.#noteAnswered(1);
+    if (answer instanceof Promise) answer.then(note, note);
+    else note();
+  }
+
+  #noteAnswered(count: number): void {
+    this.#unanswered -= count;
+    if (this.#unanswered === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 }

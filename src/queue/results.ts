@@ -2,21 +2,42 @@
  * Waiting for tasks to end: told by the database where it can tell, looking by itself where it cannot. However many wait,
  * they share their statements and one connection at a time, so that waiting never starves the work that is waited for.
  */
+import { anything, type Check, checkOptions, isDuration } from "../config/checks.ts";
+import { Problems } from "../config/problems.ts";
 import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import { isTransient } from "../database/transient.ts";
 import { addWaiters, readEndings, removeWaiters, type TaskEnding } from "../sql/waiters.ts";
 import { ResultTimeoutError, TaskEndedError, TaskNotFoundError } from "../task/errors.ts";
-import type { TaskId } from "../task/ids.ts";
+import { isUuid, type TaskId } from "../task/ids.ts";
 import { isEnded } from "../task/states.ts";
 import { Batcher } from "./batcher.ts";
+import { patiently } from "./patiently.ts";
 
 /** A task that ends in the very moment in which one begins to wait may not tell: the first looks follow quickly. */
 const FIRST_LOOK_MS = 10;
 const LOOK_EVERY_MS = 1_000;
 const LOOK_EVERY_WITHOUT_NOTICES_MS = 100;
 const BATCH = 1_000;
+
+export interface Wait {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+export const isResultTimeout = isDuration({ minMs: 0, maxMs: 30 * 86_400_000 });
+
+const WAIT_SHAPE = { timeout: isResultTimeout, signal: anything as Check<AbortSignal> };
+
+/** What a call of `result` was given. */
+export function checkWait(id: unknown, options: unknown): Wait {
+  const problems = new Problems();
+  const { timeout = 60_000, signal } = checkOptions(options, WAIT_SHAPE, { path: "", problems });
+  if (!isUuid(id)) problems.add("id", "must be a task's id");
+  problems.throwIfAny("The wait for a result");
+  return { timeoutMs: timeout, signal };
+}
 
 export class Results {
   readonly #notices: Notices;
@@ -38,20 +59,17 @@ export class Results {
   }
 
   /** The result of a completed task. Throws what became of it otherwise. */
-  async wait(id: TaskId, options: { timeoutMs: number; signal?: AbortSignal | undefined }): Promise<unknown> {
-    const first = await this.#looks.add(id);
+  async wait(id: TaskId, options: Wait): Promise<unknown> {
+    const first = await patiently(() => this.#looks.add(id));
     if (!first) throw new TaskNotFoundError(id);
     if (isEnded(first.state)) return resultOf(first);
     await this.#subscribe();
     const bell = wakeUp();
     const unhang = this.#hang(id, bell.ring);
-    await this.#arrivals.add(id);
     try {
-      return await this.#untilEnded(id, bell, options);
+      return await this.#untilEnded(first, bell, options);
     } finally {
       unhang();
-      // Left behind, it costs one notification more; upkeep removes it in the end.
-      void this.#departures.add(id).catch(() => {});
     }
   }
 
@@ -59,21 +77,30 @@ export class Results {
     await this.#departures.idle();
   }
 
-  async #untilEnded(
-    id: TaskId,
-    bell: ReturnType<typeof wakeUp>,
-    options: { timeoutMs: number; signal?: AbortSignal | undefined },
-  ): Promise<unknown> {
+  /** Goes on while the database is away: that says nothing about the task. */
+  async #untilEnded(first: TaskEnding, bell: ReturnType<typeof wakeUp>, options: Wait): Promise<unknown> {
+    const { id } = first;
     const until = performance.now() + options.timeoutMs;
-    for (let pauseMs = FIRST_LOOK_MS; ; pauseMs *= 3) {
-      const ending = await this.#looks.add(id);
-      if (!ending) throw new TaskNotFoundError(id);
-      if (isEnded(ending.state)) return resultOf(ending);
-      options.signal?.throwIfAborted();
-      const left = until - performance.now();
-      if (left <= 0) throw new ResultTimeoutError(id, options.timeoutMs, ending.state);
-      const longest = this.#notices.isListening ? LOOK_EVERY_MS : LOOK_EVERY_WITHOUT_NOTICES_MS;
-      await bell.wait(Math.min(left, pauseMs, longest), options.signal);
+    let lastSeen = first;
+    let isOnRecord = false;
+    try {
+      for (let pauseMs = FIRST_LOOK_MS; ; pauseMs *= 3) {
+        isOnRecord ||= await this.#arrivals.add(id).then(() => true, unlessAway(false));
+        const ending = await this.#looks.add(id).catch(unlessAway("away" as const));
+        if (!ending) throw new TaskNotFoundError(id);
+        if (ending !== "away") lastSeen = ending;
+        if (isEnded(lastSeen.state)) return resultOf(lastSeen);
+        options.signal?.throwIfAborted();
+        const left = until - performance.now();
+        if (left <= 0) throw new ResultTimeoutError(id, options.timeoutMs, lastSeen.state);
+        // The bell rings when the connection is back, too.
+        const isTold = this.#notices.isListening || ending === "away";
+        const longest = isTold ? LOOK_EVERY_MS : LOOK_EVERY_WITHOUT_NOTICES_MS;
+        await bell.wait(Math.min(left, pauseMs, longest), options.signal);
+      }
+    } finally {
+      // Left behind, it costs one notification more; upkeep removes it in the end.
+      if (isOnRecord) void this.#departures.add(id).catch(() => {});
     }
   }
 
@@ -100,17 +127,16 @@ export class Results {
   }
 }
 
-/** A look that fails because the database is away for a moment says nothing about the tasks. */
 async function look(database: Database, ids: readonly TaskId[]): Promise<(TaskEnding | undefined)[]> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      const endings = new Map((await readEndings(database, ids)).map((ending) => [ending.id, ending]));
-      return ids.map((id) => endings.get(id));
-    } catch (error) {
-      if (!isTransient(error) || attempt >= 20) throw error;
-      await delay(50 * attempt);
-    }
-  }
+  const endings = new Map((await readEndings(database, ids)).map((ending) => [ending.id, ending]));
+  return ids.map((id) => endings.get(id));
+}
+
+function unlessAway<T>(instead: T): (error: unknown) => T {
+  return (error) => {
+    if (!isTransient(error)) throw error;
+    return instead;
+  };
 }
 
 function resultOf(ending: TaskEnding): unknown {

@@ -1,5 +1,5 @@
 /** Looking tasks up and ordering something done to them: what people and their tools do. */
-import { checkOptions, isDuration, isInstant, isInteger, isOneOf, isText } from "../config/checks.ts";
+import { type Checked, checkOptions, isDuration, isInstant, isInteger, isOneOf, isText } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
@@ -39,6 +39,22 @@ const QUERY_SHAPE = {
 const PAGE_SHAPE = { ...QUERY_SHAPE, limit: isInteger({ min: 1, max: 1_000 }), before: isText({ max: 36 }) };
 const ORDER_BATCH = 500;
 
+export interface CancelOptions {
+  reason?: string;
+  grace?: Duration;
+}
+
+export const isCancelGrace = isDuration({ minMs: 0, maxMs: 86_400_000 });
+
+const CANCEL_SHAPE = { reason: isText({ max: 1_000 }), grace: isCancelGrace };
+
+export function checkCancel(options: unknown): Checked<typeof CANCEL_SHAPE> {
+  const problems = new Problems();
+  const checked = checkOptions(options, CANCEL_SHAPE, { path: "options", problems });
+  problems.throwIfAny("The cancellation");
+  return checked;
+}
+
 export class TaskOrders {
   readonly #database: Database;
   readonly #cancelGraceMs: number;
@@ -72,12 +88,9 @@ export class TaskOrders {
   /** Pending and claimed tasks end at once; a running one is told through its signal, and ended for it after the grace. */
   async cancel(
     which: string | readonly string[] | TaskQuery,
-    options: { reason?: string; grace?: Duration } = {},
+    options: CancelOptions = {},
   ): Promise<readonly Ordered<CancelOutcome>[]> {
-    const problems = new Problems();
-    const shape = { reason: isText({ max: 1_000 }), grace: isDuration({ minMs: 0, maxMs: 86_400_000 }) };
-    const { reason, grace } = checkOptions(options, shape, { path: "options", problems });
-    problems.throwIfAny("The cancellation");
+    const { reason, grace } = checkCancel(options);
     return this.#each(which, ["pending", "claimed", "running"], (ids) =>
       cancelTasks(this.#database, ids, { graceMs: grace ?? this.#cancelGraceMs, reason }),
     );
@@ -85,7 +98,8 @@ export class TaskOrders {
 
   /**
    * Failed tasks start over, with their budgets as new; pending ones need not wait for their time. With `force`, a task
-   * that is claimed or running is taken away from its worker, whose writes are refused from then on.
+   * that is claimed or running is taken away from its worker, whose writes are refused from then on. A failed task whose row in `task`
+   * is missing stays as it is (`unrecorded`).
    */
   async retry(
     which: string | readonly string[] | TaskQuery,

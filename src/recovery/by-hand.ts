@@ -1,8 +1,12 @@
 /** Whether an owner's tasks may be recovered by hand, and what is on record about the owner then. Pure. */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerSigns } from "../sql/stale-tasks.ts";
+import { evidenceOf } from "./evidence-of.ts";
 import { policyOf } from "./policy.ts";
-import { verdictOn } from "./verdict.ts";
+import { type Evidence, verdictOn } from "./verdict.ts";
+
+/** A beat may come later than its interval says. */
+const LONGEST_INTERVALS = 1.5;
 
 export interface OwnerByHand {
   readonly isStale: boolean;
@@ -25,13 +29,19 @@ export function ownerByHand(
   if (!isHere || owner.promiseMs === null) return { isStale: true, isDead: true };
   // Nobody has ever listened, so nobody knows.
   if (silentForMs === null) return { isStale: false, isDead: false };
-  const { promiseMs } = owner;
-  const sessionPromiseMs = owner.sessionPromiseMs ?? 0;
-  const evidence = { silentForMs, sessionFreeForMs: owner.sessionFreeForMs ?? undefined, promiseMs, sessionPromiseMs };
+  const evidence = evidenceOf(owner);
   const isDead = verdictOn(evidence, policyOf(settings, "running")).kind === "dead";
   if (afterMs === undefined)
     return { isStale: isDead || verdictOn(evidence, policyOf(settings, state)).kind === "dead", isDead };
-  const hasEnded = hasSession && !holdsSession;
-  const hasStopped = silentForMs > promiseMs || (hasEnded && silentForMs > sessionPromiseMs);
+  const hasEnded = hasSession && !holdsSession && sessionEndedForMs(evidence) > evidence.sessionPromiseMs;
+  const hasStopped = silentForMs > evidence.promiseMs || hasEnded;
   return { isStale: silentForMs > afterMs && hasStopped, isDead: isDead || hasEnded };
+}
+
+/**
+ * For how long at least a session that is gone has been gone. Reapers note it; where none listens, it follows from the beats: there was none in the
+ * time since, and the last one before may have been an interval earlier. A heart that is connecting anew has lost its session a moment ago.
+ */
+function sessionEndedForMs({ sessionFreeForMs, silentForMs, intervalMs }: Evidence): number {
+  return Math.max(sessionFreeForMs ?? 0, silentForMs - LONGEST_INTERVALS * intervalMs);
 }

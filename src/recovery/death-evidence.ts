@@ -35,8 +35,10 @@ export interface DeathEvidence {
   readonly running?: number | undefined;
   /** Replicas of the same machine that were there, and those of them that went at the same time. */
   readonly neighbours?: { readonly there: number; readonly gone: number } | undefined;
-  /** Others that were leaving at that time, and another version that was just started. */
-  readonly deploy?: { readonly leaving: number; readonly newVersion: string | undefined } | undefined;
+  /** Others with tasks or queues of its own that were leaving or had just left at that time, and another version that was just started. */
+  readonly deploy?:
+    | { readonly leaving: number; readonly left: number; readonly newVersion: string | undefined }
+    | undefined;
   /** It was not dead: how long after its death it was here again, and whether it had stopped its own work first. */
   readonly cameBack?: { readonly afterMs: number; readonly how: "fenced" | "refused" } | undefined;
 }
@@ -71,14 +73,15 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
 }
 
 export function isDeploying({ deploy }: DeathEvidence): boolean {
-  return deploy !== undefined && (deploy.leaving > 0 || deploy.newVersion !== undefined);
+  return deploy !== undefined && (deploy.leaving > 0 || deploy.left > 0 || deploy.newVersion !== undefined);
 }
 
 export function deployWords({ deploy }: DeathEvidence): string {
+  const { leaving = 0, left = 0, newVersion } = deploy ?? {};
   const parts: string[] = [];
-  if (deploy && deploy.leaving > 0)
-    parts.push(`${counted(deploy.leaving, "other replica was", "other replicas were")} leaving`);
-  if (deploy?.newVersion !== undefined) parts.push(`version ${deploy.newVersion} had just been started`);
+  if (leaving > 0) parts.push(`${counted(leaving, "other replica was", "other replicas were")} leaving`);
+  if (left > 0) parts.push(`${counted(left, "other replica")} had just left`);
+  if (newVersion !== undefined) parts.push(`version ${newVersion} had just been started`);
   return parts.join(", ");
 }
 

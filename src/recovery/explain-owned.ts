@@ -2,6 +2,7 @@
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
+import { evidenceOf } from "./evidence-of.ts";
 import type { Reason } from "./explain.ts";
 import { hungEvidence, hungFinding } from "./explain-hung.ts";
 import { actionOn, budgetWords, outcomeWords } from "./explain-outcome.ts";
@@ -19,7 +20,7 @@ type Finding = Omit<Reason, "evidence">;
 export function explainOwned(facts: TaskFacts, settings: RecoverySettings): Reason {
   const { owner } = facts;
   const finding = owner ? findingOn({ facts, owner, settings }) : moved();
-  return { ...finding, evidence: owner ? evidenceOf(facts, owner, settings) : [] };
+  return { ...finding, evidence: owner ? evidenceLines(facts, owner, settings) : [] };
 }
 
 interface Case {
@@ -44,13 +45,7 @@ function findingOn(the: Case): Finding {
 }
 
 export function verdictOf({ facts, owner, settings }: Case): Verdict {
-  const evidence = {
-    silentForMs: owner.silentForMs ?? 0,
-    sessionFreeForMs: owner.sessionFreeForMs ?? undefined,
-    promiseMs: owner.promiseMs ?? 0,
-    sessionPromiseMs: owner.sessionPromiseMs ?? 0,
-  };
-  return verdictOn(evidence, policyOf(settings, facts.state as State));
+  return verdictOn(evidenceOf(owner), policyOf(settings, facts.state as State));
 }
 
 /** Known before any reaper has noted it: what it will see is what is so now. */
@@ -173,7 +168,7 @@ function moved(): Finding {
   return { because: "owner-alive", summary: "It changed hands just now.", next, isStuck: false, advice: [] };
 }
 
-function evidenceOf(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySettings): string[] {
+function evidenceLines(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySettings): string[] {
   const { claimId, attempt, listening } = facts;
   const where = owner.hostname === null ? "" : ` on ${owner.hostname}, process ${owner.pid}`;
   const isHere = owner.status === "online" || owner.status === "draining";

@@ -119,8 +119,8 @@ function paused({ queueIs, queue }: TaskFacts): Obstacle | undefined {
   if (queueIs.trouble !== null) {
     return {
       because: "queue-not-usable",
-      summary: `Its queue "${queue}" was paused because its settings cannot be used: ${queueIs.trouble}.`,
-      next: "It stays until somebody has set them anew and resumes the queue.",
+      summary: `Its queue "${queue}" was paused because ${queueIs.trouble}.`,
+      next: "It stays until somebody has put that right and resumes the queue.",
       isStuck: true,
       advice: [`everbeat queues set ${queue}`, `everbeat queues resume ${queue}`],
     };

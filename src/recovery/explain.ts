@@ -69,7 +69,7 @@ export interface Explanation extends Reason {
   readonly state: TaskState;
 }
 
-/** `fallback`: the settings to reckon with where no replica has ever swept. */
+/** `fallback`: the settings to reckon with where none are on record. */
 export function explain(facts: TaskFacts, fallback: RecoverySettings): Explanation {
   const { id, name, state } = facts;
   return { taskId: id, name, state, ...reasonOf(facts, facts.settings ?? fallback) };

@@ -3,6 +3,7 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { DoubtfulHeart } from "../sql/hearts.ts";
 import type { AbsentOwner } from "../sql/recovery.ts";
 import { readDeath } from "./death-record.ts";
+import { evidenceOf } from "./evidence-of.ts";
 import type { DoubtfulReplica } from "./mass-death.ts";
 import { policyOf } from "./policy.ts";
 import type { Told } from "./post-mortems.ts";
@@ -22,7 +23,7 @@ export function doubtOf({ heart, running }: Judged): DoubtfulReplica {
 }
 
 export function judge(heart: DoubtfulHeart, settings: RecoverySettings): Judged {
-  const evidence = { ...heart, sessionFreeForMs: heart.sessionFreeForMs ?? undefined };
+  const evidence = evidenceOf(heart);
   return {
     heart,
     running: verdictOn(evidence, policyOf(settings, "running")),

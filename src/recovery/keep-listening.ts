@@ -9,7 +9,7 @@ export async function whileListening<T>(
   { database, gapMs, isReplica }: { database: Database; gapMs: number; isReplica: boolean },
   sweep: () => Promise<T>,
 ): Promise<T> {
-  // Where it cannot be said, it will be a gap.
+  // If this report cannot be written, the next sweep finds a gap.
   const timer = setInterval(
     () => void keepListening(database, { gapMs, isReplica }).catch(() => {}),
     gapMs / TIMES_IN_A_GAP,

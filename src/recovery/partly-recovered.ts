@@ -18,7 +18,7 @@ export class PartlyRecoveredError extends EverbeatError {
   ) {
     const reasons = refused.map(({ id, error }) => `  - ${id}: ${toErrorRecord(error).message}`);
     super(
-      `${ids.length} of ${ids.length + refused.length} tasks were recovered; the database refused the others, which stay as they were. Remove what raises the error, and recover again:\n${reasons.join("\n")}`,
+      `${ids.length} of ${ids.length + refused.length} tasks were recovered; the others could not be changed and stay as they were. Remove what raises the error, or end the transaction that has locked them, and recover again:\n${reasons.join("\n")}`,
       { cause: refused[0]?.error },
     );
   }

@@ -1,11 +1,12 @@
 /**
- * What one part of a service that goes over many things could not do, and went past. Each is told of once, with an alert that stays open until
+ * What one part of a service that goes over many things could not do, and went past. Each is told of once, with an alert that is open until
  * it could be done or is gone; and is left alone for a moment, the longer the more often it failed, so that it is not all that the service does.
  *
  * Each part has its own, because not every part is done in every round: only a part that was gone through says what is done or gone.
  */
 import type { Database } from "../database/database.ts";
-import { isAway, isHeldUp } from "../database/transient.ts";
+import { inHalves } from "../database/in-halves.ts";
+import { isAboutSomeRows, isAway, isHeldUp } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { raiseAlert, resolveOtherAlerts } from "../sql/alerts.ts";
 import { toErrorRecord } from "../task/error-record.ts";
@@ -28,6 +29,7 @@ export interface PassedByParts {
 
 interface Known {
   times: number;
+  isTold: boolean;
   restsUntilMs: number;
   /** Since the part was gone through last. */
   wasMet: boolean;
@@ -63,36 +65,60 @@ export class PassedBy {
 
   /** The same with each of them, but for those that failed a moment ago. True: it was done with all of them. */
   async each<T>(all: readonly T[], whatOf: (one: T) => string, act: (one: T) => Promise<void>): Promise<boolean> {
-    for (const one of all) if (!this.isResting(whatOf(one))) await this.attempt(whatOf(one), () => act(one));
+    for (const one of this.#due(all, whatOf)) await this.attempt(whatOf(one), () => act(one));
     return !all.some((one) => this.#known.get(whatOf(one))?.wasMet);
   }
 
-  /** As far as is known now. */
-  get isAllDone(): boolean {
-    return this.#known.size === 0;
+  /**
+   * How many are passed by, as far as is known now. Whoever reads only so many at a time reads this many more: those that fail over and over
+   * may be the first, and the others must be reached all the same.
+   */
+  get count(): number {
+    return this.#known.size;
   }
 
-  isResting(what: string): boolean {
-    const known = this.#known.get(what);
-    if (!known || performance.now() >= known.restsUntilMs) return false;
-    known.wasMet = true;
-    return true;
+  /** Does it with all that are due. Where that fails because of some of them, those are told of and passed by. Returns what was done. */
+  async inHalves<T, R>(
+    all: readonly T[],
+    whatOf: (one: T) => string,
+    act: (part: readonly T[]) => Promise<readonly R[]>,
+    isAboutSome: (error: unknown) => boolean = isAboutSomeRows,
+  ): Promise<readonly R[]> {
+    const passBy = async (one: T, error: unknown) => {
+      await this.tell(whatOf(one), error);
+      return [];
+    };
+    return inHalves(this.#due(all, whatOf), act, passBy, isAboutSome);
   }
 
   /** `isUsual`: it may be held up once without anything being wrong, and is told of from the second time on. */
   async tell(what: string, error: unknown, { isUsual = false } = {}): Promise<void> {
     if (isAway(error)) throw error;
-    const times = (this.#known.get(what)?.times ?? 0) + 1;
-    this.#known.set(what, { times, restsUntilMs: performance.now() + restMs(times, isHeldUp(error)), wasMet: true });
+    const { times: before, isTold } = this.#known.get(what) ?? { times: 0, isTold: false };
+    const times = before + 1;
+    const isToTell = !isHeldUp(error) || times >= HELD_UP_FOR_LONG;
+    const restsUntilMs = performance.now() + restMs(times, isHeldUp(error));
+    this.#known.set(what, { times, isTold: isTold || isToTell, restsUntilMs, wasMet: true });
     if (isHeldUp(error) && times === (isUsual ? 2 : 1)) return this.#parts.onError(error);
-    if (times !== (isHeldUp(error) ? HELD_UP_FOR_LONG : 1)) return;
-    const { database, events } = this.#parts;
+    if (!isToTell) return;
+    // Each time, because an alert leaves the record when it is old: while it is open, this changes nothing.
+    const isNew = await this.#raiseAlert(what, error);
+    if (isNew ?? !isTold) this.#parts.events.emit(`${this.#of.service}.passed-by`, { what, error });
+  }
+
+  /** Undefined: it could not be written, which must not stop the service either. */
+  async #raiseAlert(what: string, error: unknown): Promise<boolean | undefined> {
     const { code, message } = toErrorRecord(error, "ERROR");
-    const isNew = await raiseAlert(database, {
-      ...{ kind: this.#alertKind, subject: what, details: { part: this.#of.part, code, message } },
-      message: `The ${this.#of.service} passed this by: ${what} failed. ${message}`,
-    });
-    if (isNew) events.emit(`${this.#of.service}.passed-by`, { what, error });
+    try {
+      return await raiseAlert(this.#parts.database, {
+        ...{ kind: this.#alertKind, part: this.#of.part, subject: what, details: { code, message } },
+        message: `The ${this.#of.service} passed this by: ${what} failed. ${message}`,
+      });
+    } catch (refusal) {
+      if (isAway(refusal)) throw refusal;
+      this.#parts.onError(refusal);
+      return undefined;
+    }
   }
 
   /** When the part was gone through: what was not met again has been done, or is gone. */
@@ -112,6 +138,20 @@ export class PassedBy {
   async settleAll(): Promise<void> {
     for (const known of this.#known.values()) known.wasMet = false;
     await this.settle();
+  }
+
+  /** Those that did not fail a moment ago; first those that have not failed at all. */
+  #due<T>(all: readonly T[], whatOf: (one: T) => string): T[] {
+    const due = all.filter((one) => !this.#isResting(whatOf(one)));
+    const hasFailed = (one: T) => this.#known.has(whatOf(one));
+    return [...due.filter((one) => !hasFailed(one)), ...due.filter(hasFailed)];
+  }
+
+  #isResting(what: string): boolean {
+    const known = this.#known.get(what);
+    if (!known || performance.now() >= known.restsUntilMs) return false;
+    known.wasMet = true;
+    return true;
   }
 
   get #alertKind(): string {

@@ -1,5 +1,5 @@
 /** The thresholds of a verdict, as settings have them. Pure. */
-import type { RecoverySettings } from "../config/recovery-options.ts";
+import { beatIntervalMs, type RecoverySettings } from "../config/recovery-options.ts";
 import type { SilencePolicy } from "./verdict.ts";
 
 export function policyOf(settings: RecoverySettings, role: "claimed" | "running"): SilencePolicy {
@@ -7,6 +7,7 @@ export function policyOf(settings: RecoverySettings, role: "claimed" | "running"
   const deadAfterMs = role === "claimed" ? settings.claimedDeadAfterMs : settings.runningDeadAfterMs;
   return {
     staleAfterMs,
+    beatIntervalMs: beatIntervalMs(settings),
     deadAfterMs,
     sessionGraceMs,
     marginMs: deadAfterMs / 10,

@@ -3,9 +3,12 @@
  * be written is reported and left.
  */
 import type { Database, Store } from "../database/database.ts";
+import { inHalves } from "../database/in-halves.ts";
+import { isAboutTheValues } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import {
   type DeadReplica,
+  findUnexamined,
   limitPatience,
   type NewPostMortem,
   readConclusions,
@@ -18,6 +21,7 @@ import { type DeathEvidence, evidenceLines } from "./death-evidence.ts";
 import { readDeath } from "./death-record.ts";
 import { LAST_SIGNS } from "./last-signs.ts";
 import { memoryOutlook } from "./memory-outlook.ts";
+import type { PassedBy } from "./passed-by.ts";
 import { probableCause } from "./probable-cause.ts";
 import type { Death } from "./recovery-action.ts";
 
@@ -52,10 +56,18 @@ export interface CrashedAttempt {
   readonly part: string;
 }
 
+/** How long a statement may take. */
 const PATIENCE_MS = 2_000;
-/** After a failure, so that a table that cannot be written does not delay every sweep. */
+/** After this long nothing more is begun: where so many are refused one by one, it is the table that cannot be written. */
+const ENOUGH_MS = 5_000;
+/** After a failure that is not about one of them, so that a table that cannot be written does not delay every sweep. */
 const REST_MS = 30_000;
 const BATCH = 100;
+/** The part of the sweep that tells of replicas that cannot be examined. */
+export const POST_MORTEMS = "post-mortems";
+
+/** Does something in a transaction whose statements have little time. */
+type InTransaction = <T>(act: (tx: Store) => Promise<T>) => Promise<T>;
 
 export class PostMortems {
   readonly #database: Database;
@@ -73,52 +85,62 @@ export class PostMortems {
    * Every replica that was declared dead, by whomever, and that nobody has asked about yet. Returns what is on record of those
    * that are named: of none of them, where that cannot be read.
    */
-  async examineDead(replicas: readonly ReplicaId[]): Promise<ReadonlyMap<ReplicaId, Told>> {
-    const found = await this.#try("examining dead replicas", async (tx) => ({
-      fresh: await this.#examineNew(tx),
-      told: replicas.length === 0 ? [] : await readConclusions(tx, replicas),
-    }));
-    for (const { replicaId, cause, sentence } of found?.fresh ?? [])
-      if (replicaId) this.#events.emit("replica.examined", { replicaId, cause, sentence });
-    return new Map((found?.told ?? []).map((told) => [told.replicaId, told]));
+  async examineDead(replicas: readonly ReplicaId[], passedBy: PassedBy): Promise<ReadonlyMap<ReplicaId, Told>> {
+    await this.#try("examining dead replicas", (inTransaction) => this.#examineNew(inTransaction, passedBy));
+    if (replicas.length === 0) return new Map();
+    const told = await this.#try("reading what the dead died of", (inTransaction) =>
+      inTransaction((tx) => readConclusions(tx, replicas)),
+    );
+    return new Map((told ?? []).map((one) => [one.replicaId, one]));
   }
 
+  /** What is refused here is told and left: nobody comes back to the attempts of the dead. */
   async writeAttempts(death: Death, attempts: readonly CrashedAttempt[]): Promise<void> {
-    if (attempts.length === 0) return;
-    await this.#try("writing the post-mortems of attempts", async (tx) => {
-      const replicaId = death.replicaId as ReplicaId;
-      const told = (await readConclusions(tx, [replicaId]))[0] ?? concludeFrom(death);
-      const signs = await this.#signs.ofTasks?.(
-        tx,
-        replicaId,
-        attempts.map(({ claimId }) => claimId),
-      );
-      await writePostMortems(
-        tx,
-        attempts.map(({ part, ...attempt }) => ({
-          ...{ kind: "attempt", hostname: death.hostname ?? null, ...attempt, ...told },
-          evidence: [...told.evidence, part, ...signLines(signs?.get(attempt.claimId))],
-        })),
-      );
-    });
+    const write = async (inTransaction: InTransaction, part: readonly CrashedAttempt[]) => {
+      await inTransaction((tx) => this.#writePartOf(tx, death, part));
+      return [];
+    };
+    const tell = async ({ taskId, name }: CrashedAttempt, error: unknown) => {
+      this.#events.emit("post-mortem.failed", { doing: `writing the post-mortem of task ${taskId} (${name})`, error });
+      return [];
+    };
+    await this.#try("writing the post-mortems of attempts", (inTransaction) =>
+      inHalves(attempts, (part) => write(inTransaction, part), tell),
+    );
   }
 
   /** Of a runner, whose replica has seen how it ended. What is concluded is known also where it cannot be written. */
   async writeRunner(subject: DeadRunner, evidence: DeathEvidence): Promise<Told> {
     const told = probableCause(evidence);
-    await this.#try("writing the post-mortem of a runner", async (tx) => {
-      const claims = subject.claimId ? [subject.claimId] : [];
-      const signs = await this.#signs.ofTasks?.(tx, subject.replicaId as ReplicaId, claims);
-      const complete = evidenceLines({ ...evidence, ...signs?.get(claims[0] as ClaimId) });
-      await writePostMortems(tx, [{ kind: "runner", ...subject, ...told, evidence: complete }]);
-    });
+    await this.#try("writing the post-mortem of a runner", (inTransaction) =>
+      inTransaction(async (tx) => {
+        const claims = subject.claimId ? [subject.claimId] : [];
+        const signs = await this.#signs.ofTasks?.(tx, subject.replicaId as ReplicaId, claims);
+        const complete = evidenceLines({ ...evidence, ...signs?.get(claims[0] as ClaimId) });
+        await writePostMortems(tx, [{ kind: "runner", ...subject, ...told, evidence: complete }]);
+      }),
+    );
     return told;
   }
 
-  async #examineNew(tx: Store): Promise<readonly NewPostMortem[]> {
+  async #examineNew(inTransaction: InTransaction, passedBy: PassedBy): Promise<void> {
+    const limit = BATCH + passedBy.count;
+    const dead = await inTransaction((tx) => findUnexamined(tx, limit));
+    const examine = async (some: readonly ReplicaId[]) => {
+      const examined = await inTransaction((tx) => this.#examinePartOf(tx, some));
+      for (const { replicaId, cause, sentence } of examined)
+        if (replicaId) this.#events.emit("replica.examined", { replicaId, cause, sentence });
+      return [];
+    };
+    await passedBy.inHalves(dead, (replicaId) => `the post-mortem of replica ${replicaId}`, examine, isAboutTheValues);
+    // Where there are more, some that are passed by may not have been met.
+    if (dead.length < limit) await passedBy.settle();
+  }
+
+  async #examinePartOf(tx: Store, replicas: readonly ReplicaId[]): Promise<readonly NewPostMortem[]> {
     const found: NewPostMortem[] = [];
-    for (const replica of await readUnexamined(tx, BATCH)) found.push(await this.#examine(tx, replica));
-    if (found.length > 0) await writePostMortems(tx, found);
+    for (const replica of await readUnexamined(tx, replicas)) found.push(await this.#examine(tx, replica));
+    await writePostMortems(tx, found);
     return found;
   }
 
@@ -128,15 +150,33 @@ export class PostMortems {
     return { kind: "replica", replicaId, hostname, happenedAt: diedAt, ...concludeOn(replica, stack) };
   }
 
-  async #try<T>(doing: string, work: (tx: Store) => Promise<T>): Promise<T | undefined> {
-    if (performance.now() < this.#restsUntil) return undefined;
+  async #writePartOf(tx: Store, death: Death, attempts: readonly CrashedAttempt[]): Promise<void> {
+    const replicaId = death.replicaId as ReplicaId;
+    const told = (await readConclusions(tx, [replicaId]))[0] ?? concludeFrom(death);
+    const claims = attempts.map(({ claimId }) => claimId);
+    const signs = await this.#signs.ofTasks?.(tx, replicaId, claims);
+    await writePostMortems(
+      tx,
+      attempts.map(({ part, ...attempt }) => ({
+        ...{ kind: "attempt", hostname: death.hostname ?? null, ...attempt, ...told },
+        evidence: [...told.evidence, part, ...signLines(signs?.get(attempt.claimId))],
+      })),
+    );
+  }
+
+  async #try<T>(doing: string, work: (inTransaction: InTransaction) => Promise<T>): Promise<T | undefined> {
+    const beganAtMs = performance.now();
+    if (beganAtMs < this.#restsUntil) return undefined;
     try {
-      return await this.#database.transaction(async (tx) => {
-        await limitPatience(tx, PATIENCE_MS);
-        return work(tx);
+      return await work(async (act) => {
+        if (performance.now() - beganAtMs > ENOUGH_MS) throw new Error("It took too long, and the rest was left.");
+        return this.#database.transaction(async (tx) => {
+          await limitPatience(tx, PATIENCE_MS);
+          return act(tx);
+        });
       });
     } catch (error) {
-      this.#restsUntil = performance.now() + REST_MS;
+      if (!isAboutTheValues(error)) this.#restsUntil = performance.now() + REST_MS;
       this.#events.emit("post-mortem.failed", { doing, error });
       return undefined;
     }
@@ -145,7 +185,7 @@ export class PostMortems {
 
 export function evidenceOn(replica: DeadReplica): DeathEvidence {
   const death = readDeath(replica.death);
-  const { vitals, beats, neighbours, neighboursGone, othersLeaving, newVersion } = replica;
+  const { vitals, beats, neighbours, neighboursGone, newVersion } = replica;
   const lastBeat = { agoMs: death.silentForMs ?? 0, vitals };
   return {
     kind: "replica",
@@ -168,7 +208,7 @@ export function evidenceOn(replica: DeadReplica): DeathEvidence {
     neighbours: { there: neighbours, gone: neighboursGone },
     cameBack:
       replica.backHow === null ? undefined : { how: replica.backHow, afterMs: Math.max(0, replica.backAfterMs ?? 0) },
-    deploy: { leaving: othersLeaving, newVersion: newVersion ?? undefined },
+    deploy: { leaving: replica.othersLeaving, left: replica.othersLeft, newVersion: newVersion ?? undefined },
   };
 }
 

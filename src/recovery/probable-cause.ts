@@ -88,9 +88,9 @@ const CASES: readonly Case[] = [
   },
   {
     cause: "native-crash",
-    fits: (evidence) => NATIVE.some((signal) => isSignal(evidence, signal)),
+    fits: (evidence) => nativeCrash(evidence) !== undefined,
     sentence: (evidence) =>
-      `The process crashed in native code (${signalOf(evidence)}): an addon, a library or the runtime itself, not JavaScript.`,
+      `The process crashed in native code (${nativeCrash(evidence)}): an addon, a library or the runtime itself, not JavaScript.`,
   },
   {
     cause: "aborted",
@@ -192,14 +192,22 @@ const NUMBERS: Readonly<Record<string, number>> = {
   SIGKILL: 9,
   SIGSEGV: 11,
 };
+/** The exit codes that Windows gives to a process that crashed. */
+const WINDOWS_CRASHES: Readonly<Record<number, string>> = {
+  3221225477: "access violation",
+  3221225501: "illegal instruction",
+  3221225725: "stack overflow",
+  3221226356: "heap corruption",
+  3221226505: "stack buffer overrun",
+};
 const FULL = 0.9;
 
 function isSignal({ signal, exitCode }: DeathEvidence, name: string): boolean {
   return signal === name || (!signal && exitCode === 128 + (NUMBERS[name] ?? Number.NaN));
 }
 
-function signalOf(evidence: DeathEvidence): string {
-  return NATIVE.find((signal) => isSignal(evidence, signal)) ?? "";
+function nativeCrash(evidence: DeathEvidence): string | undefined {
+  return NATIVE.find((signal) => isSignal(evidence, signal)) ?? WINDOWS_CRASHES[evidence.exitCode ?? 0];
 }
 
 function hasExitCode(exitCode: DeathEvidence["exitCode"]): exitCode is number {

@@ -11,23 +11,18 @@ import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
 import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
-import {
-  beginSweep,
-  type DoubtfulHeart,
-  declareDead,
-  readDoubtfulHearts,
-  releaseWhileSilent,
-  type SweepTurn,
-} from "../sql/hearts.ts";
+import { beginSweep, type DoubtfulHeart, declareDead, readDoubtfulHearts, type SweepTurn } from "../sql/hearts.ts";
+import { readUnstarted, releaseWhileSilent } from "../sql/recover-claims.ts";
 import { type AbsentOwner, beginHold, endHold, findAbsentOwners, noteSweep } from "../sql/recovery.ts";
 import { noteSilence } from "../sql/reliability.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import { freeClaims } from "./free-claims.ts";
 import { deathOf, deathOfAbsent, doubtOf, type Judged, judge, limitOf } from "./judged.ts";
 import { whileListening } from "./keep-listening.ts";
 import { countDying, holdOn } from "./mass-death.ts";
 import { PassedBy } from "./passed-by.ts";
 import { policyOf } from "./policy.ts";
-import { type LastSigns, PostMortems } from "./post-mortems.ts";
+import { type LastSigns, POST_MORTEMS, PostMortems } from "./post-mortems.ts";
 import { purgeRecord } from "./purge.ts";
 import { RECOVERY_OF_TASKS, recoverTasksOf } from "./recover.ts";
 import { StallWatch } from "./stall-watch.ts";
@@ -69,7 +64,10 @@ export class Reaper {
   readonly #parts: ReaperParts;
   readonly #postMortems: PostMortems;
   readonly #stalls: StallWatch;
-  readonly #passedBy: Record<"silences" | "verdicts" | "owners" | "tasks" | "stalls" | "purges", PassedBy>;
+  readonly #passedBy: Record<
+    "silences" | "verdicts" | "releases" | "owners" | "tasks" | "postMortems" | "stalls" | "purges",
+    PassedBy
+  >;
   #purgedAt = Number.NEGATIVE_INFINITY;
   #examinedAt = Number.NEGATIVE_INFINITY;
   #stale: ReadonlySet<ReplicaId> = new Set();
@@ -85,8 +83,9 @@ export class Reaper {
     this.#postMortems = new PostMortems(parts);
     const passedBy = (part: string) => new PassedBy({ service: "sweep", part }, parts);
     this.#passedBy = {
-      ...{ silences: passedBy("silences"), verdicts: passedBy("verdicts"), owners: passedBy("owners") },
-      ...{ tasks: passedBy(RECOVERY_OF_TASKS), stalls: passedBy("stalls"), purges: passedBy("purges") },
+      ...{ silences: passedBy("silences"), verdicts: passedBy("verdicts"), releases: passedBy("releases") },
+      ...{ owners: passedBy("owners"), tasks: passedBy(RECOVERY_OF_TASKS), postMortems: passedBy(POST_MORTEMS) },
+      ...{ stalls: passedBy("stalls"), purges: passedBy("purges") },
     };
     this.#stalls = new StallWatch({ ...parts, passedBy: this.#passedBy.stalls });
   }
@@ -167,7 +166,7 @@ export class Reaper {
     const { database, events, settings } = this.#parts;
     let hasDeclared = false;
     const verdictOnIt = ({ heart }: Judged) => `the verdict on replica ${heart.replicaId}`;
-    await this.#passedBy.verdicts.each(judged, verdictOnIt, async ({ heart, running, claimed }) => {
+    const areAllDone = await this.#passedBy.verdicts.each(judged, verdictOnIt, async ({ heart, running, claimed }) => {
       if (this.#parts.isMoving()) return;
       if (running.kind === "dead") {
         const death = deathOf(heart, running.because);
@@ -183,6 +182,8 @@ export class Reaper {
         await this.#releaseClaimed(heart);
       }
     });
+    // What a replica holds that was passed by was not met, and is neither given back nor gone.
+    if (areAllDone) await this.#passedBy.releases.settle();
     return hasDeclared;
   }
 
@@ -190,10 +191,23 @@ export class Reaper {
   async #releaseClaimed(heart: DoubtfulHeart): Promise<void> {
     const { database, events, settings } = this.#parts;
     const { replicaId } = heart;
-    const minMs = limitOf(heart, "silent", policyOf(settings, "claimed"));
-    for (const task of await releaseWhileSilent(database, replicaId, minMs)) {
-      events.emit("task.recovered", { ...task, replicaId, action: "released", because: "silent" });
-    }
+    const owner = { replicaId, minMs: limitOf(heart, "silent", policyOf(settings, "claimed")) };
+    const unstarted = await readUnstarted(database, replicaId);
+    const released = await freeClaims(
+      unstarted.map((claim) => ({ claim })),
+      {
+        whatOf: ({ claim }) => `giving back task ${claim.taskId} (${claim.name}), which was not started,`,
+        act: (some) =>
+          releaseWhileSilent(
+            database,
+            owner,
+            some.map(({ claim }) => claim),
+          ),
+        passedBy: this.#passedBy.releases,
+      },
+    );
+    for (const { claim } of released)
+      events.emit("task.recovered", { ...claim, replicaId, action: "released", because: "silent" });
   }
 
   async #recoverAbsent(hasDeclared: boolean): Promise<void> {
@@ -208,7 +222,10 @@ export class Reaper {
   async #recoverThese(owners: readonly AbsentOwner[]): Promise<void> {
     this.#examinedAt = performance.now();
     const postMortems = this.#postMortems;
-    const told = await postMortems.examineDead(owners.map(({ replicaId }) => replicaId));
+    const told = await postMortems.examineDead(
+      owners.map(({ replicaId }) => replicaId),
+      this.#passedBy.postMortems,
+    );
     const passedBy = this.#passedBy.tasks;
     const recoveryOfIts = ({ replicaId }: AbsentOwner) => `the recovery of replica ${replicaId}`;
     const areAllDone = await this.#passedBy.owners.each(owners, recoveryOfIts, async (owner) => {

@@ -1,8 +1,6 @@
 /** Puts the work of an absent owner right, in batches: each task as its state and its definition say. */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
-import { inHalves } from "../database/in-halves.ts";
-import { isAboutSomeRows } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import { type Freed, recoverClaims, releaseAbsent } from "../sql/recover-claims.ts";
@@ -11,6 +9,7 @@ import { clearBystanders, noteCrash } from "../sql/suspicion.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import { storedSettings } from "../task/stored-settings.ts";
 import { counted } from "./explain-words.ts";
+import { freeClaims } from "./free-claims.ts";
 import type { PassedBy } from "./passed-by.ts";
 import type { PostMortems } from "./post-mortems.ts";
 import { crashError, type Death, isBlameless, type RecoveryAction, recoveryOf } from "./recovery-action.ts";
@@ -94,26 +93,13 @@ function heardLater<T>(work: Promise<T>): Promise<T> {
 /** Returns those that it was done with, and not by others meanwhile. */
 async function putRight(parts: RecoveryParts, crash: Crash, claims: readonly OwnedClaim[]): Promise<Planned[]> {
   const { death, crowd, convicted } = crash;
-  const planned = claims
-    .filter((claim) => !parts.passedBy?.isResting(recoveryOfIt(claim)))
-    .map((claim) => planFor(claim, crowd, parts));
+  const planned = claims.map((claim) => planFor(claim, crowd, parts));
   const ofKind = (isRelease: boolean) => planned.filter(({ action }) => (action.kind === "release") === isRelease);
-  const passBy = async ({ claim }: Planned, error: unknown): Promise<Planned[]> => {
-    if (!parts.passedBy) throw error;
-    await parts.passedBy.tell(recoveryOfIt(claim), error);
-    return [];
-  };
-  const doneOf = async (all: readonly Planned[], act: (part: readonly Planned[]) => Promise<Freed>) => {
-    const passed: Planned[] = [];
-    const done = await inHalves(all, async (part) => split(part, await act(part), passed), passBy, isAboutSomeRows);
-    // Mostly it is another who recovers it at this moment.
-    for (const { claim } of passed)
-      await parts.passedBy?.tell(recoveryOfIt(claim), new LockedTaskError(claim), { isUsual: true });
-    return done;
-  };
+  const free = (all: readonly Planned[], act: (some: readonly Planned[]) => Promise<Freed>) =>
+    freeClaims(all, { whatOf: recoveryOfIt, act, passedBy: parts.passedBy });
   const done = [
-    ...(await doneOf(ofKind(true), (part) => release(parts.database, death, part))),
-    ...(await doneOf(ofKind(false), (part) => end(parts.database, death, part))),
+    ...(await free(ofKind(true), (some) => release(parts.database, death, some))),
+    ...(await free(ofKind(false), (some) => end(parts.database, death, some))),
   ];
   // Those of this batch were noted after an earlier one was convicted.
   convicted.push(...done.filter(({ action }) => isConviction(action)).map(({ claim }) => claim.taskId));
@@ -121,25 +107,8 @@ async function putRight(parts: RecoveryParts, crash: Crash, claims: readonly Own
   return done;
 }
 
-/** Somebody's open transaction has locked its row: a handler's that stands still, or one that was prepared and not yet committed. */
-class LockedTaskError extends Error {
-  readonly code = "55P03";
-
-  constructor({ taskId }: OwnedClaim) {
-    super(`Another transaction has locked task ${taskId}.`);
-  }
-}
-
-function recoveryOfIt({ taskId, name }: OwnedClaim): string {
-  return `the recovery of task ${taskId} (${name})`;
-}
-
-/** What somebody else has locked goes to `passed`. A claim that no longer holds was ended by somebody else, and is in neither. */
-function split(planned: readonly Planned[], freed: Freed, passed: Planned[]): Planned[] {
-  const done = new Set(freed.done);
-  const locked = new Set(freed.locked);
-  passed.push(...planned.filter(({ claim }) => locked.has(claim.claimId)));
-  return planned.filter(({ claim }) => done.has(claim.claimId));
+function recoveryOfIt({ claim }: Planned): string {
+  return `the recovery of task ${claim.taskId} (${claim.name})`;
 }
 
 function release(database: Database, death: Death, planned: readonly Planned[]): Promise<Freed> {

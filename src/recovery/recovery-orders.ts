@@ -5,14 +5,15 @@ import { Problems } from "../config/problems.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
+import { isAboutSomeRows } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { type AlertRow, listAlerts } from "../sql/alerts.ts";
-import { releaseClaims } from "../sql/claims.ts";
 import { readTaskFacts } from "../sql/explain-task.ts";
-import { type ReplicaSettings, readActingSettings, readFleetSettings } from "../sql/fleet-settings.ts";
+import { type ReplicaSettings, readActingSettings, readFleetSettings, readSettingsOf } from "../sql/fleet-settings.ts";
 import { listMachines, type MachineRow } from "../sql/machines.ts";
-import { endClaims, type Outcome } from "../sql/outcomes.ts";
+import type { Outcome } from "../sql/outcomes.ts";
 import type { PostMortemRow } from "../sql/post-mortems.ts";
+import { type Freed, recoverClaims, releaseAbsent } from "../sql/recover-claims.ts";
 import { confirmHold, type Listening, readListening } from "../sql/recovery.ts";
 import { readUnrest } from "../sql/reliability.ts";
 import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
@@ -21,6 +22,7 @@ import { TaskNotFoundError } from "../task/errors.ts";
 import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { type Explanation, explain } from "./explain.ts";
+import { LockedTaskError } from "./locked-task.ts";
 import { PartlyRecoveredError, type RefusedRecovery } from "./partly-recovered.ts";
 import { findPostMortems, type PostMortemQuery } from "./post-mortem-query.ts";
 import { QuarantineOrders } from "./quarantine.ts";
@@ -51,8 +53,9 @@ export interface RecoveryCount {
 
 const isReplicaId = isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a replica's id (a UUID)" });
 const isTaskId = isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a task's id (a UUID)" });
+export const isStaleAfter = isDuration({ minMs: 0, maxMs: 365 * 86_400_000 });
 const SHAPE = {
-  after: isDuration({ minMs: 0, maxMs: 365 * 86_400_000 }),
+  after: isStaleAfter,
   state: isOneOf(["claimed", "running"]),
   name: isName,
   queue: isName,
@@ -86,7 +89,7 @@ export class RecoveryOrders {
   async explain(id: string): Promise<Explanation> {
     const facts = isUuid(id) ? await readTaskFacts(this.#database, id.toLowerCase() as TaskId) : undefined;
     if (!facts) throw new TaskNotFoundError(id);
-    return explain(facts, await this.settings());
+    return explain(facts, this.#settings);
   }
 
   /** The settings by which recovery acts: those of the replica that swept last, else of one that could, else of the last that was here, else our own. */
@@ -101,31 +104,32 @@ export class RecoveryOrders {
 
   /** Tasks whose owner is not alive, or has been silent for that long. */
   async findStale(query: StaleQuery = {}): Promise<readonly StaleTask[]> {
-    const { afterMs, filter } = this.#check(query);
+    const { afterMs, filter } = checkStale(query);
     return this.#find(afterMs, filter);
   }
 
   /** Fails running tasks of silent owners, whatever their `onCrash` says. */
   async failStaleRunning(query: StaleQuery & { dryRun?: boolean } = {}): Promise<RecoveryCount> {
-    const { afterMs, filter, dryRun } = this.#check(query);
+    const { afterMs, filter, dryRun } = checkStale(query);
     const stale = await this.#find(afterMs, { ...filter, state: "running" });
     if (dryRun || stale.length === 0) return counted(stale);
-    return this.#recover(stale, "failed", async (tasks) => {
-      const late = new Set((await endClaims(this.#database, tasks.map(failedByHand))).late);
-      return tasks.filter(({ claimId }) => !late.has(claimId));
-    });
+    return this.#recover(stale, "failed", (owner, tasks) =>
+      recoverClaims(this.#database, owner, tasks.map(failedByHand), []),
+    );
   }
 
   /** Gives back tasks that a silent owner had claimed and not started. */
   async requeueStaleClaimed(query: StaleQuery & { dryRun?: boolean } = {}): Promise<RecoveryCount> {
-    const { afterMs, filter, dryRun } = this.#check(query);
+    const { afterMs, filter, dryRun } = checkStale(query);
     const stale = await this.#find(afterMs, { ...filter, state: "claimed" });
     if (dryRun || stale.length === 0) return counted(stale);
-    return this.#recover(stale, "released", async (tasks) => {
-      const claims = tasks.map(({ id, claimId }) => ({ claimId, taskId: id }));
-      const released = new Set(await releaseClaims(this.#database, claims, tasks[0]?.owner));
-      return tasks.filter(({ claimId }) => released.has(claimId));
-    });
+    return this.#recover(stale, "released", (owner, tasks) =>
+      releaseAbsent(
+        this.#database,
+        owner,
+        tasks.map(({ id, claimId }) => ({ claimId, taskId: id })),
+      ),
+    );
   }
 
   /** Says that the machines on whose account recovery is held are dead indeed. False: nothing is held. */
@@ -140,13 +144,15 @@ export class RecoveryOrders {
 
   /** How often the processes of each machine died or fell silent. */
   async reliability(): Promise<readonly Reliability[]> {
-    const spans = { latelyMs: FLAPPING.withinMs, recordMs: this.#settings.postMortemAgeMs };
+    // Whoever sweeps removes what is older than its own settings say: the record goes back no further.
+    const { postMortemAgeMs } = await this.settings();
+    const spans = { latelyMs: FLAPPING.withinMs, recordMs: postMortemAgeMs };
     return (await readUnrest(this.#database, spans)).map(reliabilityOf);
   }
 
   /**
    * For whoever starts worker processes: this one has ended, seen at first hand. Unless it had left by itself, it is declared
-   * dead once its database session has ended too, and its tasks are recovered at once.
+   * dead once its database session has ended too, and its tasks are recovered at once, by the settings that it worked by.
    */
   async reportExit(replicaId: string, exit: { exitCode?: number | null; signal?: string | null }): Promise<ExitReport> {
     const problems = new Problems();
@@ -154,9 +160,11 @@ export class RecoveryOrders {
     const { exitCode, signal } = checkOptions(given, EXIT_SHAPE, { path: "", problems });
     if (!isUuid(replicaId)) problems.add("replicaId", "must be a replica's id");
     problems.throwIfAny("The report of an exit");
+    const ended = replicaId as ReplicaId;
+    const settings = (await readSettingsOf(this.#database, ended)) ?? this.#settings;
     return reportExit(
-      { database: this.#database, events: this.#events, settings: this.#settings, random: Math.random },
-      { replicaId: replicaId as ReplicaId, exitCode: exitCode ?? null, signal: signal ?? null },
+      { database: this.#database, events: this.#events, settings, random: Math.random },
+      { replicaId: ended, exitCode: exitCode ?? null, signal: signal ?? null },
     );
   }
 
@@ -178,25 +186,18 @@ export class RecoveryOrders {
     return listAlerts(this.#database, { onlyOpen: options.onlyOpen ?? true, limit: options.limit ?? 100 });
   }
 
-  #check(query: StaleQuery & { dryRun?: boolean }) {
-    const problems = new Problems();
-    const { after, dryRun = false, ...filter } = checkOptions(query, SHAPE, { path: "", problems });
-    problems.throwIfAny("The choice of stale tasks");
-    return { afterMs: after, filter: filter as StaleFilter, dryRun };
-  }
-
   async #find(afterMs: number | undefined, filter: StaleFilter): Promise<StaleTask[]> {
     return findStaleTasks({ database: this.#database, settings: await this.settings() }, afterMs, filter);
   }
 
   /**
-   * Owner by owner; `act` returns those that it was done with. One that the database refuses does not keep the others from being recovered:
-   * the error that is thrown in the end says what was done and what was not.
+   * Owner by owner. One that the database refuses, or that somebody has locked, does not keep the others from being recovered: the error that is
+   * thrown in the end says what was done and what was not. One that has ended meanwhile is neither.
    */
   async #recover(
     stale: readonly StaleTask[],
     action: "failed" | "released",
-    act: (tasks: readonly StaleTask[]) => Promise<readonly StaleTask[]>,
+    free: (owner: ReplicaId, tasks: readonly StaleTask[]) => Promise<Freed>,
   ): Promise<RecoveryCount> {
     const done: StaleTask[] = [];
     const refused: RefusedRecovery[] = [];
@@ -204,7 +205,15 @@ export class RecoveryOrders {
       refused.push({ id, error });
       return [];
     };
-    for (const tasks of byOwner(stale)) done.push(...(await inHalves(tasks, act, onRefused)));
+    for (const [owner, all] of byOwner(stale)) {
+      const freeSome = async (tasks: readonly StaleTask[]) => {
+        const freed = await free(owner, tasks);
+        for (const { id, claimId } of tasks)
+          if (freed.locked.includes(claimId)) refused.push({ id, error: new LockedTaskError(id) });
+        return tasks.filter(({ claimId }) => freed.done.includes(claimId));
+      };
+      done.push(...(await inHalves(all, freeSome, onRefused, isAboutSomeRows)));
+    }
     this.#tell(done, action);
     const { count, ids } = counted(done);
     if (refused.length > 0) throw new PartlyRecoveredError(ids, refused);
@@ -226,15 +235,22 @@ export class RecoveryOrders {
   }
 }
 
+export function checkStale(query: unknown) {
+  const problems = new Problems();
+  const { after, dryRun = false, ...filter } = checkOptions(query, SHAPE, { path: "", problems });
+  problems.throwIfAny("The choice of stale tasks");
+  return { afterMs: after, filter: filter as StaleFilter, dryRun };
+}
+
 /** Together those of one: an owner that is not on record has to be named. */
-function byOwner(stale: readonly StaleTask[]): readonly (readonly StaleTask[])[] {
+function byOwner(stale: readonly StaleTask[]): ReadonlyMap<ReplicaId, readonly StaleTask[]> {
   const groups = new Map<ReplicaId, StaleTask[]>();
   for (const task of stale) {
     const group = groups.get(task.owner);
     if (group) group.push(task);
     else groups.set(task.owner, [task]);
   }
-  return [...groups.values()];
+  return groups;
 }
 
 /** An operator's order is no evidence of a crash. If the task is taken from a worker that is alive, no crash is counted. */

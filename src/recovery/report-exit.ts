@@ -10,8 +10,8 @@ import type { Events } from "../events.ts";
 import { declareExited, type ExitVerdict } from "../sql/hearts.ts";
 import { mayHaveProcesses } from "../sql/runners.ts";
 import type { ReplicaId } from "../task/ids.ts";
-import { PassedBy } from "./passed-by.ts";
-import { PostMortems } from "./post-mortems.ts";
+import { PassedBy, type PassedByParts } from "./passed-by.ts";
+import { POST_MORTEMS, PostMortems } from "./post-mortems.ts";
 import { RECOVERY_OF_TASKS, type Recovered, recoverTasksOf } from "./recover.ts";
 import type { Death } from "./recovery-action.ts";
 
@@ -54,17 +54,15 @@ async function recover(parts: Parameters<typeof reportExit>[0], death: Death): P
   const replicaId = death.replicaId as ReplicaId;
   parts.events.emit("replica.dead", { replicaId, because, silentForMs: undefined, hostname });
   const postMortems = new PostMortems(parts);
-  const told = (await postMortems.examineDead([replicaId])).get(replicaId);
+  const told = (await postMortems.examineDead([replicaId], passedBy(parts, POST_MORTEMS))).get(replicaId);
   const known = told ? { ...death, probableCause: told.cause, sentence: told.sentence } : death;
-  // What cannot be put right is left to the next sweep, which tells of it too.
-  const passedBy = new PassedBy(
-    { service: "sweep", part: RECOVERY_OF_TASKS },
-    {
-      ...parts,
-      onError(error) {
-        if (!isLocked(error)) throw error;
-      },
-    },
-  );
-  return recoverTasksOf({ ...parts, postMortems, passedBy }, known);
+  return recoverTasksOf({ ...parts, postMortems, passedBy: passedBy(parts, RECOVERY_OF_TASKS) }, known);
+}
+
+/** What cannot be put right is left to the next sweep, which tells of it too. */
+function passedBy(parts: Pick<PassedByParts, "database" | "events">, part: string): PassedBy {
+  const onError = (error: unknown) => {
+    if (!isLocked(error)) throw error;
+  };
+  return new PassedBy({ service: "sweep", part }, { ...parts, onError });
 }

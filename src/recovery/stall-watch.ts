@@ -1,10 +1,15 @@
 /** Looks for attempts that are alive and do not get on, and does with them what their definition says. A part of the sweep. */
 import type { Database } from "../database/database.ts";
-import { inHalves } from "../database/in-halves.ts";
-import { isAboutSomeRows } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import type { Outcome } from "../sql/outcomes.ts";
-import { endStalled, findStalled, type StalledClaim, settleStallAlerts } from "../sql/stalls.ts";
+import {
+  endStalled,
+  findStalled,
+  raiseStallAlerts,
+  resolveOtherStallAlerts,
+  type StallAlert,
+  type StalledClaim,
+} from "../sql/stalls.ts";
 import { storedSettings } from "../task/stored-settings.ts";
 import type { PassedBy } from "./passed-by.ts";
 import { type StallAction, type StallPolicy, stallError, stallOn } from "./stall.ts";
@@ -42,14 +47,10 @@ export class StallWatch {
   }
 
   async #end(judged: readonly Judged[]): Promise<void> {
-    const ended = await inHalves(
-      judged.filter(({ stalled }) => !this.#passedBy.isResting(endOf(stalled))),
+    const ended = await this.#passedBy.inHalves(
+      judged,
+      ({ stalled }) => `the end of ${nameOf(stalled)}`,
       (part) => this.#endPart(part),
-      async ({ stalled }, error) => {
-        await this.#passedBy.tell(endOf(stalled), error);
-        return [];
-      },
-      isAboutSomeRows,
     );
     for (const { stalled, action } of ended) this.#emit(stalled, action.kind === "again" ? "retried" : "failed");
   }
@@ -70,16 +71,17 @@ export class StallWatch {
   /** Once for each stall; the alert is resolved when the task gets on again or its attempt ends. */
   async #tell(stalled: readonly StalledClaim[]): Promise<void> {
     const raised = new Set(
-      await settleStallAlerts(
-        this.#database,
-        stalled.map((one) => ({
-          subject: one.taskId,
-          message: `Task ${one.taskId} (${one.name}) is stalled. ${stallError(one).message}`,
-          details: { ...stallError(one), claimId: one.claimId, replicaId: one.replicaId },
-        })),
+      await this.#passedBy.inHalves(
+        stalled,
+        (one) => `the alert about ${nameOf(one)}`,
+        (part) => raiseStallAlerts(this.#database, part.map(alertOf)),
       ),
     );
     for (const one of stalled) if (raised.has(one.taskId)) this.#emit(one, "alerted");
+    await resolveOtherStallAlerts(
+      this.#database,
+      stalled.map(({ taskId }) => taskId),
+    );
   }
 
   #emit(stalled: StalledClaim, action: "alerted" | "failed" | "retried"): void {
@@ -88,8 +90,15 @@ export class StallWatch {
   }
 }
 
-function endOf({ taskId, name }: StalledClaim): string {
-  return `the end of task ${taskId} (${name}), which has stalled,`;
+function nameOf({ taskId, name }: StalledClaim): string {
+  return `task ${taskId} (${name}), which has stalled,`;
+}
+
+function alertOf(stalled: StalledClaim): StallAlert {
+  const { taskId, claimId, replicaId, name } = stalled;
+  const error = stallError(stalled);
+  const message = `Task ${taskId} (${name}) is stalled. ${error.message}`;
+  return { subject: taskId, message, details: { ...error, claimId, replicaId } };
 }
 
 function policyOf({ stalledAfterMs, settings }: StalledClaim): StallPolicy {

@@ -65,9 +65,3 @@ export function isConvicted(blame: Blame, crashBudget: number): boolean {
 export function isAtItsLastChance(presences: number, crashBudget: number): boolean {
   return presences > 0 && presences + 1 >= crashBudget;
 }
-
-export function crowdOf(tasks: readonly CrashRecord[]): Crowd {
-  const earlier = tasks.map(presencesOf);
-  const most = Math.max(0, ...earlier);
-  return { running: tasks.length, most, withMost: earlier.filter((count) => count === most).length };
-}

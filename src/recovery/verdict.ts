@@ -1,4 +1,5 @@
 /** What a silence means. Pure: the same evidence always gives the same verdict. */
+import { WARN_AFTER_BEATS } from "../config/recovery-options.ts";
 
 /** How long a heart has not been heard, counted only while signs could be written, and what its session lock says. */
 export interface Evidence {
@@ -8,11 +9,15 @@ export interface Evidence {
   /** How long the heart itself goes on without an acknowledged beat, and without its lock: nobody acts before that. */
   readonly promiseMs: number;
   readonly sessionPromiseMs: number;
+  /** How often the heart beats. */
+  readonly intervalMs: number;
 }
 
 export interface SilencePolicy {
   /** From here on a warning, and nothing else. */
   readonly staleAfterMs: number;
+  /** The same settings have hearts beat this often. */
+  readonly beatIntervalMs: number;
   /** Beyond this, dead. */
   readonly deadAfterMs: number;
   /** How long a free session lock is waited with; undefined where sessions are not to count. */
@@ -38,8 +43,13 @@ export function verdictOn(evidence: Evidence, policy: SilencePolicy): Verdict {
   }
   if (silentForMs > Math.max(policy.deadAfterMs, promiseMs + policy.marginMs))
     return { kind: "dead", because: "silent" };
-  if (silentForMs >= policy.staleAfterMs) return { kind: "stale", because: "silent" };
+  if (silentForMs >= staleFromMs(evidence, policy)) return { kind: "stale", because: "silent" };
   return FRESH;
+}
+
+/** A heart may have other settings than whoever judges it. One that beats more seldom is not stale before three of its own beats are missing. */
+function staleFromMs({ intervalMs }: Evidence, { staleAfterMs, beatIntervalMs }: SilencePolicy): number {
+  return intervalMs <= beatIntervalMs ? staleAfterMs : Math.max(staleAfterMs, WARN_AFTER_BEATS * intervalMs);
 }
 
 /** Below this silence, and with its session, a heart is fresh by each of these policies: nobody needs to be asked about it. */

@@ -37,7 +37,10 @@ export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
     const { claimId, taskId } = parts;
     const code = databaseError(cause)?.code;
     if (code === "EB001") throw new ClaimLostError(claimId, taskId, { cause });
-    if (code === "EB006") throw new NotInTransactionError(claimId, taskId, { cause });
+    if (code === "EB006") {
+      const wanted = `Claim ${claimId} on task ${taskId} was to be checked when a transaction commits`;
+      throw new NotInTransactionError(wanted, { cause });
+    }
     if (code === "EB007") throw new CompletedDifferentlyError(taskId, { cause });
     throw cause;
   };

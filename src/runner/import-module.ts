@@ -1,11 +1,14 @@
 /** Imports a user's module, in JavaScript or TypeScript, on any Node that we support. */
 import { extname, join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { createJiti, type Jiti } from "jiti";
+import type { Jiti } from "jiti";
 
 export type Importer = (path: string) => Promise<Record<string, unknown>>;
 
-/** JavaScript is Node's own business; TypeScript goes through jiti, since Node 20 cannot run it. */
+/**
+ * JavaScript is Node's own business; TypeScript goes through jiti, since Node 20 cannot run it. Most commands and runners never need
+ * jiti, and to load it is a quarter of their start.
+ */
 export function createImporter(cwd: string, everbeat: () => Promise<Record<string, unknown>>): Importer {
   process.setSourceMapsEnabled(true);
   let jiti: Promise<Jiti> | undefined;
@@ -16,7 +19,8 @@ export function createImporter(cwd: string, everbeat: () => Promise<Record<strin
   };
 }
 
-function createTypeScriptImporter(cwd: string, everbeat: Record<string, unknown>): Jiti {
+async function createTypeScriptImporter(cwd: string, everbeat: Record<string, unknown>): Promise<Jiti> {
+  const { createJiti } = await import("jiti");
   return createJiti(join(cwd, "tasks.ts"), {
     interopDefault: false,
     sourceMaps: true,

@@ -1,8 +1,9 @@
 /** What a handler is given in a runner: the same as inline, with the replica at the other end of it. */
 import { clip } from "../config/clip.ts";
-import type { LogFields, Logger } from "../log.ts";
+import { type LogFields, showableFields } from "../log-fields.ts";
 import type { TaskContext } from "../task/context.ts";
-import { toErrorRecord } from "../task/error-record.ts";
+import { createHandlerLog, type HandlerLog } from "../task/handler-log.ts";
+import { isTooDeep } from "../task/json.ts";
 import { checkPhase, checkProgress } from "../task/progress.ts";
 import { snooze } from "../task/snooze.ts";
 import { createClaimHandle } from "./claim-handle.ts";
@@ -43,7 +44,7 @@ export function createRunnerContext({
       resultLimitBytes: charge.resultLimitBytes,
       onCompletedInTransaction: onCompleting,
     }),
-    log: createLogger(budget, call),
+    log: createLog(budget, call),
     async phase(name, details) {
       const { phase, details: json } = checkPhase(name, details);
       call("phase", [phase, json === null ? undefined : JSON.parse(json)]);
@@ -56,23 +57,22 @@ export function createRunnerContext({
   };
 }
 
-function createLogger(budget: LogBudget, call: RunnerContextParts["call"]): Logger {
-  const writer = (level: "debug" | "info" | "warn" | "error") => (fields: LogFields, message: string) => {
+function createLog(budget: LogBudget, call: RunnerContextParts["call"]): HandlerLog {
+  return createHandlerLog((level, fields, message) => {
     const { isGranted, dropped } = budget.take(performance.now());
     if (!isGranted) return;
     if (dropped > 0) call("log", ["warn", { dropped }, "lines of this log were dropped: there were too many"]);
-    call("log", [level, carriable(fields), clip(String(message), MAX_TEXT)]);
-  };
-  return { debug: writer("debug"), info: writer("info"), warn: writer("warn"), error: writer("error") };
+    call("log", [level, carriable(fields), clip(message, MAX_TEXT)]);
+  });
 }
 
 const MAX_TEXT = 65_536;
 
-/** As JSON holds them; errors as what is on record of an error. */
+/** As JSON holds them. */
 function carriable(fields: LogFields): LogFields {
   try {
-    const text = JSON.stringify(fields, (_, value) => (value instanceof Error ? toErrorRecord(value) : value));
-    if (text !== undefined && text.length <= MAX_TEXT) return JSON.parse(text) as LogFields;
+    const text = JSON.stringify(showableFields(fields));
+    if (text.length <= MAX_TEXT && !isTooDeep(text)) return JSON.parse(text) as LogFields;
   } catch {
     // As with any other line whose fields cannot be shown.
   }

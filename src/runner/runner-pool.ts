@@ -114,12 +114,15 @@ export class RunnerPool {
 
   #pump(): void {
     for (const runner of this.#runners) {
-      if (runner.state !== "idle") continue;
-      const job = this.#waiting.shift();
-      if (!job) return;
-      job.onBegun();
-      const { task, items, mustStop } = job;
-      runner.run({ name: task.name, items, mustStop, replicaId: this.#parts.replica.id }).then(job.resolve, job.reject);
+      // One that could not be given its job stays idle, and is given the next.
+      while (runner.state === "idle") {
+        const job = this.#waiting.shift();
+        if (!job) return;
+        job.onBegun();
+        const { task, items, mustStop } = job;
+        const { id: replicaId } = this.#parts.replica;
+        runner.run({ name: task.name, items, mustStop, replicaId }).then(job.resolve, job.reject);
+      }
     }
   }
 

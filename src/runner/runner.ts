@@ -10,6 +10,7 @@ import type { BatchItem } from "../task/define-task.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { Snooze } from "../task/snooze.ts";
+import { Timer } from "../timer.ts";
 import { carryError, reviveError } from "./carried-error.ts";
 import type { OpenChannel, RunnerChannel, RunnerExit } from "./channel.ts";
 import type { ClaimHandle } from "./claim-handle.ts";
@@ -80,7 +81,7 @@ export class Runner {
   #isTainted = false;
   /** Where its loop is blocked. */
   #stack: string | undefined;
-  #endTimer: NodeJS.Timeout | undefined;
+  #endTimer: Timer | undefined;
 
   constructor(parts: RunnerParts) {
     this.#parts = parts;
@@ -89,10 +90,10 @@ export class Runner {
       { heapLimitMb: parts.heapLimitMb, leaseFd: parts.leaseFd, stackAfterMs: parts.charge.stackAfterMs },
     );
     this.#channel.send({ type: "begin", charge: parts.charge });
-    this.#endTimer = setTimeout(() => {
+    this.#endTimer = new Timer(parts.startTimeoutMs, () => {
       this.#failure = `it was not ready within ${parts.startTimeoutMs} ms`;
       this.kill("unstarted");
-    }, parts.startTimeoutMs);
+    });
   }
 
   get kind(): RunnerKind {
@@ -139,15 +140,17 @@ export class Runner {
     }));
   }
 
-  /** Rejects with a RunnerEndedError if it ends in the middle of it. */
+  /** Rejects with a RunnerEndedError if it ends in the middle of it; and stays idle where the job cannot be handed over. */
   run({ name, items, replicaId, mustStop }: RunnerJob): Promise<readonly unknown[]> {
-    this.#state = "busy";
-    const number = ++this.#jobs;
     return new Promise((resolve, reject) => {
-      const job: Job = { number, items, over: new AbortController(), resolve, reject };
-      this.#job = job;
+      const number = this.#jobs + 1;
       const sent = items.map((item) => carried(item, replicaId));
+      // Throws where an input cannot be written as JSON again.
       this.#channel.send({ type: "run", job: number, name, items: sent, mustStop });
+      const job: Job = { number, items, over: new AbortController(), resolve, reject };
+      this.#state = "busy";
+      this.#jobs = number;
+      this.#job = job;
       items.forEach(({ context: { signal } }, index) => {
         const onAbort = () => this.#abort(job, index);
         if (signal.aborted) onAbort();
@@ -196,8 +199,8 @@ export class Runner {
   }
 
   #then(ms: number, step: () => void): void {
-    clearTimeout(this.#endTimer);
-    this.#endTimer = setTimeout(step, ms);
+    this.#endTimer?.stop();
+    this.#endTimer = new Timer(ms, step);
   }
 
   /** Told to stop, and ended after the grace once nobody in the job is left who may go on. */
@@ -207,11 +210,10 @@ export class Runner {
     this.#channel.send({ type: "abort", job: job.number, item: index, reason: carryError(reason) });
     if (!job.items.every(({ context }) => context.signal.aborted)) return;
     const mayBeRepeated = reason instanceof CutOffError || reason instanceof ClaimLostError;
-    const timer = setTimeout(
-      () => (mayBeRepeated ? this.kill("aborted") : this.end("aborted")),
-      mayBeRepeated ? graces.cutOffMs : graces.abortMs,
+    const timer = new Timer(mayBeRepeated ? graces.cutOffMs : graces.abortMs, () =>
+      mayBeRepeated ? this.kill("aborted") : this.end("aborted"),
     );
-    job.over.signal.addEventListener("abort", () => clearTimeout(timer));
+    job.over.signal.addEventListener("abort", () => timer.stop());
   }
 
   #hear(message: FromRunner): void {
@@ -255,7 +257,7 @@ export class Runner {
 
   #onReady(): void {
     if (this.#state !== "starting") return;
-    clearTimeout(this.#endTimer);
+    this.#endTimer?.stop();
     this.#state = "idle";
     this.#parts.onReady(this);
   }
@@ -305,7 +307,7 @@ export class Runner {
     };
     const job = this.#job;
     this.#state = "ended";
-    clearTimeout(this.#endTimer);
+    this.#endTimer?.stop();
     this.#endJob();
     this.#parts.onEnded(this, death);
     job?.reject(new RunnerEndedError(death));

@@ -18,15 +18,21 @@ export async function listAlerts(store: Store, options: { onlyOpen: boolean; lim
   );
 }
 
+export interface NewAlert {
+  readonly kind: string;
+  /** Of a service, by which its alerts are found again. */
+  readonly part?: string;
+  readonly subject: string;
+  readonly message: string;
+  readonly details?: unknown;
+}
+
 /** Durable, and once while it stays open. False: it is open already. */
-export async function raiseAlert(
-  store: Store,
-  alert: { kind: string; subject: string; message: string; details?: unknown },
-): Promise<boolean> {
+export async function raiseAlert(store: Store, alert: NewAlert): Promise<boolean> {
   const rows = await store.query(
-    `insert into ${store.schema}.alert (kind, subject, message, details) values ($1, $2, $3, $4::json)
+    `insert into ${store.schema}.alert (kind, part, subject, message, details) values ($1, $2, $3, $4, $5::json)
      on conflict (kind, subject) where resolved_at is null do nothing returning id`,
-    [alert.kind, alert.subject, alert.message, JSON.stringify(alert.details ?? null)],
+    [alert.kind, alert.part ?? null, alert.subject, alert.message, JSON.stringify(alert.details ?? null)],
   );
   return rows.length > 0;
 }
@@ -45,12 +51,28 @@ export async function resolveOtherAlerts(
 ): Promise<void> {
   await store.query(
     `update ${store.schema}.alert set resolved_at = now()
-     where ${unlocked(store, "kind = $1 and details->>'part' = $2 and subject <> all ($3)")}`,
+     where ${unlocked(store, "kind = $1 and part = $2 and subject <> all ($3)")}`,
     [kind, part, subjects],
   );
 }
 
+/**
+ * Whether the cause of this open alert, a row of `alert`, still stands, for the kinds that nobody raises again while it does. The processes that
+ * raise the other kinds raise them again for as long as they meet their cause.
+ */
+export function hasStandingCause(schema: string, row: string): string {
+  return `case ${row}.kind
+    when 'queue-not-usable' then exists (select from ${schema}.queue q where q.name = ${row}.subject and q.trouble is not null)
+    when 'not-claimable' then exists (
+      select from ${schema}.ended e left join ${schema}.task t on t.id = e.task_id
+      where e.state = 'failed' and e.error_code = 'NOT_CLAIMABLE'
+        and (t.name = ${row}.subject or e.task_id = (${row}.details ->> 'task')::uuid))
+    -- Each sweep resolves those that are over (see resolveOtherStallAlerts).
+    when 'loop-blocked' then true
+    else false end`;
+}
+
 /** The open alerts of which this is true. One that somebody has locked is left: a sweep must not wait for it. */
-function unlocked({ schema }: Store, condition: string): string {
+export function unlocked({ schema }: Store, condition: string): string {
   return `id = any (array(select id from ${schema}.alert where ${condition} and resolved_at is null for update skip locked))`;
 }

@@ -37,6 +37,13 @@ export async function noteBlockedLoop(
   return row?.id;
 }
 
+/** Whether this blockage, a row of `blocked_loop`, goes on: its replica and its runner are there, and the loop has not turned. */
+export function isBlockageLasting(schema: string, row: string): string {
+  return `${row}.ended_at is null
+    and exists (select from ${schema}.replica r where r.id = ${row}.replica_id and r.status in ('online', 'draining'))
+    and not exists (select from ${schema}.runner n where n.id = ${row}.runner_id and n.ended_at is not null)`;
+}
+
 export async function noteLoopTurned(store: Store, id: string, blockedMs: number): Promise<void> {
   await store.query(`select ${store.schema}.note_loop_turned($1, $2)`, [id, blockedMs]);
 }

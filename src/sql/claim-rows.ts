@@ -10,6 +10,10 @@ export interface ClaimsRead {
   readonly seenUpTo: string | undefined;
   /** There was so much in the way that the search was over before it had seen everything. */
   readonly hasMore: boolean;
+  /** It has passed something by that another transaction has locked: it may be free before long, and nobody tells. */
+  readonly isHeldUp: boolean;
+  /** A queue whose row it has waited for in vain. */
+  readonly lockedQueue: string | undefined;
   /** It was asked to be told of new tasks, and will not be: somebody holds up the bells. */
   readonly isUnarmed: boolean;
   /** What the ending in the same statement had to say; null if all went as asked. */
@@ -24,7 +28,7 @@ export const CLAIM_COLUMNS = `claim_id, task_id, state, name, attempt, failures,
 type ClaimRow = readonly [
   claimId: ClaimId,
   taskId: TaskId | null,
-  state: "claimed" | "running" | "lane" | "seen" | "more" | "unarmed" | "ended" | null,
+  state: "claimed" | "running" | "lane" | "seen" | "more" | "held" | "unarmed" | "ended" | null,
   name: string,
   attempt: number | null,
   failures: number | null,
@@ -47,6 +51,8 @@ export function readClaims(rows: readonly unknown[][]): ClaimsRead {
   let ended: unknown = null;
   let seenUpTo: string | undefined;
   let hasMore = false;
+  let isHeldUp = false;
+  let lockedQueue: string | undefined;
   let isUnarmed = false;
   let placed = 0;
   for (const row of rows as unknown as readonly ClaimRow[]) {
@@ -61,13 +67,16 @@ export function readClaims(rows: readonly unknown[][]): ClaimsRead {
       seenUpTo = row[14] ?? undefined;
     } else if (state === "more") {
       hasMore = true;
+    } else if (state === "held") {
+      isHeldUp = true;
+      lockedQueue = row[11] ?? undefined;
     } else if (state === "unarmed") {
       isUnarmed = true;
     } else {
       ended = row[8];
     }
   }
-  return { claimed, cursors, seenUpTo, hasMore, isUnarmed, ended };
+  return { claimed, cursors, seenUpTo, hasMore, isHeldUp, lockedQueue, isUnarmed, ended };
 }
 
 /** By place, and all of one shape: there may be tens of thousands a second. */

@@ -3,7 +3,7 @@ import type { Database, Store } from "../database/database.ts";
 import type { ClaimId, ClaimOnTask, ReplicaId, TaskId } from "../task/ids.ts";
 import { listsOf } from "./claim-lists.ts";
 import { CLAIM_COLUMNS, type ClaimsRead, readClaims } from "./claim-rows.ts";
-import { type EndingValues, longResults } from "./outcomes.ts";
+import { type EndingValues, LOCK_PATIENCE_MS, longResults } from "./outcomes.ts";
 
 export interface ClaimedTask extends ClaimOnTask {
   readonly state: "claimed" | "running";
@@ -44,7 +44,9 @@ export interface ClaimRequest {
   readonly arms?: boolean;
 }
 
-const CLAIM_PARAMETERS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, p_reserve => $11, p_seen => $12, p_last_lane => $13";
+/** Where the values of a request go. */
+export const CLAIM_PARAMETERS =
+  "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, p_reserve => $11, p_seen => $12, p_last_lane => $13";
 
 /** In the order in which they should run. */
 export async function claimTasks(database: Database, request: ClaimRequest): Promise<ClaimsRead> {
@@ -65,13 +67,13 @@ export async function endAndClaimTasks(
   const more = longResults(ending, values.length);
   const rows = await database.queryLists(
     `select ${CLAIM_COLUMNS} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS},
-       p_ended => ${database.schema}.end_claims($14::bigint[], $15::uuid[], $16::json, array[$1::uuid], true${more.argument}))`,
+       p_ended => ${database.schema}.end_claims($14::bigint[], $15::uuid[], $16::json, array[$1::uuid], true, p_patience_ms => ${LOCK_PATIENCE_MS}${more.argument}))`,
     [...values, ...more.values],
   );
   return readClaims(rows);
 }
 
-function claimValues(request: ClaimRequest): unknown[] {
+export function claimValues(request: ClaimRequest): unknown[] {
   return [
     request.replicaId,
     request.names,

@@ -27,6 +27,11 @@ export interface EnqueueNote {
   readonly outcome: "kept" | "replaced" | "refused";
 }
 
+/** `patienceMs`: others' transactions, which hold an id or a key, are not waited for any longer (55P03). Without it, as long as they take. */
+export interface Patience {
+  readonly patienceMs?: number | undefined;
+}
+
 /**
  * Enqueues tasks without unique keys. `fresh`: none of these ids was ever sent before; else a task whose id is known is left
  * as it is. `alone`: the statement is a transaction of its own.
@@ -34,24 +39,28 @@ export interface EnqueueNote {
 export async function insertTasks(
   store: Store,
   groups: readonly TaskGroup[],
-  how: { fresh: boolean; alone: boolean },
+  how: Patience & { fresh: boolean; alone: boolean },
 ): Promise<void> {
   const [group] = groups;
-  if (group && groups.length === 1 && areLong(group.inputs)) return insertLongTasks(store, group, how.alone);
+  if (group && groups.length === 1 && areLong(group.inputs)) return insertLongTasks(store, group, how);
   await store.query(
-    `select ${store.schema}.insert_tasks($1::json, $2::json, $3, $4)`,
-    [...toParameters(groups), how.fresh, how.alone],
+    `select ${store.schema}.insert_tasks($1::json, $2::json, $3, $4, p_patience_ms => $5)`,
+    [...toParameters(groups), how.fresh, how.alone, how.patienceMs ?? null],
     "often",
   );
 }
 
 /** Here it makes no measurable difference whether the ids are known before. */
-async function insertLongTasks(store: Store, { terms, ids, inputs }: TaskGroup, isAlone: boolean): Promise<void> {
+async function insertLongTasks(
+  store: Store,
+  { terms, ids, inputs }: TaskGroup,
+  how: Patience & { alone: boolean },
+): Promise<void> {
   const [termsJson] = toParameters([{ terms, ids, inputs: [] }]);
-  const { list, values } = longValues(inputs, 2);
+  const { list, values } = longValues(inputs, 3);
   await store.query(
-    `select ${store.schema}.insert_tasks($1::json, '[]', false, $2, p_long => ${list})`,
-    [termsJson, isAlone, ...values],
+    `select ${store.schema}.insert_tasks($1::json, '[]', false, $2, p_patience_ms => $3, p_long => ${list})`,
+    [termsJson, how.alone, how.patienceMs ?? null, ...values],
     "often",
   );
 }
@@ -93,12 +102,12 @@ export function groupsOf(tasks: readonly TaskToPut[]): readonly TaskGroup[] {
 export async function enqueueKeyed(
   store: Store,
   tasks: readonly TaskToPut[],
-  how: { refuseAll: boolean; alone: boolean },
+  how: Patience & { refuseAll: boolean; alone: boolean },
 ): Promise<EnqueueNote[]> {
   const groups = tasks.map(({ id, input, terms }) => ({ terms: terms.json, ids: [id], inputs: [input] }));
   return store.query<EnqueueNote>(
-    `select ordinal, task_id::text as "taskId", outcome from ${store.schema}.enqueue_keyed($1::json, $2::json, $3, $4)`,
-    [...toParameters(groups), how.refuseAll, how.alone],
+    `select ordinal, task_id::text as "taskId", outcome from ${store.schema}.enqueue_keyed($1::json, $2::json, $3, $4, $5)`,
+    [...toParameters(groups), how.refuseAll, how.alone, how.patienceMs ?? null],
     "often",
   );
 }

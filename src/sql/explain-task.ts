@@ -5,6 +5,7 @@ import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import type { AttemptOutcome, TaskState } from "../task/states.ts";
 import { type StoredSettings, storedSettings } from "../task/stored-settings.ts";
+import { actingSettings } from "./fleet-settings.ts";
 import type { RateLimit } from "./queues.ts";
 import type { ReplicaRow, SignsOfLife } from "./replicas.ts";
 import type { RunnerRow } from "./runners.ts";
@@ -50,7 +51,7 @@ export interface TaskFacts {
   readonly owner: OwnerFacts | null;
   readonly listening: ListeningFacts | null;
   readonly review: { readonly reviewedAgoMs: number; readonly note: string | null } | null;
-  /** Of the replica that swept last. */
+  /** Those by which recovery acts; null where none are on record. */
   readonly settings: RecoverySettings | null;
 }
 
@@ -72,7 +73,7 @@ export interface KeyFacts {
   readonly key: string;
   readonly limit: number;
   readonly holders: readonly KeyHolder[];
-  /** Parked behind the same key, and let go before it. */
+  /** Parked in the same queue behind the same key, and let go before it. The first of every queue is let go together, so others do not count. */
   readonly ahead: number;
 }
 
@@ -93,7 +94,7 @@ export interface KeyHolder {
 
 export interface QueueFacts {
   readonly isPaused: boolean;
-  /** Why its settings cannot be used, where a claim has paused it for that. */
+  /** Why nothing can be claimed from it, where a worker has paused it for that. */
   readonly trouble: string | null;
   readonly concurrency: number | null;
   /** How many count against its limit now. */
@@ -192,7 +193,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
                    'heldForMs', ${ms("c.now - coalesce(x.started_at, x.claimed_at)")}) order by x.claim_id)
                  from ${s}.running x left join ${s}.replica xr on xr.id = x.replica_id
                  where x.exclusive_key = k.exclusive_key and x.task_id <> t.id), '[]'),
-               'ahead', (select count(*) from ${s}.parked x where t.is_parked and x.exclusive_key = k.exclusive_key
+               'ahead', (select count(*) from ${s}.parked x where t.is_parked and x.exclusive_key = k.exclusive_key and x.queue = t.queue
                  and (x.priority, x.run_at, x.task_id) < (t.priority, t.run_at, t.id)))
              from ${s}.task k where k.id = t.id and k.exclusive_key is not null) as key,
             (select json_build_object('key', k.rate_key, 'limit', k.rate_limit, 'perMs', k.rate_per_ms, 'isPutOff', t.run_at > k.run_at)
@@ -214,7 +215,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'heardAgoMs', ${ms("c.now - h.beat_at")}, 'silentForMs', ${s}.silent_ms(h, r.started_at, l),
               'hasSession', ${s}.session_counts(h, l),
               'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${ms("c.now - nullif(h.session_free_since, 'infinity')")},
-              'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'vitals', ${s}.vitals_of(h.signs),
+              'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'intervalMs', h.interval_ms, 'vitals', ${s}.vitals_of(h.signs),
               'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death,
               'runner', (select json_build_object('kind', n.kind, 'pid', n.pid, 'status', n.status, 'heardAgoMs', ${ms("c.now - n.beat_at")},
                   'blockedForMs', n.vitals -> 'blockedForMs')
@@ -231,7 +232,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'isConfirmed', l.hold_confirmed_at is not null) end as listening,
             (select json_build_object('reviewedAgoMs', ${ms("c.now - v.reviewed_at")}, 'note', v.note)
              from ${s}.review v where v.task_id = t.id and v.reviewed_at >= t.ended_at) as review,
-            (select x.recovery from ${s}.replica x where x.id = l.swept_by) as settings
+            (${actingSettings(s)}) as settings
      from (select clock_timestamp() as now) c
      join ${s}.tasks t on t.id = $1
      left join ${s}.running u on u.task_id = t.id

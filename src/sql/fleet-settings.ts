@@ -29,12 +29,27 @@ export async function readFleetSettings(store: Store): Promise<ReplicaSettings[]
   );
 }
 
-/** Those that act: of whoever swept last, else of one that could be the next, else of the last that was here. Undefined: none are on record. */
-export async function readActingSettings(store: Store): Promise<RecoverySettings | undefined> {
-  const [row] = await store.query<{ settings: RecoverySettings }>(
-    `select r.recovery as settings from ${store.schema}.replica r left join ${store.schema}.listening l on true
+/** Those that act, as a query for one value: of whoever swept last, else of one that could be the next, else of the last that was here. */
+export function actingSettings(schema: string): string {
+  return `select r.recovery from ${schema}.replica r left join ${schema}.listening l on true
      where ${ARE_SETTINGS}
-     order by ${SWEEPS} desc, ${IS_HERE} desc, r.id is not distinct from l.swept_by desc, r.started_at desc limit 1`,
+     order by ${SWEEPS} desc, ${IS_HERE} desc, r.id is not distinct from l.swept_by desc, r.started_at desc limit 1`;
+}
+
+/** Undefined: none are on record. */
+export async function readActingSettings(store: Store): Promise<RecoverySettings | undefined> {
+  const [row] = await store.query<{ settings: RecoverySettings | null }>(
+    `select (${actingSettings(store.schema)}) as settings`,
   );
-  return row?.settings;
+  return row?.settings ?? undefined;
+}
+
+/** Those by which this one works, else those that act. */
+export async function readSettingsOf(store: Store, id: ReplicaId): Promise<RecoverySettings | undefined> {
+  const s = store.schema;
+  const [row] = await store.query<{ settings: RecoverySettings | null }>(
+    `select coalesce((select r.recovery from ${s}.replica r where r.id = $1 and ${ARE_SETTINGS}), (${actingSettings(s)})) as settings`,
+    [id],
+  );
+  return row?.settings ?? undefined;
 }

@@ -1,6 +1,6 @@
 /** Signs of life, and the conditional writes that follow a verdict. */
 import type { Store } from "../database/database.ts";
-import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import type { ReplicaId } from "../task/ids.ts";
 import { type RunnerRecord, runnersJson } from "./runners.ts";
 
 export interface HeartPromise {
@@ -54,7 +54,10 @@ export async function letGoOfSession(store: Store, replicaId: ReplicaId): Promis
   await store.query(`select pg_advisory_unlock_shared(${store.schema}.session_key($1))`, [replicaId]);
 }
 
-/** While a sweep takes long: said in time, the time that it takes is no gap (see keep_listening). */
+/**
+ * While a sweep runs, its process reports every third of a gap that it still listens. Then the sweep's own duration does not count as a gap (see
+ * keep_listening).
+ */
 export async function keepListening(store: Store, { gapMs, isReplica }: { gapMs: number; isReplica: boolean }) {
   await store.query(`select ${store.schema}.keep_listening($1, $2)`, [Math.round(gapMs), isReplica]);
 }
@@ -69,6 +72,7 @@ export interface DoubtfulHeart {
   readonly sessionFreeForMs: number | null;
   readonly promiseMs: number;
   readonly sessionPromiseMs: number;
+  readonly intervalMs: number;
   readonly vitals: unknown;
   /** How many machines have a replica that should be alive. */
   readonly machines: number;
@@ -114,7 +118,7 @@ export async function beginSweep(store: Store, sweeper: Sweeper): Promise<SweepT
 export async function readDoubtfulHearts(store: Store, silentFromMs: number): Promise<DoubtfulHeart[]> {
   return store.query<DoubtfulHeart>(
     `select replica_id::text as "replicaId", machine_id as "machineId", hostname, status, silent_for_ms as "silentForMs",
-            session_free_for_ms as "sessionFreeForMs", promise_ms as "promiseMs", session_promise_ms as "sessionPromiseMs", vitals,
+            session_free_for_ms as "sessionFreeForMs", promise_ms as "promiseMs", session_promise_ms as "sessionPromiseMs", interval_ms as "intervalMs", vitals,
             machines, is_machine_well as "isMachineWell"
      from ${store.schema}.doubtful_hearts($1)`,
     [silentFromMs],
@@ -147,19 +151,4 @@ export async function declareExited(
     [replicaId, exit.exitCode, exit.signal],
   );
   return row ?? { verdict: "not-alive", death: null };
-}
-
-export interface ReleasedClaim {
-  readonly claimId: ClaimId;
-  readonly taskId: TaskId;
-  readonly name: string;
-  readonly attempt: number;
-}
-
-/** Gives back what it has claimed and not started, if it has not been heard for that long in this very moment. */
-export async function releaseWhileSilent(store: Store, replicaId: ReplicaId, minMs: number): Promise<ReleasedClaim[]> {
-  return store.query<ReleasedClaim>(
-    `select claim_id as "claimId", task_id::text as "taskId", name, attempt from ${store.schema}.release_while_silent($1, $2)`,
-    [replicaId, minMs],
-  );
 }

@@ -3,7 +3,7 @@ import type { Store } from "../database/database.ts";
 import type { TaskId } from "../task/ids.ts";
 
 export type CancelOutcome = "cancelled" | "cancelling" | "ended" | "unknown";
-export type RetryOutcome = "pending" | "due" | "taken" | "held" | "ended" | "unknown";
+export type RetryOutcome = "pending" | "due" | "taken" | "held" | "ended" | "unrecorded" | "unknown";
 export interface Ordered<Outcome> {
   readonly id: TaskId;
   readonly outcome: Outcome;

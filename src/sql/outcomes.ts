@@ -39,6 +39,12 @@ export interface NotAsAsked {
 
 export const NOTHING_REFUSED: EndingReport = { repeated: [], late: [], hasUnparked: false };
 
+/**
+ * How long ends wait for a lock, in milliseconds. Somebody may keep a claim's row locked for ever: an outcome that waits for it would hold up all that
+ * are written with it.
+ */
+export const LOCK_PATIENCE_MS = 500;
+
 export async function endClaims(store: Store, outcomes: readonly Outcome[]): Promise<EndingReport> {
   return reportOn(store, outcomes, await endHeldClaims(store, outcomes));
 }
@@ -48,7 +54,7 @@ export async function endHeldClaims(store: Store, outcomes: readonly Outcome[]):
   const ending = endingValues(outcomes);
   const more = longResults(ending, 4);
   const [row] = await store.query<{ said: NotAsAsked | null }>(
-    `select ${store.schema}.end_claims($1::bigint[], $2::uuid[], $3::json, array[$4]::uuid[]${more.argument}) as said`,
+    `select ${store.schema}.end_claims($1::bigint[], $2::uuid[], $3::json, array[$4]::uuid[], p_patience_ms => ${LOCK_PATIENCE_MS}${more.argument}) as said`,
     [...ending.values, outcomes[0]?.replica, ...more.values],
     "often",
   );

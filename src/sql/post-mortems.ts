@@ -48,8 +48,12 @@ export interface DeadReplica {
   /** Replicas of the same machine that were there when it died, and those of them that went at the same time. */
   readonly neighbours: number;
   readonly neighboursGone: number;
-  /** Other replicas that were leaving at that time, and the version of those that were just started, where it is another. */
+  /**
+   * Of other replicas that have a task or a queue in common with it: those that were leaving, those that had left at about that time, and the
+   * version of those that were just started, where it is another.
+   */
   readonly othersLeaving: number;
+  readonly othersLeft: number;
   readonly newVersion: string | null;
   /** How long after its death it was here again, and how it came back; null: it was not. */
   readonly backAfterMs: number | null;
@@ -66,10 +70,27 @@ export async function limitPatience(tx: Store, ms: number): Promise<void> {
 // Replicas of one machine went at the same time where their sessions were seen free within half a second of each other (the
 // next victim of a task that kills workers goes no sooner than the first is known to be dead), or, without sessions, where
 // their last beats are as close as beats are.
-const DEPLOY = "interval '2 minutes'";
 
-/** Dead, and nobody has asked why. */
-export async function readUnexamined(store: Store, limit: number): Promise<DeadReplica[]> {
+/** In a deploy, a process leaves within this time of another's… */
+const LEFT_WITHIN = "interval '10 seconds'";
+/** …and has taken the place of one that goes for no longer than this. */
+const STARTED_WITHIN = "interval '2 minutes'";
+
+/** Of a replica `r`: dead, and nobody has asked why. */
+const isUnexamined = (s: string) =>
+  `r.status = 'dead' and not exists (select from ${s}.post_mortem p where p.replica_id = r.id and p.kind = 'replica')`;
+
+/** The first to die first. */
+export async function findUnexamined(store: Store, limit: number): Promise<ReplicaId[]> {
+  const rows = await store.query<{ id: ReplicaId }>(
+    `select r.id::text as id from ${store.schema}.replica r where ${isUnexamined(store.schema)} order by r.died_at limit $1`,
+    [limit],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Those of these replicas that nobody else has examined meanwhile. */
+export async function readUnexamined(store: Store, replicas: readonly ReplicaId[]): Promise<DeadReplica[]> {
   const s = store.schema;
   const ms = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`;
   return store.query<DeadReplica>(
@@ -81,7 +102,7 @@ export async function readUnexamined(store: Store, limit: number): Promise<DeadR
             (select coalesce(json_agg(b order by b."agoMs" desc), '[]') from (
                select ${ms("r.died_at - b.beat_at")} as "agoMs", ${s}.vitals_of(b.signs) as vitals from ${s}.beat_history b
                where b.replica_id = r.id order by b.beat_at desc limit 5) b) as beats,
-            n.neighbours, n.gone as "neighboursGone", d.leaving as "othersLeaving", d.version as "newVersion",
+            n.neighbours, n.gone as "neighboursGone", d.leaving as "othersLeaving", d.gone as "othersLeft", d.version as "newVersion",
             ${ms("r.came_back_at - r.died_at")} as "backAfterMs", r.came_back_how as "backHow"
      from ${s}.replica r
      left join ${s}.heart h on h.replica_id = r.id
@@ -99,12 +120,16 @@ export async function readUnexamined(store: Store, limit: number): Promise<DeadR
          where x.machine_id = r.machine_id and x.id <> r.id and x.status <> 'offline' and x.started_at < r.died_at) o
        where o.is_here or o.is_gone) n
      cross join lateral (
-       select (count(*) filter (where o.status = 'draining' or o.status = 'offline' and o.seen_at > r.died_at - ${DEPLOY}))::int as leaving,
-              max(o.version) filter (where o.version <> r.version and o.started_at > r.died_at - ${DEPLOY}) as version
-       from ${s}.replica o where o.id <> r.id) d
-     where r.status = 'dead' and not exists (select from ${s}.post_mortem p where p.replica_id = r.id and p.kind = 'replica')
-     order by r.died_at limit $1`,
-    [limit],
+       select (count(*) filter (where o.status = 'draining'))::int as leaving,
+              (count(*) filter (where o.status = 'offline' and o.seen_at between w.went_at - ${LEFT_WITHIN} and w.went_at + ${LEFT_WITHIN}))::int as gone,
+              max(o.version) filter (where o.version <> r.version and o.started_at > w.went_at - ${STARTED_WITHIN}) as version
+       from ${s}.replica o
+       -- At the latest: it has not beaten again.
+       cross join (select least(r.died_at, h.session_free_since, h.beat_at + make_interval(secs => h.interval_ms / 1000.0)) as went_at) w
+       where o.id <> r.id and (o.tasks && r.tasks or o.queues && r.queues)) d
+     where r.id = any ($1) and ${isUnexamined(s)}
+     order by r.died_at`,
+    [replicas],
   );
 }
 

@@ -4,6 +4,8 @@
  * docs/operations.md lists the rules of all tables.
  */
 import type { Store } from "../database/database.ts";
+import { hasStandingCause } from "./alerts.ts";
+import { isBlockageLasting } from "./blocked-loops.ts";
 
 /** How long things stay, by the setting that says so. */
 export interface PurgeAges {
@@ -35,7 +37,7 @@ export const PURGE_RULES: readonly PurgeRule[] = [
   {
     what: "blocked loops",
     ageMs: (ages) => ages.historyAgeMs,
-    statement: (s) => removal(s, "blocked_loop", `x.seen_at < ${OLD}`),
+    statement: (s) => removal(s, "blocked_loop", `x.seen_at < ${OLD} and not (${isBlockageLasting(s, "x")})`),
   },
   {
     // Those that ended, or whose replica is gone.
@@ -96,10 +98,15 @@ export const PURGE_RULES: readonly PurgeRule[] = [
       ),
   },
   {
-    // An alert that nobody resolved leaves too. A process that still meets its cause raises it again.
+    // An alert that nobody resolved leaves too, unless its cause stands. A process that still meets its cause raises it again.
     what: "alerts",
     ageMs: (ages) => ages.postMortemAgeMs,
-    statement: (s) => removal(s, "alert", `coalesce(x.resolved_at, x.raised_at) < ${OLD}`),
+    statement: (s) =>
+      removal(
+        s,
+        "alert",
+        `coalesce(x.resolved_at, x.raised_at) < ${OLD} and (x.resolved_at is not null or not ${hasStandingCause(s, "x")})`,
+      ),
   },
   {
     // Late outcomes of a task that is on record leave with the task.

@@ -10,7 +10,7 @@ export interface RateLimit {
 export interface QueueRow {
   readonly name: string;
   readonly isPaused: boolean;
-  /** Why it was paused by a claim: its settings cannot be used. */
+  /** Why a worker has paused it: nothing can be claimed from it. */
   readonly trouble: string | null;
   readonly concurrency: number | null;
   readonly rateLimit: RateLimit | null;

@@ -1,4 +1,4 @@
-/** Putting right what a replica that is not alive held: what somebody else has locked is passed over. */
+/** Putting right what a replica that is not alive, or that is silent, held: what somebody else has locked is passed over. */
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import { listsOf } from "./claim-lists.ts";
@@ -30,6 +30,31 @@ export async function releaseAbsent(
 ): Promise<Freed> {
   return freed(store, `select done, locked from ${store.schema}.release_absent($1, $2, $3)`, [
     ...[replicaId, ...listsOf(claims)],
+  ]);
+}
+
+export interface UnstartedClaim extends ClaimOnTask {
+  readonly name: string;
+  readonly attempt: number;
+}
+
+/** What this replica has claimed and not started. */
+export async function readUnstarted(store: Store, replicaId: ReplicaId): Promise<UnstartedClaim[]> {
+  return store.query<UnstartedClaim>(
+    `select claim_id as "claimId", task_id::text as "taskId", name, attempt from ${store.schema}.running
+     where replica_id = $1 and state = 'claimed' order by claim_id`,
+    [replicaId],
+  );
+}
+
+/** Gives these back, if they are not started and their owner has not been heard for that long: both in this very moment. */
+export async function releaseWhileSilent(
+  store: Store,
+  owner: { readonly replicaId: ReplicaId; readonly minMs: number },
+  claims: readonly ClaimOnTask[],
+): Promise<Freed> {
+  return freed(store, `select done, locked from ${store.schema}.release_while_silent($1, $2, $3, $4)`, [
+    ...[owner.replicaId, owner.minMs, ...listsOf(claims)],
   ]);
 }
 

@@ -16,6 +16,8 @@ export interface SignsOfLife {
   readonly sessionFreeForMs: number | null;
   readonly promiseMs: number | null;
   readonly sessionPromiseMs: number | null;
+  /** How often its heart beats. */
+  readonly intervalMs: number | null;
   readonly vitals: Readonly<Record<string, number>> | null;
 }
 
@@ -101,7 +103,7 @@ export async function listReplicas(store: Store, patienceMs: number): Promise<Re
             greatest(h.beat_at, r.seen_at) as "seenAt", ${store.schema}.silent_ms(h, r.started_at, l) as "silentForMs",
             ${store.schema}.session_counts(h, l) as "hasSession", coalesce(h.session_key = any (k.held), false) as "holdsSession",
             (extract(epoch from clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000)::float8 as "sessionFreeForMs",
-            h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs", ${store.schema}.vitals_of(h.signs) as vitals, r.died_at as "diedAt", r.death,
+            h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs", h.interval_ms as "intervalMs", ${store.schema}.vitals_of(h.signs) as vitals, r.died_at as "diedAt", r.death,
             r.tasks, r.queues,
             case when r.status in ('online', 'draining') and coalesce(l.swept_at, r.started_at) < clock_timestamp() - make_interval(secs => $1::float8 / 1000)
               then coalesce(l.swept_at, r.started_at) end as "unheardSince",

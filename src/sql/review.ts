@@ -6,7 +6,7 @@ import type { Store } from "../database/database.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import type { ReplicaId, TaskId } from "../task/ids.ts";
 
-const MAY_HAVE_HAD_EFFECTS = "e.state = 'failed' and e.error_code in ('WORKER_CRASHED', 'END_FORGOTTEN')";
+export const MAY_HAVE_HAD_EFFECTS = "e.state = 'failed' and e.error_code in ('WORKER_CRASHED', 'END_FORGOTTEN')";
 
 export interface ReviewTask {
   readonly id: TaskId;

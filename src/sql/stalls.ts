@@ -1,6 +1,8 @@
 /** Attempts that do not get on: found, ended and told of. */
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import { unlocked } from "./alerts.ts";
+import { isBlockageLasting } from "./blocked-loops.ts";
 import { endingValues, type Outcome } from "./outcomes.ts";
 
 export interface StalledClaim {
@@ -50,30 +52,30 @@ export interface StallAlert {
   readonly details: unknown;
 }
 
-/**
- * Leaves open alerts for exactly these, and resolves the rest: of tasks that get on again or have ended, and of blocked loops
- * whose replica or runner is gone. Returns the subjects of those that are new.
- */
-export async function settleStallAlerts(store: Store, alerts: readonly StallAlert[]): Promise<string[]> {
-  const s = store.schema;
+/** Returns the subjects of those that are new: of the others, an alert is open already. */
+export async function raiseStallAlerts(store: Store, alerts: readonly StallAlert[]): Promise<string[]> {
   const rows = await store.query<{ subject: string }>(
-    `with given as (
-       select subject, message, details::json as details from json_to_recordset($1::json) as x (subject text, message text, details text)
-     ), resolved as (
-       update ${s}.alert a set resolved_at = now()
-       where a.resolved_at is null
-         and (a.kind = 'task-stalled' and not exists (select from given g where g.subject = a.subject)
-              or case when a.kind = 'loop-blocked' then not exists (
-                select from ${s}.blocked_loop b join ${s}.replica r on r.id = b.replica_id and r.status in ('online', 'draining')
-                where b.id = (a.details ->> 'blockedLoop')::bigint
-                  and not exists (select from ${s}.runner n where n.id = b.runner_id and n.ended_at is not null)) end)
-     )
-     insert into ${s}.alert (kind, subject, message, details)
-     select 'task-stalled', subject, message, details from given
+    `insert into ${store.schema}.alert (kind, subject, message, details)
+     select 'task-stalled', subject, message, details::json
+     from json_to_recordset($1::json) as x (subject text, message text, details text)
      on conflict (kind, subject) where resolved_at is null do nothing
      returning subject`,
     // Details as JSON within text: they may be what a handler said.
     [JSON.stringify(alerts.map((alert) => ({ ...alert, details: JSON.stringify(alert.details) })))],
   );
   return rows.map(({ subject }) => subject);
+}
+
+/**
+ * Resolves the alerts of all other tasks, which get on again or have ended, and those of blocked loops whose replica or runner is gone. The
+ * `case` keeps the details of other alerts from being taken apart: a handler may have said what is in them.
+ */
+export async function resolveOtherStallAlerts(store: Store, stalled: readonly TaskId[]): Promise<void> {
+  const s = store.schema;
+  const isOver = `(
+    kind = 'task-stalled' and subject <> all ($1)
+    or case when kind = 'loop-blocked' then not exists (
+      select from ${s}.blocked_loop b
+      where b.id = (alert.details ->> 'blockedLoop')::bigint and ${isBlockageLasting(s, "b")}) end)`;
+  await store.query(`update ${s}.alert set resolved_at = now() where ${unlocked(store, isOver)}`, [stalled]);
 }

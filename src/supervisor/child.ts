@@ -2,6 +2,7 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { ReplicaId } from "../task/ids.ts";
+import { Timer } from "../timer.ts";
 import { atMost } from "../worker/waiting.ts";
 import { readChildMessage, type SupervisorMessage } from "./messages.ts";
 
@@ -27,7 +28,7 @@ export class Child {
   #refused = false;
   #wasAsked = false;
   #hasExited = false;
-  #patience: NodeJS.Timeout | undefined;
+  #patience: Timer | undefined;
 
   constructor(options: {
     number: number;
@@ -61,7 +62,7 @@ export class Child {
       this.#process.on("error", () => this.pid === undefined && resolve({ exitCode: null, signal: null }));
     });
     this.#hasExited = true;
-    clearTimeout(this.#patience);
+    this.#patience?.stop();
     // Its last words may come after its exit: who it was, for one.
     if (this.#process.connected) await atMost(LAST_WORDS_MS, once(this.#process, "disconnect"));
     return exit;
@@ -100,7 +101,7 @@ export class Child {
   ask(message: SupervisorMessage): void {
     this.#wasAsked = true;
     this.#process.send(message, () => {});
-    this.#patience ??= setTimeout(() => this.kill(), this.#leaveWithinMs);
+    this.#patience ??= new Timer(this.#leaveWithinMs, () => this.kill());
   }
 
   kill(): void {

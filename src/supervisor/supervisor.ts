@@ -9,12 +9,12 @@ import type { Logger } from "../log.ts";
 import { logEvents } from "../log-events.ts";
 import { causeOf } from "../recovery/recovery-action.ts";
 import { createService, type Service } from "../service.ts";
-import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
 import { readClock } from "../sql/clock.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import { atMost, Changes } from "../worker/waiting.ts";
 import type { Child, Exit } from "./child.ts";
 import { DurableWords } from "./durable-words.ts";
+import { OpenAlerts } from "./open-alerts.ts";
 import { Place } from "./place.ts";
 import { type RestartPolicy, rollOrder } from "./restart.ts";
 
@@ -30,6 +30,8 @@ const LAST_WORDS_IN_HURRY_MS = 1_000;
 
 /** An exit finds a connection that is open: the pool closes those that nobody has used for ten seconds. */
 const KEEP_WARM_MS = 5_000;
+/** How often alerts that are open are raised again: an alert that is old leaves the record. */
+const RAISE_AGAIN_MS = 3_600_000;
 
 export interface SupervisorParts {
   /** A connection of its own to where its children work. */
@@ -58,9 +60,11 @@ export class Supervisor {
   readonly #parts: SupervisorParts;
   readonly #events: Events;
   readonly #words: DurableWords;
+  readonly #alerts: OpenAlerts;
   readonly #places: readonly Place[];
   readonly #changes = new Changes();
   readonly #warmth: Service;
+  readonly #alerting: Service;
   #hasStarted = false;
   #isLeaving = false;
   #isInHurry = false;
@@ -74,15 +78,19 @@ export class Supervisor {
     this.#events = new Events((error) => fail(error, "an event listener"));
     logEvents(this.#events, parts.log);
     this.#words = new DurableWords(this.#events, fail);
+    this.#alerts = new OpenAlerts(parts.everbeat.database, this.#words);
     // What is wrong with the database is said by whoever has something to tell it.
     const lookAround = async () => void (await readClock(parts.everbeat.database));
     this.#warmth = createService({ intervalMs: KEEP_WARM_MS, runOnce: lookAround, onError: () => {} });
+    const raiseAgain = () => this.#alerts.raiseAgain();
+    this.#alerting = createService({ intervalMs: RAISE_AGAIN_MS, runOnce: raiseAgain, onError: () => {} });
     this.#places = Array.from({ length: parts.processes }, (_, index) => this.#createPlace(index + 1, fail));
   }
 
   /** Resolves when no child is left: they were asked to leave, or none can be kept running. */
   async run(): Promise<SupervisorEnd> {
     this.#warmth.start();
+    this.#alerting.start();
     const [firstPlace, ...others] = this.#places;
     const first = firstPlace?.start();
     await atMost(FIRST_ALONE_MS, first?.settled ?? Promise.resolve());
@@ -95,6 +103,7 @@ export class Supervisor {
     await atMost(this.#isInHurry ? LAST_WORDS_IN_HURRY_MS : LAST_WORDS_MS, this.#words.told());
     this.#words.stop();
     void this.#warmth.stop();
+    void this.#alerting.stop();
     if (first?.refused) return "refused";
     if (!this.#isLeaving) return "none-left";
     return this.#places.some((place) => place.hasFailedToLeave) ? "left-badly" : "left";
@@ -130,7 +139,7 @@ export class Supervisor {
   }
 
   async #rollOnce(): Promise<void> {
-    const { everbeat, name } = this.#parts;
+    const { name } = this.#parts;
     const children = rollOrder(this.#places.map((place) => place.standing));
     this.#events.emit("roll.begun", { children });
     for (const child of children) {
@@ -139,28 +148,26 @@ export class Supervisor {
       if (isReplaced) continue;
       this.#events.emit("roll.stopped", { child });
       const message = `The new child ${child} of the supervisor ${name} did not become ready, so its rolling restart was stopped.`;
-      const alert = { kind: "roll-stopped", subject: name, message };
-      void this.#words.say("raising an alert", () => raiseAlert(everbeat.database, alert));
+      this.#alerts.raise({ kind: "roll-stopped", subject: name, message });
       return;
     }
     this.#events.emit("roll.done", { children });
-    void this.#words.say("resolving an alert", () => resolveAlerts(everbeat.database, "roll-stopped", name));
+    this.#alerts.resolve("roll-stopped", name);
   }
 
   #createPlace(number: number, onError: (error: unknown, doing: string) => void): Place {
-    const { everbeat, spawn, restart, shutdownGraceMs } = this.#parts;
+    const { spawn, restart, shutdownGraceMs } = this.#parts;
     const subject = `${this.#parts.name}, child ${number}`;
     return new Place({
       ...{ number, spawn, events: this.#events, policy: restart, readyWithinMs: READY_WITHIN_MS, onError },
       leaveWithinMs: shutdownGraceMs + LEAVE_MARGIN_MS,
       report: (child, exit) => this.#report(child, exit),
-      onWell: () =>
-        void this.#words.say("resolving an alert", () => resolveAlerts(everbeat.database, "crash-loop", subject)),
+      onWell: () => this.#alerts.resolve("crash-loop", subject),
       onLooping: (exitsInARow, last) => {
         const cause = causeOf({ because: "exited", ...last });
         const message = `Child ${number} of the supervisor ${this.#parts.name} ended ${exitsInARow} times in a row and is not started again: ${cause}.`;
-        const alert = { kind: "crash-loop", subject, message, details: { child: number, exitsInARow, ...last } };
-        void this.#words.say("raising an alert", () => raiseAlert(everbeat.database, alert));
+        const details = { child: number, exitsInARow, ...last };
+        this.#alerts.raise({ kind: "crash-loop", subject, message, details });
       },
       onSettled: () => this.#changes.announce(),
     });

@@ -1,6 +1,6 @@
 /** What a handler is given besides its input. */
 import type { Duration } from "../config/duration.ts";
-import type { Logger } from "../log.ts";
+import type { HandlerLog } from "./handler-log.ts";
 import type { ClaimId, TaskId } from "./ids.ts";
 import type { ProgressValue } from "./progress.ts";
 
@@ -40,7 +40,8 @@ export interface TaskContext {
   readonly signal: AbortSignal;
   readonly task: TaskInfo;
   readonly claim: Claim;
-  readonly log: Logger;
+  /** Takes fields and a text, a text alone, or an error. */
+  readonly log: HandlerLog;
   /**
    * Says what the handler is at. Resolves when that is on record, which need not be waited for; where the claim is lost it is not
    * written, and the signal tells. A sign of getting on: see `stalledAfter`.

@@ -95,16 +95,13 @@ export class CompletionNotCommittedError extends EverbeatError {
   }
 }
 
-/** `guard` or `completeIn` with something that is not in a transaction: its statement commits by itself, and has nothing to be checked with. */
+/** A transaction was to be taken part in, and none was begun: the statement would commit by itself. */
 export class NotInTransactionError extends EverbeatError {
   readonly code = "NOT_IN_TRANSACTION";
-  constructor(
-    readonly claimId: ClaimId,
-    readonly taskId: TaskId,
-    options?: { cause?: unknown },
-  ) {
+  /** `wanted`: what was to be in it. */
+  constructor(wanted: string, options?: { cause?: unknown }) {
     super(
-      `Claim ${claimId} on task ${taskId} was to be checked when a transaction commits, but none was begun, so nothing would be guarded. ` +
+      `${wanted}, but none was begun. ` +
         'Send "begin" on that client first, write what belongs together, and send "commit" last; or use everbeat.database.transaction().',
       options,
     );

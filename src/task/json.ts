@@ -8,6 +8,9 @@ export type JsonResult =
 
 export const DEFAULT_JSON_LIMIT_BYTES = 1_048_576;
 
+/** What is deeper can be read by everybody, and not be written again: `JSON.stringify` calls itself for each level. */
+const MAX_LEVELS = 1_000;
+const TOO_DEEP = { ok: false, problem: "it is nested more than 1,000 levels deep" } as const;
 const QUICK_DEPTH = 8;
 const MOST_BYTES_PER_CHARACTER = 3;
 
@@ -16,7 +19,8 @@ export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_B
   if (quick !== undefined) return { ok: true, text: quick };
   try {
     return encode(value, limitBytes);
-  } catch {
+  } catch (error) {
+    if (error instanceof RangeError && /call stack/.test(error.message)) return TOO_DEEP;
     return { ok: false, problem: "it is not JSON: a getter or a toJSON() of it throws" };
   }
 }
@@ -42,6 +46,7 @@ function encode(value: unknown, limitBytes: number): JsonResult {
   if (lossy) return { ok: false, problem: `it is not JSON: ${lossy}` };
   const text = JSON.stringify(value === undefined ? null : value) as string | undefined;
   if (text === undefined) return { ok: false, problem: "it is not JSON: its toJSON() returns undefined" };
+  if (isTooDeep(text)) return TOO_DEEP;
   const bytes = Buffer.byteLength(text);
   if (bytes > limitBytes) {
     return {
@@ -50,6 +55,18 @@ function encode(value: unknown, limitBytes: number): JsonResult {
     };
   }
   return { ok: true, text };
+}
+
+/** Whether this JSON has more levels than are allowed. */
+export function isTooDeep(text: string): boolean {
+  if (text.length <= 2 * MAX_LEVELS) return false;
+  let level = 0;
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[{]|[\]}]/g)) {
+    if (token === "[" || token === "{") level++;
+    else if (token === "]" || token === "}") level--;
+    if (level > MAX_LEVELS) return true;
+  }
+  return false;
 }
 
 function isSurelyFaithful(value: unknown, depth: number): boolean {

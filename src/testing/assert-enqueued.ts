@@ -4,7 +4,8 @@ import { inspect } from "node:util";
 import { anything, checkOptions, isInteger } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
 import type { Everbeat } from "../everbeat.ts";
-import type { Task } from "../task/define-task.ts";
+import { checkTask } from "../task/check-task.ts";
+import type { AnyTask, Task } from "../task/define-task.ts";
 import { type EnqueuedFilter, type EnqueuedTask, enqueued } from "./enqueued.ts";
 
 export interface EnqueuedExpectation<Input = unknown> extends EnqueuedFilter<Input> {
@@ -20,7 +21,7 @@ export async function assertEnqueued<Input, Output>(
   task: Task<Input, Output>,
   expectation: EnqueuedExpectation<Input> = {},
 ): Promise<readonly EnqueuedTask<Input, Output>[]> {
-  const { times, ...filter } = check(expectation);
+  const { times, ...filter } = check(task, expectation);
   const fitting = await enqueued(everbeat, task, filter as EnqueuedFilter<Input>);
   if (times === undefined ? fitting.length > 0 : fitting.length === times) return fitting;
   const all = await enqueued(everbeat, task);
@@ -41,8 +42,9 @@ const SHAPE = {
   metadata: anything,
 };
 
-function check(expectation: unknown) {
+function check(task: AnyTask, expectation: unknown) {
   const problems = new Problems();
+  checkTask(task, problems, "the second argument");
   const given = checkOptions(expectation, SHAPE, { path: "", problems });
   problems.throwIfAny("assertEnqueued");
   return given;

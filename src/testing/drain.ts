@@ -48,7 +48,7 @@ export async function drain(
   tasks: readonly AnyTask[],
   options?: DrainOptions,
 ): Promise<readonly EndedAttempt[]> {
-  const given = check(options);
+  const given = checkDrain(options);
   const since = await readClock(everbeat.database);
   const worker = await everbeat.work(tasks, {
     concurrency: given.concurrency ?? 10,
@@ -78,7 +78,7 @@ const SHAPE = {
   middleware: anything as Check<readonly Middleware[]>,
 };
 
-function check(options: unknown) {
+export function checkDrain(options: unknown) {
   const problems = new Problems();
   const given = checkOptions(options, SHAPE, { path: "", problems });
   problems.throwIfAny("drain");

@@ -3,7 +3,8 @@ import { anything, type Check, checkOptions, isListOf, isOneOf } from "../config
 import { Problems } from "../config/problems.ts";
 import type { Everbeat, TaskHandle } from "../everbeat.ts";
 import { listStoredTasks, type StoredTask } from "../sql/testing.ts";
-import type { Task } from "../task/define-task.ts";
+import { checkTask } from "../task/check-task.ts";
+import type { AnyTask, Task } from "../task/define-task.ts";
 import { isName } from "../task/settings.ts";
 import { TASK_STATES, type TaskState } from "../task/states.ts";
 import { isPartOf, type PartOf } from "./part-of.ts";
@@ -34,7 +35,7 @@ export async function enqueued<Input, Output>(
   task: Task<Input, Output>,
   filter?: EnqueuedFilter<Input>,
 ): Promise<readonly EnqueuedTask<Input, Output>[]> {
-  const { state, queue, input, metadata } = check(filter);
+  const { state, queue, input, metadata } = check(task, filter);
   const stored = await listStoredTasks(everbeat.database, { name: task.name, states: state, queue });
   return (stored as readonly EnqueuedTask<Input, Output>[]).filter(
     (found) => matches(found.input, input as InputMatch<Input>) && isPartOf(metadata, found.metadata),
@@ -49,10 +50,11 @@ const isStates: Check<readonly TaskState[]> = (value, path, problems) =>
 
 const SHAPE = { state: isStates, queue: isName, input: anything, metadata: anything };
 
-function check(filter: unknown) {
+function check(task: AnyTask, filter: unknown) {
   const problems = new Problems();
+  checkTask(task, problems, "the second argument");
   const given = checkOptions(filter, SHAPE, { path: "", problems });
-  problems.throwIfAny("The filter of enqueued tasks");
+  problems.throwIfAny("enqueued");
   return given;
 }
 

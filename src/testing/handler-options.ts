@@ -4,6 +4,7 @@ import {
   type Check,
   type Checked,
   checkOptions,
+  describe,
   isBoolean,
   isDuration,
   isInstant,
@@ -13,7 +14,9 @@ import {
 } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
+import { checkTask } from "../task/check-task.ts";
 import type { Middleware } from "../task/context.ts";
+import type { AnyTask } from "../task/define-task.ts";
 import { toJson } from "../task/json.ts";
 import { isName, PRIORITY_RANGE } from "../task/settings.ts";
 
@@ -56,16 +59,36 @@ const SHAPE = {
 
 export type HandlerSettings = Checked<typeof SHAPE>;
 
+/** One input for one call of the handler, or several for a batch task's. */
+export type HandlerKind = "one" | "batch";
+
 /** What could not have been enqueued is the test's mistake and no outcome of the handler. */
-export function checkHandler(name: string, inputs: readonly unknown[], options: unknown): HandlerSettings {
+export function checkHandler(
+  task: AnyTask,
+  { kind, inputs, options }: { kind: HandlerKind; inputs: readonly unknown[]; options: unknown },
+): HandlerSettings {
   const problems = new Problems();
+  checkKind(task, kind, problems);
   const given = checkOptions(options, SHAPE, { path: "options", problems });
-  for (const [index, input] of inputs.entries()) {
-    const json = toJson(input);
-    if (!json.ok) problems.add(inputs.length === 1 ? "input" : `inputs[${index}]`, json.problem);
-  }
+  if (!Array.isArray(inputs) || inputs.length === 0)
+    problems.add("inputs", `must be a list of one input or more, not ${describe(inputs)}`);
+  else
+    for (const [index, input] of inputs.entries()) {
+      const json = toJson(input);
+      if (!json.ok) problems.add(kind === "one" ? "input" : `inputs[${index}]`, json.problem);
+    }
   const metadata = toJson(given.metadata);
   if (!metadata.ok) problems.add("options.metadata", metadata.problem);
-  problems.throwIfAny(`The run of task "${name}"`);
+  problems.throwIfAny(kind === "one" ? "runHandler" : "runBatchHandler");
   return given;
+}
+
+function checkKind(task: AnyTask, kind: HandlerKind, problems: Problems): void {
+  checkTask(task, problems);
+  if (typeof task?.runBatch !== "function") return;
+  const isBatchTask = task.runOne === undefined;
+  if (isBatchTask && kind === "one")
+    problems.add("", `task "${task.name}" takes batches: use runBatchHandler, with a list of inputs`);
+  if (!isBatchTask && kind === "batch")
+    problems.add("", `task "${task.name}" takes one input at a time: use runHandler`);
 }

@@ -10,7 +10,7 @@ import { type Ending, outcomeOf } from "../worker/outcome.ts";
 import { runGroup } from "../worker/run-group.ts";
 import type { RecordedCompletion } from "./fake-claim.ts";
 import { createFakeExecution, type FakeExecution } from "./fake-execution.ts";
-import { checkHandler, type HandlerOptions } from "./handler-options.ts";
+import { checkHandler, type HandlerKind, type HandlerOptions } from "./handler-options.ts";
 import { type LogLine, recordingLogger } from "./recording-logger.ts";
 import { type RecordedReports, recordingReports } from "./recording-reports.ts";
 
@@ -42,7 +42,7 @@ export async function runHandler<Input, Output>(
   input: Input,
   options?: HandlerOptions,
 ): Promise<HandlerRun<Output>> {
-  const [run] = await runBatchHandler(task, [input], options);
+  const [run] = await runWith(task, { kind: "one", inputs: [input], options });
   return run as HandlerRun<Output>;
 }
 
@@ -52,7 +52,14 @@ export async function runBatchHandler<Input, Output>(
   inputs: readonly Input[],
   options?: HandlerOptions,
 ): Promise<readonly HandlerRun<Output>[]> {
-  const settings = checkHandler(task.name, inputs, options);
+  return runWith(task, { kind: "batch", inputs, options });
+}
+
+async function runWith<Input, Output>(
+  task: Task<Input, Output>,
+  call: { kind: HandlerKind; inputs: readonly Input[]; options: HandlerOptions | undefined },
+): Promise<readonly HandlerRun<Output>[]> {
+  const settings = checkHandler(task, call);
   const log = recordingLogger();
   const reporting = recordingReports();
   const strays = catchStrayRejections();
@@ -68,7 +75,7 @@ export async function runBatchHandler<Input, Output>(
     // Nobody but this thread's own timers.
     deadlines: { begin: () => ({ putOff() {}, over() {} }) },
   };
-  const group = inputs.map((input, index) => createFakeExecution(task, { input, index, settings }, parts));
+  const group = call.inputs.map((input, index) => createFakeExecution(task, { input, index, settings }, parts));
   const endings = new Map<Execution, Ending>();
   try {
     await new Promise<void>((onOver) => {

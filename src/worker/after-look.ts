@@ -33,3 +33,10 @@ function foundAsMany(claimed: readonly { exclusiveKey: string | null }[], look: 
   const onlyFollow = look.isAfterEnds && claimed.every(({ exclusiveKey }) => exclusiveKey !== null);
   return claimed.length >= look.asked && !onlyFollow;
 }
+
+const HELD_UP_MS = { first: 50, most: 1_000 };
+
+/** How long until the next look, after so many in a row that have passed something by that was locked. Nobody tells when it is free. */
+export function pauseWhileHeldUpMs(looks: number): number {
+  return Math.min(HELD_UP_MS.first * 2 ** (looks - 1), HELD_UP_MS.most);
+}

@@ -64,8 +64,6 @@ export class Attempts {
       if (isLast) this.#onOver(execution);
     },
   };
-  /** Forgotten ends that the database has refused: each is told of once. */
-  readonly #refusedEnds = new Set<ClaimId>();
   #isStarting = false;
   #isBeginning = false;
   #staleTimer: NodeJS.Timeout | undefined;
@@ -174,13 +172,11 @@ export class Attempts {
       );
       return some;
     };
-    const ended = await inHalves(ends, end, async ({ task }, error) => {
-      if (!this.#refusedEnds.has(task.claimId)) outages.noticed(error, "ending tasks whose end was forgotten");
-      this.#refusedEnds.add(task.claimId);
+    const ended = await inHalves(ends, end, async (_, error) => {
+      outages.noticed(error, "ending tasks whose end was forgotten");
       return [];
     });
     for (const { task, outcome } of ended) {
-      this.#refusedEnds.delete(task.claimId);
       events.emit("claim.forgotten", { ...refOf(task), willRunAgain: outcome.to === "pending" });
     }
   }

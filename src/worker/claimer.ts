@@ -12,15 +12,15 @@
 import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
-import { isAboutTheValues } from "../database/transient.ts";
 import type { Events } from "../events.ts";
-import { adoptClaims, type ClaimedTask, type Outlook, readOutlook } from "../sql/claims.ts";
-import { setAsideBad } from "../sql/set-aside.ts";
+import { adoptClaims, type ClaimedTask, type LaneCursor, type Outlook, readOutlook } from "../sql/claims.ts";
 import type { Found } from "../sql/work-round.ts";
 import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
-import { type LookMade, type Phase, phaseAfter } from "./after-look.ts";
+import { type LookMade, type Phase, pauseWhileHeldUpMs, phaseAfter } from "./after-look.ts";
 import { afterEnds, type Demand, NO_DEMAND, onlyFollowing, totalOf } from "./demand.ts";
+import { FailedClaims } from "./failed-claims.ts";
 import { tellApart } from "./forgotten-ends.ts";
+import { LockedQueues } from "./locked-queues.ts";
 import type { Outages } from "./outages.ts";
 import type { Received } from "./received.ts";
 import type { EndsBeside, Look } from "./rounds.ts";
@@ -61,21 +61,23 @@ export interface ClaimerParts {
 
 /** How long a worker sleeps that could not ask to be told: somebody holds up the bells. */
 const UNARMED_POLL_MS = 250;
-/** At least so many rows are tried, because the next claim may ask for more than the one that failed. */
-const FEWEST_TRIED = 100;
+/** For how many a claim is taken to ask in what is tried for want of a claim that failed. */
+const USUALLY_ASKED = 100;
 
 export class Claimer {
   readonly #parts: ClaimerParts;
   readonly #cursors = new SearchCursors();
   readonly #stopping = new AbortController();
   readonly #backoff = createBackoff({ firstMs: 100, maxMs: 5_000 });
+  readonly #lockedQueues: LockedQueues;
+  readonly #failedClaims: FailedClaims;
   #phase: Phase = "waking";
   #asked: Demand = NO_DEMAND;
   #underWay = 0;
   #isArmed = false;
+  /** How many looks in a row have passed by something that was locked. */
+  #heldUpLooks = 0;
   #mayOwnUnknown = false;
-  /** What cannot be claimed is among the first so many. */
-  #metBadOf: number | undefined;
   #regaining: Promise<void> | undefined;
   #alarm: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void)[] = [];
@@ -83,6 +85,8 @@ export class Claimer {
 
   constructor(parts: ClaimerParts) {
     this.#parts = parts;
+    this.#lockedQueues = new LockedQueues(parts);
+    this.#failedClaims = new FailedClaims(parts);
   }
 
   start(): void {
@@ -161,9 +165,10 @@ export class Claimer {
     const { id } = replica;
     const askedAtMs = this.#parts.steadyNow();
     const asking = this.#parts.received.noteAsked();
+    const request = { replicaId: id, names, queues, cursors, seenUpTo, lastLaneId, arms, ...demand };
     this.#begun(demand);
     return {
-      request: { replicaId: id, names, queues, cursors, seenUpTo, lastLaneId, arms, ...demand },
+      request,
       found: (found) => {
         this.#parts.received.noteAnswer(asking, found.claimed);
         this.#over(demand);
@@ -177,7 +182,7 @@ export class Claimer {
       },
       failed: (error) => {
         this.#over(demand);
-        if (isAboutTheValues(error)) this.#metBadOf = Math.max(FEWEST_TRIED, totalOf(demand));
+        this.#failedClaims.note(error, request);
         this.#onFailed(error);
       },
     };
@@ -206,6 +211,8 @@ export class Claimer {
     const nowMs = performance.now();
     this.#parts.outages.over("claiming tasks");
     this.#backoff.reset();
+    this.#heldUpLooks = found.isHeldUp ? this.#heldUpLooks + 1 : 0;
+    this.#lockedQueues.note(found.lockedQueue, nowMs);
     const { search, asked, hasMet } = look;
     this.#cursors.end(search, { ...found, asked, hasMet, tookMs: nowMs - look.startedMs, nowMs });
     const phase = phaseAfter(this.#phase, look, found.claimed);
@@ -243,7 +250,9 @@ export class Claimer {
     if (this.#phase !== "asleep" || this.#stopping.signal.aborted) return;
     const nowMs = performance.now();
     const isUntold = notices.isListening && !this.#isArmed;
-    const pollMs = Math.min(this.#parts.pollMs, isUntold ? UNARMED_POLL_MS : Number.POSITIVE_INFINITY);
+    const looksSoonMs = isUntold ? UNARMED_POLL_MS : Number.POSITIVE_INFINITY;
+    const heldUpMs = this.#heldUpLooks > 0 ? pauseWhileHeldUpMs(this.#heldUpLooks) : Number.POSITIVE_INFINITY;
+    const pollMs = Math.min(this.#parts.pollMs, looksSoonMs, heldUpMs);
     const lookMs = this.#cursors.msUntilFullLook(nowMs) ?? pollMs;
     const deepLookMs = this.#cursors.msUntilDeepLook(nowMs) ?? pollMs;
     const pauseMs = Math.max(1, Math.min(pollMs, dueMs ?? pollMs, lookMs, deepLookMs));
@@ -257,17 +266,23 @@ export class Claimer {
     const { database, names, queues, outages } = this.#parts;
     const startedMs = performance.now();
     const seenUpTo = this.#cursors.beginDeepLook(startedMs);
+    const end = (overlooked?: readonly LaneCursor[]) => {
+      const nowMs = performance.now();
+      if (seenUpTo !== undefined) this.#cursors.endDeepLook({ overlooked, tookMs: nowMs - startedMs, nowMs });
+    };
     try {
       const outlook = await readOutlook(database, names, queues, seenUpTo);
-      const nowMs = performance.now();
-      const { overlooked } = outlook;
-      if (seenUpTo !== undefined) this.#cursors.endDeepLook({ overlooked, tookMs: nowMs - startedMs, nowMs });
-      if (overlooked.length > 0) this.wake();
+      end(outlook.overlooked);
+      if (outlook.overlooked.length > 0) this.wake();
       return outlook;
     } catch (error) {
+      end();
       outages.noticed(error, "claiming tasks");
-      if (isAboutTheValues(error)) this.#metBadOf = FEWEST_TRIED;
-      await this.#setAsideBad().catch((again: unknown) => outages.noticed(again, "claiming tasks"));
+      const all = { cursors: [], room: undefined, run: USUALLY_ASKED, prefetch: 0 };
+      this.#failedClaims.note(error, { replicaId: this.#parts.replica.id, names, queues, ...all });
+      await this.#failedClaims
+        .setAside(this.#stopping.signal)
+        .catch((again: unknown) => outages.noticed(again, "claiming tasks"));
       return undefined;
     }
   }
@@ -295,7 +310,7 @@ export class Claimer {
       this.#mayOwnUnknown = false;
       try {
         await this.#adopt();
-        await this.#setAsideBad();
+        await this.#failedClaims.setAside(this.#stopping.signal);
       } catch (error) {
         this.#mayOwnUnknown = true;
         this.#parts.outages.noticed(error, "claiming tasks");
@@ -313,18 +328,5 @@ export class Claimer {
     if (adopted.length > 0) onAdopted(adopted, asked);
     // Last: if this fails, all of it is done again, and the others are known by then.
     if (forgotten.length > 0) await onForgotten(forgotten, asked.under);
-  }
-
-  /** One row that cannot be claimed made the whole claim fail: it must not keep us from the others. */
-  async #setAsideBad(): Promise<void> {
-    const { database, replica, names, queues, events } = this.#parts;
-    const most = this.#metBadOf;
-    if (most === undefined) return;
-    const all = await setAsideBad(database, { replicaId: replica.id, names, queues, most });
-    this.#metBadOf = undefined;
-    for (const { taskId, name, queue, reason } of all) {
-      const what = taskId === null ? `queue ${JSON.stringify(queue)}` : `task ${taskId} (${name})`;
-      events.emit("claim.passed-by", { what, reason });
-    }
   }
 }

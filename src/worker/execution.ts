@@ -11,6 +11,7 @@ import type { ClaimedTask } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { examinable } from "../task/error-record.ts";
 import { CutOffError, TaskTimedOutError } from "../task/errors.ts";
+import { Timer } from "../timer.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import type { Ending } from "./outcome.ts";
 import { atMost } from "./waiting.ts";
@@ -35,8 +36,8 @@ export class Execution {
   /** From its begin to its end. */
   #listener: EndingListener | undefined;
   #hasEnded = false;
-  #timeout: NodeJS.Timeout | undefined;
-  #grace: NodeJS.Timeout | undefined;
+  #timeout: Timer | undefined;
+  #grace: Timer | undefined;
   #deadline: Deadline | undefined;
   #isAbandoned = false;
 
@@ -117,12 +118,12 @@ export class Execution {
       // It was told: from here on it has its grace.
       this.#deadline?.putOff(this.parts.abortGraceMs);
     };
-    this.#timeout = setTimeout(onTimeout, Math.min(timeoutMs, MAX_TIMER_MS));
+    this.#timeout = new Timer(timeoutMs, onTimeout);
   }
 
   /** While it waits for a runner: that time is not the handler's. */
   stopTimeout(): void {
-    clearTimeout(this.#timeout);
+    this.#timeout?.stop();
   }
 
   /** Only the first ending counts. */
@@ -131,8 +132,8 @@ export class Execution {
     if (!listener) return;
     this.#listener = undefined;
     this.#hasEnded = true;
-    if (this.#timeout) clearTimeout(this.#timeout);
-    if (this.#grace) clearTimeout(this.#grace);
+    this.#timeout?.stop();
+    this.#grace?.stop();
     this.#deadline?.over();
     listener.onEnding(this, ending, true);
   }
@@ -166,13 +167,12 @@ export class Execution {
     // A runner is ended if its handler does not stop, and what it ran is over when it is, not before.
     if (this.parts.runners?.take(this.task)) return;
     const graceMs = this.#isAbandoned ? 0 : this.parts.abortGraceMs;
-    this.#grace = setTimeout(() => this.end({ kind: "abandoned" }), graceMs);
+    this.#grace = new Timer(graceMs, () => this.end({ kind: "abandoned" }));
   }
 }
 
 /** A transaction of the handler's own may hold the last free connection: then its end is not put off for long. */
 const SETTLE_WITHIN_MS = 1_000;
-const MAX_TIMER_MS = 2_147_483_647;
 
 /** Work that someone else may repeat, or that excludes others by its key, must not go on unseen. */
 export function mustStop({ task, claimed }: Pick<Execution, "task" | "claimed">): boolean {

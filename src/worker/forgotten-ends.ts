@@ -1,4 +1,4 @@
-/** Attempts that this process has ended, and that are on record as running again: the database has lost the last part of its memory. */
+/** Attempts that this process has ended, and that are on record as claimed or running again: the database has lost the last part of its memory. */
 import type { Database } from "../database/database.ts";
 import { type RecoveryPolicy, recoveryOf } from "../recovery/recovery-action.ts";
 import { noBlameOn } from "../recovery/suspicion.ts";
@@ -17,14 +17,14 @@ export interface Unknown {
 
 /**
  * The database forgets nothing within an epoch, so only claims of an earlier epoch can be forgotten. (In the current epoch, a claim with a
- * small id may come from a statement that the server carried out late.)
+ * small id may come from a statement that the server carried out late.) The state on record says nothing: the start may be forgotten with the end.
  */
 export async function tellApart(
   database: Database,
   unknown: readonly ClaimedTask[],
   received: Received,
 ): Promise<Unknown> {
-  const had = unknown.filter(({ state, claimId }) => state === "running" && received.had(claimId));
+  const had = unknown.filter(({ claimId }) => received.had(claimId));
   if (had.length === 0) return { unbegun: unknown, forgotten: [] };
   const before = await readLastClaimIdBeforeEpoch(database);
   const forgotten = new Set(had.filter(({ claimId }) => Number(claimId) <= before));

@@ -142,19 +142,20 @@ export class Hand {
   begin(execution: Execution): void {
     if (this.#starting.size > 0) this.#starting.delete(execution.claimed.claimId);
     this.#begun.add(execution);
-    this.#begunCount.value = this.#begun.size;
+    this.#begunCount.value = this.running;
   }
 
   /** The handler is done with; the claim stays known until its outcome is written. */
   finishing(): void {
     this.#isOverstocked = false;
     this.#finishing++;
+    this.#begunCount.value = this.running;
   }
 
   finished(execution: Execution): void {
     this.#finishing--;
     this.#begun.remove(execution);
-    this.#begunCount.value = this.#begun.size;
+    this.#begunCount.value = this.running;
   }
 }
 

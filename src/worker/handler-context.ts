@@ -1,7 +1,7 @@
 /** What a handler is given besides its input. */
-import type { Logger } from "../log.ts";
 import { withFields } from "../log.ts";
 import type { Claim, TaskContext, TaskInfo } from "../task/context.ts";
+import { createHandlerLog, type HandlerLog } from "../task/handler-log.ts";
 import { snooze } from "../task/snooze.ts";
 import type { Execution } from "./execution.ts";
 import type { Reporter } from "./reports.ts";
@@ -38,10 +38,11 @@ export class HandlerContext implements TaskContext {
     return this.#task;
   }
 
-  get log(): Logger {
+  get log(): HandlerLog {
     const { parts, claimed } = this.#execution;
     const { name, taskId, attempt } = claimed;
-    return this.#reporter.keeping(withFields(parts.log, { task: name, taskId, attempt }));
+    const log = this.#reporter.keeping(withFields(parts.log, { task: name, taskId, attempt }));
+    return createHandlerLog((level, fields, message) => log[level](fields, message));
   }
 
   // Functions that need no `this`: handlers take their context apart.

@@ -80,12 +80,15 @@ const isQueues: Check<Map<string, number | undefined>> = (value, path, problems)
   return queues;
 };
 
+export const isPollInterval = isDuration({ minMs: 10, maxMs: 60_000 });
+export const isShutdownGrace = isDuration({ minMs: 0, maxMs: DAY_MS });
+
 const SHAPE = {
   concurrency: isConcurrency,
   queues: isQueues,
   prefetch: isInteger({ min: 0, max: 10_000 }),
-  pollInterval: isDuration({ minMs: 10, maxMs: 60_000 }),
-  shutdownGrace: isDuration({ minMs: 0, maxMs: DAY_MS }),
+  pollInterval: isPollInterval,
+  shutdownGrace: isShutdownGrace,
   abortGrace: isDuration({ minMs: 0, maxMs: DAY_MS }),
   maxHeldOutcomes: isInteger({ min: 1, max: 10_000_000 }),
   handleSignals: isBoolean,

@@ -17,7 +17,7 @@ export class Received {
   #largest = 0;
   readonly #askings = new Set<Asking>();
   /** In the order of their ids: what came since the first of those was asked for. */
-  #lots: (readonly ClaimOnTask[])[] = [];
+  #replies: (readonly ClaimOnTask[])[] = [];
   readonly #neverBegun = new Set<ClaimId>();
 
   noteAsked(): Asking {
@@ -28,13 +28,7 @@ export class Received {
 
   noteAnswer(asking: Asking, claimed: readonly ClaimOnTask[]): void {
     this.#askings.delete(asking);
-    const last = claimed.at(-1);
-    if (last) {
-      this.#lots.push(claimed);
-      this.#largest = Math.max(this.#largest, Number(last.claimId));
-    }
-    const since = this.#since();
-    this.#lots = this.#lots.filter((lot) => Number(lot.at(-1)?.claimId) > since);
+    this.#note(claimed);
   }
 
   /** These were in hand, and none of their code has run. */
@@ -46,13 +40,25 @@ export class Received {
   settle(found: readonly ClaimOnTask[]): void {
     this.#askings.clear();
     this.#neverBegun.clear();
-    this.noteAnswer({ after: 0 }, found);
+    this.#note(found);
   }
 
   /** Whether this process has had that claim, and may have run its task. */
   had(claimId: ClaimId): boolean {
     if (this.#neverBegun.has(claimId)) return false;
-    return Number(claimId) <= this.#since() || this.#lots.some((lot) => lot.some((one) => one.claimId === claimId));
+    return (
+      Number(claimId) <= this.#since() || this.#replies.some((reply) => reply.some((one) => one.claimId === claimId))
+    );
+  }
+
+  #note(claimed: readonly ClaimOnTask[]): void {
+    const last = claimed.at(-1);
+    if (last) {
+      this.#replies.push(claimed);
+      this.#largest = Math.max(this.#largest, Number(last.claimId));
+    }
+    const since = this.#since();
+    this.#replies = this.#replies.filter((reply) => Number(reply.at(-1)?.claimId) > since);
   }
 
   #since(): number {

@@ -10,9 +10,10 @@ import type { Database } from "../database/database.ts";
 import type { ClaimRequest } from "../sql/claims.ts";
 import { type EndingReport, endClaims, type Outcome } from "../sql/outcomes.ts";
 import { type Found, workRound } from "../sql/work-round.ts";
+import { HeldOutcomes } from "./held-outcomes.ts";
 import type { Outages } from "./outages.ts";
 import { howManyFit, pauseBeforeRoundMs } from "./round-plan.ts";
-import { writeUntilKnown } from "./write-until-known.ts";
+import { StuckOutcomes } from "./stuck-outcomes.ts";
 
 /** done: written now. repeat: had been written, the reply was lost. late: refused, the claim is lost. given up: see `giveUp`. */
 export type Verdict = "done" | "repeat" | "late" | "given-up";
@@ -63,6 +64,8 @@ const ROUNDS_OF_LATE = 8;
 export class Rounds<Ended extends { readonly outcome: Outcome }> {
   readonly #parts: RoundsParts<Ended>;
   readonly #givingUp = new AbortController();
+  readonly #heldOutcomes: HeldOutcomes<Ended>;
+  readonly #stuckOutcomes: StuckOutcomes;
   #waiting: Ended[] = [];
   readonly #waitedFor = () => this.#waiting.filter(this.#parts.isWaitedFor).length;
   #underWay = 0;
@@ -78,6 +81,15 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
 
   constructor(parts: RoundsParts<Ended>) {
     this.#parts = parts;
+    const { database, outages } = parts;
+    this.#stuckOutcomes = new StuckOutcomes({ database, outages });
+    this.#heldOutcomes = new HeldOutcomes({
+      write: async (outcomes) => this.#verdicts(outcomes, await endClaims(database, outcomes)),
+      onVerdicts: (ended, verdicts) => this.#settle(ended, verdicts),
+      onTrouble: (error) => outages.noticed(error, "writing outcomes"),
+      onStuck: (outcome, error) => this.#stuckOutcomes.note(outcome, error),
+      signal: this.#givingUp.signal,
+    });
   }
 
   /** Outcomes that are not written yet. */
@@ -125,7 +137,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
     const atLeast = isFirst || outcomes >= this.#parts.secondFrom ? 1 : this.#parts.secondFrom;
     const look = this.#parts.look({ outcomes, waitedFor: this.#waitedFor, atLeast });
     if (!look && outcomes < atLeast) {
-      if (!isFirst && outcomes > 0) this.#tickLater();
+      if (!isFirst) this.#tickLater();
       return false;
     }
     const ended = this.#waiting.splice(0, howManyFit(this.#waiting));
@@ -168,7 +180,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
       // The claim may have been committed and only its reply lost: whoever looked has to look for its own.
       look?.failed(error);
       if (!look) this.#parts.outages.noticed(error, "writing outcomes");
-      if (ended.length > 0) this.#settle(ended, await this.#writeAlone(outcomes));
+      if (ended.length > 0) this.#heldOutcomes.add(ended);
     } finally {
       this.#repliedAtMs = performance.now();
       this.#usualMs += (this.#repliedAtMs - begunAtMs - this.#usualMs) / ROUNDS_OF_LATE;
@@ -189,17 +201,9 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
     return verdicts;
   }
 
-  #writeAlone(outcomes: readonly Outcome[]): Promise<readonly Verdict[]> {
-    const { database, outages } = this.#parts;
-    return writeUntilKnown(outcomes, {
-      write: async (some) => this.#verdicts(some, await endClaims(database, some)),
-      onTrouble: (error) => outages.noticed(error, "writing outcomes"),
-      signal: this.#givingUp.signal,
-    });
-  }
-
   #verdicts(outcomes: readonly Outcome[], report: EndingReport): Verdict[] {
     this.#parts.outages.over("writing outcomes");
+    this.#stuckOutcomes.noteWritten(outcomes);
     if (report.hasUnparked) this.#parts.onUnparked();
     if (report.repeated.length + report.late.length === 0) return new Array<Verdict>(outcomes.length).fill("done");
     const repeated = new Set(report.repeated);

@@ -17,7 +17,7 @@ const LEAST_MS = 20;
 const PAUSE_PER_LOOK = { busy: 20, idle: 1 };
 const DEEP = { leastMs: 1_000, pausePerLook: 50 };
 /** A search reports a time that is earlier than what it has seen by this much (`c_lag` in 0005_claim.sql), because tasks may be committed late. */
-const LAG_MS = 2_000;
+export const LAG_MS = 2_000;
 
 export interface Search {
   readonly cursors: readonly LaneCursor[];
@@ -25,6 +25,8 @@ export interface Search {
   readonly seenUpTo: string | undefined;
   readonly lastLaneId: string | undefined;
   readonly isFullLook: boolean;
+  /** Of the cursors, those from a deep look. */
+  readonly overlooked: readonly LaneCursor[];
   /** What is forgotten while a search is under way does not come back with its reply. */
   readonly memory: number;
 }
@@ -40,6 +42,7 @@ export class SearchCursors {
   #isFullLookWanted = false;
   #deepLook = { endedMs: Number.NEGATIVE_INFINITY, tookMs: 0 };
   #isDeepLookWanted = false;
+  #isDeepLooking = false;
   #isIdle = false;
 
   begin(nowMs: number): Search {
@@ -50,7 +53,7 @@ export class SearchCursors {
     const overlooked = this.#overlooked.splice(0);
     const lanes = new Set(overlooked.map(({ laneId }) => laneId));
     const others = isFullLook ? [] : left.cursors.filter(({ laneId }) => !lanes.has(laneId));
-    return { ...left, cursors: [...others, ...overlooked], isFullLook };
+    return { ...left, cursors: [...others, ...overlooked], overlooked, isFullLook };
   }
 
   /** Wherever that is, and never a full look in passing. */
@@ -60,6 +63,7 @@ export class SearchCursors {
       seenUpTo: this.#seenUpTo,
       lastLaneId: this.#lastLaneId,
       isFullLook: false,
+      overlooked: [],
       memory: this.#memory,
     };
   }
@@ -76,6 +80,7 @@ export class SearchCursors {
       this.#forgetUntil(nowMs - tookMs - LAG_MS);
     }
     for (const cursor of cursors) this.#remember(cursor, nowMs);
+    if (claimed.length >= look.asked) this.#keepUnreached(search.overlooked, cursors);
     this.#lastLaneId = cursors.at(-1)?.laneId ?? this.#lastLaneId;
   }
 
@@ -84,6 +89,12 @@ export class SearchCursors {
     this.#cursors.set(cursor.laneId, { cursor, sinceMs });
     const [oldest] = this.#cursors.keys();
     if (this.#cursors.size > MOST_LANES && oldest !== undefined) this.#cursors.delete(oldest);
+  }
+
+  /** The search was full before it came to all lanes in which something was overlooked: the next one begins there as well. */
+  #keepUnreached(overlooked: readonly LaneCursor[], reached: readonly LaneCursor[]): void {
+    const lanes = new Set(reached.map(({ laneId }) => laneId));
+    this.#overlooked.push(...overlooked.filter(({ laneId }) => !lanes.has(laneId)));
   }
 
   /** Drops the cursors that lie before the time up to which everything has been seen. */
@@ -108,9 +119,9 @@ export class SearchCursors {
     return Math.max(0, this.#fullLook.endedMs + Math.max(LEAST_MS, pauseMs) - nowMs);
   }
 
-  /** How long until the next deep look; undefined where none is wanted, or full looks go as deep. */
+  /** How long until the next deep look; undefined where none is wanted, one is under way, or full looks go as deep. */
   msUntilDeepLook(nowMs: number): number | undefined {
-    if (!this.#isDeepLookWanted || this.#seenUpTo === undefined) return undefined;
+    if (!this.#isDeepLookWanted || this.#isDeepLooking || this.#seenUpTo === undefined) return undefined;
     const { endedMs, tookMs } = this.#deepLook;
     return Math.max(0, endedMs + Math.max(DEEP.leastMs, tookMs * DEEP.pausePerLook) - nowMs);
   }
@@ -119,12 +130,16 @@ export class SearchCursors {
   beginDeepLook(nowMs: number): string | undefined {
     if (this.msUntilDeepLook(nowMs) !== 0) return undefined;
     this.#isDeepLookWanted = false;
+    this.#isDeepLooking = true;
     return this.#seenUpTo;
   }
 
-  endDeepLook(look: { overlooked: readonly LaneCursor[]; tookMs: number; nowMs: number }): void {
+  /** `overlooked`: undefined where the look failed. Then another is wanted. */
+  endDeepLook(look: { overlooked: readonly LaneCursor[] | undefined; tookMs: number; nowMs: number }): void {
     this.#deepLook = { endedMs: look.nowMs, tookMs: look.tookMs };
-    this.#overlooked = [...look.overlooked];
+    this.#isDeepLooking = false;
+    if (look.overlooked) this.#overlooked = [...look.overlooked];
+    else this.#isDeepLookWanted = true;
   }
 
   /** The next search begins where this one did. */

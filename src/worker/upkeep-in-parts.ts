@@ -1,7 +1,5 @@
 /** Upkeep where all of it in one statement has failed: part by part, and where a part fails on one of its rows, without that row. */
 import type { Database } from "../database/database.ts";
-import { inHalves } from "../database/in-halves.ts";
-import { isAboutSomeRows } from "../database/transient.ts";
 import { PassedBy, type PassedByParts } from "../recovery/passed-by.ts";
 import {
   expireTasks,
@@ -41,19 +39,19 @@ export async function runUpkeepInParts(
   await inOne(lanes, "taking out empty lanes", () => retireLanes(database));
   const report = {
     cancelled: await each(cancels, "forcing overdue cancellations", {
-      find: () => findOverdueCancels(database, batch),
+      find: (passedBy) => findOverdueCancels(database, batch + passedBy),
       whatOf: ({ taskId }) => `forcing the cancellation of task ${taskId}`,
       act: (some) => forceCancels(database, some),
     }),
     expired: await each(expiries, "expiring tasks", {
-      find: () => findOverdueTasks(database, batch),
+      find: (passedBy) => findOverdueTasks(database, batch + passedBy),
       whatOf: (taskId) => `the expiry of task ${taskId}`,
       act: (some) => expireTasks(database, some),
     }),
     unparked: (await inOne(parked, "letting go of parked tasks", () => unparkEveryKind(database, batch))) ?? 0,
     purged: (await inOne(purges, "removing ended tasks", () => purgeIfDue(database, retention, batch))) ?? 0,
   };
-  if ([lanes, cancels, expiries, parked, purges].every(({ isAllDone }) => isAllDone))
+  if ([lanes, cancels, expiries, parked, purges].every(({ count }) => count === 0))
     await whole.tell("upkeep in one statement", error);
   await whole.settle();
   return report;
@@ -68,22 +66,15 @@ function inOne<T>(part: PassedBy, what: string, act: () => Promise<T>): Promise<
 }
 
 interface RowByRow<T> {
-  readonly find: () => Promise<readonly T[]>;
+  /** So many that are passed by may be the first. */
+  readonly find: (passedBy: number) => Promise<readonly T[]>;
   readonly whatOf: (one: T) => string;
   readonly act: (some: readonly T[]) => Promise<number>;
 }
 
 async function each<T>(part: PassedBy, what: string, { find, whatOf, act }: RowByRow<T>): Promise<number> {
   const counts = await inOne(part, what, async () =>
-    inHalves(
-      (await find()).filter((one) => !part.isResting(whatOf(one))),
-      async (some) => [await act(some)],
-      async (one, error) => {
-        await part.tell(whatOf(one), error);
-        return [];
-      },
-      isAboutSomeRows,
-    ),
+    part.inHalves(await find(part.count), whatOf, async (some) => [await act(some)]),
   );
   return (counts ?? []).reduce((sum, count) => sum + count, 0);
 }

@@ -17,9 +17,9 @@ test("a reader that leaves early is no error", async () => {
 
 test("a worker goes on working when nobody reads its log any more", async () => {
   const cwd = await projectWith({
-    "tasks.ts": `import { defineTask } from "everbeat";\nexport const hum = defineTask({ name: "hum", run: async () => "hm" });\n`,
+    "tasks.js": `import { defineTask } from "everbeat";\nexport const hum = defineTask({ name: "hum", run: async () => "hm" });\n`,
   });
-  const worker = startEverbeat(["start", "tasks.ts", "--log-level", "debug"], { database: database.url, cwd });
+  const worker = startEverbeat(["start", "tasks.js", "--log-level", "debug"], { database: database.url, cwd });
   await worker.says("worker started");
   worker.child.stdout?.destroy();
   const hum = defineTask({ name: "hum", run: async () => "" });

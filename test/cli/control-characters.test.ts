@@ -2,8 +2,8 @@
 import type { Command } from "commander";
 import { beforeAll, expect, test, vi } from "vitest";
 import { createProgram } from "../../src/cli/program.ts";
-import { runCli } from "../../src/cli/run-cli.ts";
 import { createScreen } from "../../src/cli/screen.ts";
+import { Everbeat } from "../../src/everbeat.ts";
 import { writePostMortems } from "../../src/sql/post-mortems.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
@@ -11,7 +11,8 @@ import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { commandsToTerminal, withoutColours } from "./printed.ts";
-import { everbeat as cli, projectWith, type RunOptions, startEverbeat } from "./run-cli.ts";
+import { everbeat as cli, projectWith, startEverbeat } from "./run-cli.ts";
+import { everbeatHere, printedDuring } from "./run-here.ts";
 
 vi.setConfig({ testTimeout: 30_000 });
 
@@ -19,7 +20,7 @@ vi.setConfig({ testTimeout: 30_000 });
 const EVIL = "evil\x1b[2J\x1b]0;title\x07\x1b[35m\x1b[8m\b\x7f\x9b31m\u2028\u202egnp\u2066\t\rFORGED\nFORGED\r\nFORGED";
 
 const { everbeat, database } = await openTestEverbeat();
-const at: RunOptions = { database: database.url, env: { FORCE_COLOR: "1" } };
+const at = { database: database.url, env: { FORCE_COLOR: "1" } };
 
 const evilError = () => {
   const error = Object.assign(new Error(EVIL, { cause: new Error(EVIL) }), { code: EVIL, name: EVIL });
@@ -179,30 +180,6 @@ const CALLS: Record<string, (() => string[][]) | null> = {
   ],
 };
 
-/** All that a command writes, in this process: starting one for each of so many would take most of the time. */
-async function printedBy(words: readonly string[]): Promise<string> {
-  const streams = [process.stdout, process.stderr];
-  const writes = streams.map((stream) => stream.write);
-  let printed = "";
-  for (const stream of streams)
-    stream.write = (chunk: string | Uint8Array) => {
-      printed += chunk;
-      return true;
-    };
-  vi.stubEnv("FORCE_COLOR", "1");
-  vi.stubEnv("DATABASE_URL", database.url);
-  try {
-    await runCli(words);
-  } finally {
-    vi.unstubAllEnvs();
-    for (const [index, stream] of streams.entries()) {
-      stream.write = writes[index] as typeof stream.write;
-      stream.removeAllListeners("error");
-    }
-  }
-  return printed;
-}
-
 /** Those that do something, by the words that they are called with. */
 function commandsOf(parent: Command, path: readonly string[] = []): string[] {
   return parent.commands.flatMap((command) => {
@@ -222,7 +199,8 @@ test.each(Object.entries(CALLS).filter(([, calls]) => calls !== null))(
   "%s sends the terminal nothing of users' text but what can be read",
   async (_command, calls) => {
     for (const words of calls?.() ?? []) {
-      const printed = await printedBy(words);
+      const { stdout, stderr } = await everbeatHere(words, at);
+      const printed = stdout + stderr;
       expect(printed).not.toBe("");
       expect(commandsToTerminal(printed)).toEqual([]);
       expect(withoutColours(printed), "a line that a user's text begins").not.toMatch(/^ ?FORGED/m);
@@ -237,22 +215,31 @@ test("the same is true where there is no colour, and what was hidden can be read
   expect(stdout).toContain("\\u009b31m\\u2028\\u202egnp\\u2066\\t\\rFORGED");
 });
 
-test("a JSON document has the text as it is", async () => {
+test("a JSON document has the text as it is, escaped", async () => {
   const { stdout } = await cli(["tasks", "show", ids.failed, "--json"], at);
   expect(JSON.parse(stdout)).toMatchObject({ error: { message: EVIL }, metadata: { [EVIL]: EVIL } });
+  expect(commandsToTerminal(stdout)).toEqual([]);
+  const refused = await cli(["queues", "pause", EVIL, "--json"], at);
+  expect(JSON.parse(refused.stdout)).toMatchObject({ error: { code: expect.any(String) } });
+  expect(commandsToTerminal(refused.stdout)).toEqual([]);
 });
 
-test("a worker's log lines for people are lines of ours, whatever handlers log and throw", async () => {
-  const cwd = await projectWith({
+const evilTasks = () =>
+  projectWith({
     "tasks.mjs": `import { defineTask } from "everbeat";
 const EVIL = ${JSON.stringify(EVIL)};
 export const fail = defineTask({ name: "log", queue: "logs", async run(_input, { log }) {
   log.info({ [EVIL]: EVIL, more: { [EVIL]: EVIL } }, EVIL);
+  log.info({ big: 10n }, EVIL);
   log.error({}, "and this is all");
   throw new Error(EVIL);
 } });`,
   });
-  const worker = startEverbeat(["start", "tasks.mjs", "--queues", "logs"], { ...at, cwd });
+
+/** All that a worker of these tasks writes, from its start until it has stopped. */
+async function logOfWorker(...flags: string[]): Promise<string> {
+  const cwd = await evilTasks();
+  const worker = startEverbeat(["start", "tasks.mjs", "--queues", "logs", ...flags], { ...at, cwd });
   await worker.says("worker started");
   const { stdout: id } = await cli(["enqueue", "log"], at);
   expect(id).toContain("enqueued");
@@ -260,6 +247,59 @@ export const fail = defineTask({ name: "log", queue: "logs", async run(_input, {
   worker.child.kill("SIGTERM");
   const { stdout, stderr } = await worker.ended;
   expect(commandsToTerminal(`${stdout}\n${stderr}`)).toEqual([]);
+  return stdout;
+}
+
+test("a worker's log lines for people are lines of ours, whatever handlers log and throw", async () => {
+  const stdout = await logOfWorker();
   expect(withoutColours(stdout)).toMatch(/^\d\d:\d\d:\d\d {2}· evil\\x1b\[2J/m);
   for (const line of withoutColours(stdout).trimEnd().split("\n")) expect(line).toMatch(/^\d\d:\d\d:\d\d {2}\S /);
+});
+
+test("its log lines for programs are one JSON object each, which a terminal can be shown too", async () => {
+  const lines = (await logOfWorker("--json"))
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  expect(lines).toContainEqual(expect.objectContaining({ message: EVIL, [EVIL]: EVIL, more: { [EVIL]: EVIL } }));
+  expect(lines).toContainEqual(expect.objectContaining({ message: EVIL, big: "10" }));
+  expect(lines).toContainEqual(expect.objectContaining({ error: expect.objectContaining({ message: EVIL }) }));
+});
+
+test("dev shows why a task of its was cancelled, and obeys none of it", async () => {
+  const dev = startEverbeat(["dev", "--database", database.url], at);
+  await dev.says("worker started");
+  const id = await everbeat.enqueue(defineTask({ name: "resize", queue: "images", run: () => null }), undefined);
+  await dev.says(new RegExp(`resize started.*${id}`));
+  await everbeat.tasks.cancel(id, { reason: EVIL });
+  await dev.says(/resize cancelled after/);
+  dev.child.kill("SIGTERM");
+  const { stdout, stderr } = await dev.ended;
+  expect(commandsToTerminal(`${stdout}\n${stderr}`)).toEqual([]);
+  expect(withoutColours(stdout)).toMatch(/resize cancelled after .*evil\\x1b\[2J/);
+  expect(withoutColours(stdout)).not.toMatch(/^ ?FORGED/m);
+});
+
+test("the library's own log lines on standard error are one JSON object each, and command no terminal", async () => {
+  const task = defineTask({
+    name: "plain",
+    queue: "plain",
+    async run(_input: unknown, { log }) {
+      log.warn({ [EVIL]: EVIL }, EVIL);
+      throw new Error(EVIL);
+    },
+  });
+  const { stdout, stderr: printed } = await printedDuring(async () => {
+    await using speaking = await Everbeat.open({ database: database.url, log: "debug" });
+    await speaking.work([task], { handleSignals: false, queues: ["plain"] });
+    await speaking.result(await speaking.enqueue(task, null)).catch(() => {});
+  });
+  expect(stdout).toBe("");
+  expect(commandsToTerminal(printed)).toEqual([]);
+  const lines = printed
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  expect(lines).toContainEqual(expect.objectContaining({ level: "warn", message: EVIL, [EVIL]: EVIL }));
+  expect(lines).toContainEqual(expect.objectContaining({ error: expect.objectContaining({ message: EVIL }) }));
 });

@@ -1,9 +1,12 @@
-import { afterAll, expect, test } from "vitest";
-import { createTestDatabase } from "../support/database.ts";
+import pg from "pg";
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { createTestDatabase, openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { commandsToTerminal } from "./printed.ts";
 import { everbeat as cli, startEverbeat } from "./run-cli.ts";
 
 const database = await createTestDatabase();
+const migrated = await openTestEverbeat();
 afterAll(() => database.drop());
 
 test("dev works on example tasks until it is stopped", async () => {
@@ -32,4 +35,21 @@ test("dev --json writes one JSON object per line", async () => {
     .map((line) => (JSON.parse(line) as { event: string }).event);
   expect(events).toContain("worker.started");
   expect(events.at(-1)).toBe("worker.stopped");
+});
+
+test("dev listens for silence by itself, also while its worker cannot join", async () => {
+  const { everbeat, database: empty } = migrated;
+  const client = new pg.Client(empty.url);
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query("begin");
+  await client.query("lock table everbeat.replica in share mode");
+  const dev = startEverbeat(["dev", "--database", empty.url]);
+  const sweep = await eventually(() => everbeat.recovery.listening(), { within: 30_000, what: "a sweep" });
+  expect(await everbeat.replicas()).toEqual([]);
+  await client.query("rollback");
+  await dev.says("worker started with 3 tasks");
+  expect((await everbeat.replicas()).map(({ id }) => id)).not.toContain(sweep?.sweptBy);
+  dev.child.kill("SIGINT");
+  expect((await dev.ended).code).toBe(0);
 });

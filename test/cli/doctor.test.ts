@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Finding } from "../../src/cli/doctor/finding.ts";
 import { Everbeat } from "../../src/everbeat.ts";
@@ -6,6 +7,7 @@ import { createTestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { throughPooler } from "./pooler.ts";
 import { everbeat as cli, everbeatJson, projectWith } from "./run-cli.ts";
+import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
 
 interface Examination {
   isWell: boolean;
@@ -29,7 +31,7 @@ describe("doctor", () => {
   });
 
   test("finds all well on a migrated database", async () => {
-    await cli(["migrate"], at);
+    await here(["migrate"], at);
     const { code, stdout } = await cli(["doctor"], at);
     expect(code).toBe(0);
     for (const check of [
@@ -60,7 +62,7 @@ describe("doctor", () => {
     expect(stdout).toMatch(/^✗ database +No database could be reached/m);
     expect(stdout).toContain("1 thing is wrong.");
     expect(stdout).not.toContain("secret");
-    const { answer } = await everbeatJson<Examination>(["doctor"], nowhere);
+    const { answer } = await jsonHere<Examination>(["doctor"], nowhere);
     expect(answer.isWell).toBe(false);
     expect(marksOf(answer)).toMatchObject({
       database: "wrong",
@@ -79,16 +81,40 @@ describe("doctor", () => {
     expect(code).toBe(1);
     const rights = answer.findings.find((finding) => finding.check === "rights");
     expect(rights).toMatchObject({ mark: "wrong", advice: expect.stringContaining("grant usage on schema everbeat") });
-    const elsewhere = await everbeatJson<Examination>(["doctor", "--schema", "other"], { database: guest.href });
+    const elsewhere = await jsonHere<Examination>(["doctor", "--schema", "other"], { database: guest.href });
     const missing = elsewhere.answer.findings.find((finding) => finding.check === "rights");
     expect(missing).toMatchObject({ mark: "wrong", advice: expect.stringContaining("everbeat migrate --print") });
     await database.query(`drop role ${database.name}_guest`);
   });
 
+  test("knows which of the documented rights a role does not have", async () => {
+    const role = `${database.name}_app`;
+    await database.query(`create role ${role} login password 'app'`);
+    // A role that may call no function is one for which nobody may by default.
+    await database.query("revoke execute on all routines in schema everbeat from public");
+    const app = new URL(database.url);
+    app.username = role;
+    app.password = "app";
+    const rights = async () => {
+      const { answer } = await everbeatJson<Examination>(["doctor"], { database: app.href });
+      return answer.findings.find((finding) => finding.check === "rights");
+    };
+    const page = readFileSync("docs/database.md", "utf8");
+    const grants = [...page.matchAll(/^grant .* to app;$/gm)].map(([grant]) => grant.replace("to app", `to ${role}`));
+    expect(grants).toHaveLength(4);
+    for (const grant of grants) {
+      expect(await rights()).toMatchObject({ mark: "wrong", advice: grant });
+      await database.query(grant);
+    }
+    expect(await rights()).toMatchObject({ mark: "good" });
+    await database.query("grant execute on all routines in schema everbeat to public");
+    await database.query(`drop owned by ${role}; drop role ${role}`);
+  });
+
   test("knows a schema that a newer version has migrated", async () => {
-    await cli(["migrate", "--schema", "newer"], at);
+    await here(["migrate", "--schema", "newer"], at);
     await database.query("insert into newer.migration values (9999, '9999_future', 'x', 9999)");
-    const { code, stdout } = await cli(["doctor", "--schema", "newer"], at);
+    const { code, stdout } = await here(["doctor", "--schema", "newer"], at);
     expect(code).toBe(1);
     expect(stdout).toMatch(/^✗ schema .*9999/m);
   });
@@ -103,14 +129,16 @@ describe("doctor", () => {
     const role = `${database.name}_strict`;
     await database.query(`create role ${role} superuser login password 'strict'`);
     await database.query(`alter role ${role} set default_transaction_isolation = 'serializable'`);
+    await database.query(`alter role ${role} set default_transaction_read_only = on`);
+    await database.query(`alter role ${role} set datestyle = 'SQL, DMY'`);
     await database.query(`alter role ${role} set statement_timeout = '200ms'`);
     const strict = new URL(database.url);
     strict.username = role;
     strict.password = "strict";
-    const { code, stdout } = await cli(["doctor"], { database: strict.href });
+    const { code, stdout } = await here(["doctor"], { database: strict.href });
     await database.query(`drop role ${role}`);
     expect(stdout).toMatch(
-      /^! settings +default_transaction_isolation is serializable, statement_timeout is 200ms; Everbeat changes that/m,
+      /^! settings +default_transaction_isolation is serializable, default_transaction_read_only is on, datestyle is SQL, DMY, statement_timeout is 200ms; Everbeat changes that/m,
     );
     expect(stdout).toMatch(/→ Nothing has to be done/);
     expect(code).toBe(0);
@@ -121,6 +149,7 @@ describe("doctor", () => {
     const everbeat = await Everbeat.open({ database: through, log: "silent" });
     const worker = await everbeat.work([defineTask({ name: "ping", run: () => {} })], { handleSignals: false });
     await eventually(async () => (await everbeat.replicas()).some((row) => row.vitals !== null));
+    await eventually(async () => (await everbeat.recovery.listening()) !== undefined);
     const { code, stdout } = await cli(["doctor"], at);
     await worker.stop();
     await everbeat.close();

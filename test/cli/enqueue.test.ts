@@ -3,6 +3,7 @@ import { ENQUEUE_SHAPE } from "../../src/queue/enqueue-options.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const at = { database: database.url };
@@ -37,7 +38,7 @@ describe("enqueue", () => {
   });
 
   test("takes queue and priority from the definition that a worker has stored", async () => {
-    const { answer } = await everbeatJson<Enqueued>(["enqueue", "add", '{"a": 1, "b": 2}'], at);
+    const { answer } = await jsonHere<Enqueued>(["enqueue", "add", '{"a": 1, "b": 2}'], at);
     expect(answer.queue).toBe("sums");
     expect(await everbeat.tasks.show(answer.id)).toMatchObject({ queue: "sums", priority: 7, input: { a: 1, b: 2 } });
   });
@@ -52,34 +53,34 @@ describe("enqueue", () => {
 
   test("fails with the task that it waits for", async () => {
     const failing = ["enqueue", "add", '{"a": 0, "b": 0}', "--wait"];
-    expect(await cli(failing, at)).toMatchObject({ code: 1, stderr: expect.stringContaining("nothing to add to") });
-    const { code, answer } = await everbeatJson(failing, at);
+    expect(await here(failing, at)).toMatchObject({ code: 1, stderr: expect.stringContaining("nothing to add to") });
+    const { code, answer } = await jsonHere(failing, at);
     expect({ code, answer }).toMatchObject({ code: 1, answer: { error: { code: "NOTHING" } } });
   });
 
   test("says when the task that has its key is no longer on record", async () => {
     const keyed = ["--unique-key", "once", "--unique-over", "completed", "--unique-for", "30d"];
     const words = ["enqueue", "add", '{"a": 1, "b": 2}', ...keyed];
-    const { answer } = await everbeatJson<Enqueued>([...words, "--wait"], at);
+    const { answer } = await jsonHere<Enqueued>([...words, "--wait"], at);
     await database.query("update everbeat.ended set ended_at = now() - interval '8 days' where task_id = $1", [
       answer.id,
     ]);
     await database.query("select everbeat.purge_ended(604800000, null, 100)");
-    const again = await cli(words, at);
+    const again = await here(words, at);
     expect(again).toMatchObject({ code: 0, stderr: "" });
     expect(again.stdout).toContain(
       `was there already under this key, and its record has been removed since: ${answer.id}`,
     );
-    expect((await cli([...words, "--wait"], at)).stderr).toContain("it was purged after its retention");
+    expect((await here([...words, "--wait"], at)).stderr).toContain("it was purged after its retention");
   });
 
   test("waits no longer than it should", async () => {
-    const { code, answer } = await everbeatJson(["enqueue", "unheard-of", "--wait", "--timeout", "50ms"], at);
+    const { code, answer } = await jsonHere(["enqueue", "unheard-of", "--wait", "--timeout", "50ms"], at);
     expect({ code, answer }).toMatchObject({ code: 1, answer: { error: { code: "RESULT_TIMEOUT" } } });
   });
 
   test("accepts a task that no worker knows, and says so", async () => {
-    const { code, stderr } = await cli(["enqueue", "unheard-of"], at);
+    const { code, stderr } = await here(["enqueue", "unheard-of"], at);
     expect(code).toBe(0);
     expect(stderr).toContain('No worker that is online knows a task named "unheard-of"');
   });
@@ -107,10 +108,7 @@ describe("enqueue", () => {
       "--metadata",
       '{"by": "me"}',
     ];
-    const { answer } = await everbeatJson<Enqueued>(
-      ["enqueue", "later", '"text"', ...options, ...unique, ...others],
-      at,
-    );
+    const { answer } = await jsonHere<Enqueued>(["enqueue", "later", '"text"', ...options, ...unique, ...others], at);
     expect(answer.id).toBe(id);
     const task = await everbeat.tasks.show(id);
     expect(task).toMatchObject({
@@ -131,14 +129,14 @@ describe("enqueue", () => {
 
   test("debounces, and expires at a time", async () => {
     const debounced = ["enqueue", "later", "1", "--unique-key", "calm", "--debounce", "1h"];
-    const first = await everbeatJson<Enqueued>(debounced, at);
-    const second = await everbeatJson<Enqueued>([...debounced, "--expires-at", "2999-01-01"], at);
+    const first = await jsonHere<Enqueued>(debounced, at);
+    const second = await jsonHere<Enqueued>([...debounced, "--expires-at", "2999-01-01"], at);
     expect(second.answer).toMatchObject({ id: first.answer.id, wasThere: true });
     expect((await everbeat.tasks.show(first.answer.id)).expiresAt?.toISOString()).toBe("2999-01-01T00:00:00.000Z");
   });
 
   test("has a flag for each option of the API", async () => {
-    const { stdout } = await cli(["enqueue", "--help"], at);
+    const { stdout } = await here(["enqueue", "--help"], at);
     const flagOf = (option: string) => `--${option.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
     for (const option of Object.keys(ENQUEUE_SHAPE).filter((name) => name !== "tx"))
       expect(stdout).toContain(`${flagOf(option)} <`);
@@ -168,7 +166,7 @@ describe("enqueue", () => {
       "--expires-at",
       "2999-01-01",
     ];
-    const { code, stderr } = await cli([...wrong, ...more, "--timeout", "1s"], at);
+    const { code, stderr } = await here([...wrong, ...more, "--timeout", "1s"], at);
     expect(code).toBe(2);
     for (const problem of [
       "the name: must be 1 to 128 letters",
@@ -188,17 +186,17 @@ describe("enqueue", () => {
   });
 
   test("takes a time to run at", async () => {
-    const { answer } = await everbeatJson<Enqueued>(["enqueue", "later", "--run-at", "2999-01-01T00:00:00Z"], at);
+    const { answer } = await jsonHere<Enqueued>(["enqueue", "later", "--run-at", "2999-01-01T00:00:00Z"], at);
     expect((await everbeat.tasks.show(answer.id)).runAt.toISOString()).toBe("2999-01-01T00:00:00.000Z");
   });
 
   test("does with a duplicate what it is told", async () => {
     const keyed = ["enqueue", "later", "--delay", "1h", "--unique-key", "dup"];
-    const first = await everbeatJson<Enqueued>(keyed, at);
-    const kept = await everbeatJson<Enqueued>(keyed, at);
+    const first = await jsonHere<Enqueued>(keyed, at);
+    const kept = await jsonHere<Enqueued>(keyed, at);
     expect(kept.answer).toMatchObject({ id: first.answer.id, wasThere: true });
-    expect((await cli(keyed, at)).stdout).toContain("was there already");
-    const refused = await everbeatJson([...keyed, "--on-duplicate", "refuse"], at);
+    expect((await here(keyed, at)).stdout).toContain("was there already");
+    const refused = await jsonHere([...keyed, "--on-duplicate", "refuse"], at);
     expect(refused).toMatchObject({ code: 1, answer: { error: { code: "DUPLICATE_TASK" } } });
   });
 
@@ -213,7 +211,7 @@ describe("enqueue", () => {
     ],
     ["a timeout for nothing", ["add", "--timeout", "1s"], "--timeout: needs --wait"],
   ])("refuses %s", async (_what, args, message) => {
-    expect(await cli(["enqueue", ...args], at)).toMatchObject({
+    expect(await here(["enqueue", ...args], at)).toMatchObject({
       code: 2,
       stdout: "",
       stderr: expect.stringContaining(message),

@@ -19,7 +19,15 @@ const replica: ReplicaRow = {
   ...{ id: "r" as ReplicaId, hostname: "host-7", pid: 42, version: "1", status: "online", machineId: "m" },
   unheardSince: null,
   ...{ startedAt: at, seenAt: at, silentForMs: 300, hasSession: true, holdsSession: true, sessionFreeForMs: null },
-  ...{ promiseMs: 13_500, sessionPromiseMs: 800, diedAt: null, death: null, tasks: [], queues: null },
+  ...{
+    promiseMs: 13_500,
+    sessionPromiseMs: 800,
+    intervalMs: 2_000,
+    diedAt: null,
+    death: null,
+    tasks: [],
+    queues: null,
+  },
   ...{ claimed: 0, running: 0, vitals: { rss: 1_048_576, memoryLimit: 10_485_760, loopP99Ms: 21.4, cpu: 0.24 } },
 };
 
@@ -32,6 +40,10 @@ describe("a replica's heart is shown as", () => {
     [{ silentForMs: 6_000 }, "stale", /^stale$/],
     [{ silentForMs: 15_000 }, "stale", /stale/],
     [{ silentForMs: 15_001 }, "dying", /not declared yet/],
+    // It beats every 30 s, and its own thresholds are two minutes and more.
+    [{ silentForMs: 89_999, intervalMs: 30_000, promiseMs: 108_000 }, "fresh", /fresh/],
+    [{ silentForMs: 90_000, intervalMs: 30_000, promiseMs: 108_000 }, "stale", /stale/],
+    [{ silentForMs: 109_501, intervalMs: 30_000, promiseMs: 108_000 }, "dying", /not declared yet/],
     [{ sessionFreeForMs: 400 }, "session-lost", /gone for 400ms/],
     [{ holdsSession: false }, "session-lost", /session gone/],
     [{ sessionFreeForMs: 1_001 }, "dying", /not declared yet/],

@@ -102,6 +102,8 @@ describe("the doctor's judgement", () => {
     canChangeSchema: true,
     canUseSchema: true,
     closedTables: [],
+    closedSequences: [],
+    closedFunctions: [],
   };
 
   test.each<[string, Partial<Rights>, string, RegExp]>([

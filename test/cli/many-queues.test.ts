@@ -2,7 +2,8 @@
 import { expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
-import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+import { everbeat as cli } from "./run-cli.ts";
+import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const at = { database: database.url };
@@ -29,12 +30,12 @@ test("of 2,000 queues, those that have something to do or are set up are shown",
   ]);
   expect(queues.match(/^tenant-/gm)).toHaveLength(100);
   expect(queues).toContain("\nand 1,900 more, idle (--all shows them)\n");
-  expect((await cli(["queues", "list", "--limit", "2"], at)).stdout).toMatch(/and 1,998 more, most of them idle/);
-  expect((await cli(["queues", "--all"], at)).stdout.match(/^tenant-/gm)).toHaveLength(2_000);
-  expect((await everbeatJson<{ queues: unknown[] }>(["queues"], at)).answer.queues).toHaveLength(2_000);
+  expect((await here(["queues", "list", "--limit", "2"], at)).stdout).toMatch(/and 1,998 more, most of them idle/);
+  expect((await here(["queues", "--all"], at)).stdout.match(/^tenant-/gm)).toHaveLength(2_000);
+  expect((await jsonHere<{ queues: unknown[] }>(["queues"], at)).answer.queues).toHaveLength(2_000);
 
   for (let n = 1; n <= 30; n++) await everbeat.queues.pause(`tenant-${String(n).padStart(4, "0")}`);
-  const { stdout: full } = await cli(["status"], at);
+  const { stdout: full } = await here(["status"], at);
   expect(full.match(/^ {2}tenant-\d+/gm)).toHaveLength(20);
   expect(full).toContain("\n  and 1,980 more, most of them idle (everbeat queues)\n");
 });

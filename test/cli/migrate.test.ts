@@ -2,6 +2,7 @@ import { afterAll, expect, test } from "vitest";
 import { readMigrations } from "../../src/database/migrations.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
 
 const database = await createTestDatabase();
 const at = { database: database.url };
@@ -23,13 +24,13 @@ test("migrate names what it applies, and is content to find nothing to do", asyn
   expect(code).toBe(0);
   for (const name of names) expect(stdout).toContain(`✓ ${name}`);
   expect(stdout).toContain(`The schema "everbeat" is up to date, at version ${names.length}.`);
-  expect((await cli(["migrate"], at)).stdout).toContain("was up to date already");
+  expect((await here(["migrate"], at)).stdout).toContain("was up to date already");
 });
 
 test("migrate answers with JSON, in a schema of choice", async () => {
   const { code, answer } = await everbeatJson(["migrate", "--schema", "jobs"], at);
   expect({ code, answer }).toEqual({ code: 0, answer: { schema: "jobs", applied: names, version: names.length } });
-  expect((await cli(["status", "--schema", "jobs"], at)).code).toBe(0);
+  expect((await here(["status", "--schema", "jobs"], at)).code).toBe(0);
 });
 
 test("migrate --print needs no database, and what it prints is the schema", async () => {
@@ -38,8 +39,8 @@ test("migrate --print needs no database, and what it prints is the schema", asyn
   });
   expect(code).toBe(0);
   await database.query(stdout);
-  expect((await cli(["status", "--schema", "printed"], at)).code).toBe(0);
-  const { answer } = await everbeatJson<{ sql: string }>(["migrate", "--print"]);
+  expect((await here(["status", "--schema", "printed"], at)).code).toBe(0);
+  const { answer } = await jsonHere<{ sql: string }>(["migrate", "--print"]);
   expect(answer).toMatchObject({
     schema: "everbeat",
     migrations: names,

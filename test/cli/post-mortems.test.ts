@@ -8,6 +8,7 @@ import { newReplicaId } from "../../src/task/ids.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -49,18 +50,18 @@ async function poisoned(): Promise<string> {
 }
 
 test("a task in quarantine is listed, explained, and run again", async () => {
-  expect((await cli(["tasks", "quarantined"], at)).stdout).toBe("No task is in quarantine.\n");
+  expect((await here(["tasks", "quarantined"], at)).stdout).toBe("No task is in quarantine.\n");
   const id = await poisoned();
   const { stdout } = await cli(["tasks", "quarantined"], at);
   expect(stdout).toMatch(new RegExp(`^${id}  resize  default +3  .* ${sentence}`, "m"));
   expect(stdout).toContain("--redrive runs it again");
-  expect((await cli(["status"], at)).stdout).toContain("1 task is in quarantine (everbeat tasks quarantined)");
-  expect((await cli(["tasks", "show", id], at)).stdout).toMatch(new RegExp(`^post-mortem +${sentence}`, "m"));
-  const explained = await cli(["explain", id], at);
+  expect((await here(["status"], at)).stdout).toContain("1 task is in quarantine (everbeat tasks quarantined)");
+  expect((await here(["tasks", "show", id], at)).stdout).toMatch(new RegExp(`^post-mortem +${sentence}`, "m"));
+  const explained = await here(["explain", id], at);
   expect(explained.stdout).toContain(`it was running when 3 workers died, more than any other task there. ${sentence}`);
   expect(explained.stdout).toContain(`$ everbeat tasks quarantined ${id} --redrive`);
 
-  expect((await cli(["tasks", "quarantined", randomUUID()], at)).code).toBe(1);
+  expect((await here(["tasks", "quarantined", randomUUID()], at)).code).toBe(1);
   const redriven = await everbeatJson(["tasks", "quarantined", id, "--redrive"], at);
   expect(redriven).toEqual({ code: 0, answer: { redriven: [id] } });
   expect(await everbeat.tasks.show(id)).toMatchObject({ state: "pending", crashes: 0 });
@@ -72,20 +73,20 @@ test("post-mortems are listed, and shown by number, replica or task", async () =
     { kind: "attempt", name: "resize", cause: "process-ended", sentence },
     { kind: "replica", replicaId: worker.replicaId, hostname: "host-7" },
   ]);
-  const { stdout } = await cli(["post-mortems", "--kind", "replica"], at);
+  const { stdout } = await here(["post-mortems", "--kind", "replica"], at);
   expect(stdout).toMatch(new RegExp(`replica +${worker.replicaId} +host-7 +process-ended +The process ended`));
   const [attempt, replica] = answer.postMortems;
   for (const id of [replica?.id, worker.replicaId]) {
-    const one = await cli(["post-mortem", String(id)], at);
+    const one = await here(["post-mortem", String(id)], at);
     expect(one.stdout).toMatch(
       new RegExp(`^process-ended  replica ${worker.replicaId} on host-7, .*\n\n${sentence}\n  · its heart's`),
     );
   }
   const ofTask = await everbeatJson<{ postMortems: PostMortemRow[] }>(["post-mortem", String(attempt?.taskId)], at);
   expect(ofTask.answer.postMortems).toMatchObject([{ id: attempt?.id }]);
-  const none = await cli(["post-mortem", randomUUID()], at);
+  const none = await here(["post-mortem", randomUUID()], at);
   expect(none).toMatchObject({ code: 1, stdout: expect.stringContaining("There is no post-mortem of") });
-  const wrong = await cli(["post-mortem", "yesterday"], at);
+  const wrong = await here(["post-mortem", "yesterday"], at);
   expect(wrong.code).not.toBe(0);
   expect(wrong.stderr).toContain("must be the number of a post-mortem or the id of a replica or a task");
 });
@@ -103,12 +104,12 @@ test("a machine that flaps is shown with its rate", async () => {
     await database.query("update everbeat.replica set status = 'dead', died_at = now() where id = $1", [id]);
   }
   const { stdout } = await cli(["machines"], at);
-  expect(stdout).toMatch(/^shaky +○ offline +0 of 4 +0 +– +4 +12h +0 .*flaps: 4 deaths in the last hour/m);
-  expect((await cli(["doctor"], at)).stdout).toMatch(/^! flapping +shaky: 4 deaths in the last hour/m);
-  expect((await cli(["status"], at)).stdout).toContain(
+  expect(stdout).toMatch(/^shaky +○ offline +0 of 4 +0 +– +4 +12h( \d+s)? +0 .*flaps: 4 deaths in the last hour/m);
+  expect((await here(["doctor"], at)).stdout).toMatch(/^! flapping +shaky: 4 deaths in the last hour/m);
+  expect((await here(["status"], at)).stdout).toContain(
     "shaky flaps: 4 deaths in the last hour (everbeat post-mortems)",
   );
-  const { answer } = await everbeatJson<{ machines: unknown[] }>(["machines"], at);
+  const { answer } = await jsonHere<{ machines: unknown[] }>(["machines"], at);
   expect(answer.machines).toContainEqual(
     expect.objectContaining({ id: "m", reliability: expect.objectContaining({ deaths: 4, isFlapping: true }) }),
   );

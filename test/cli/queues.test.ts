@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const at = { database: database.url };
@@ -9,20 +10,20 @@ const mail = defineTask({ name: "mail", queue: "mail", run: async () => {} });
 
 describe("queues", () => {
   test("that are not there yet are said to be so", async () => {
-    expect(await cli(["queues"], at)).toMatchObject({
+    expect(await here(["queues"], at)).toMatchObject({
       code: 0,
       stdout: expect.stringContaining("There are no queues yet"),
     });
-    expect((await everbeatJson(["queues"], at)).answer).toEqual({ queues: [] });
+    expect((await jsonHere(["queues"], at)).answer).toEqual({ queues: [] });
   });
 
   test("are listed with what is in them", async () => {
     await everbeat.enqueueMany(mail, [undefined, undefined]);
     await everbeat.enqueue(mail, undefined, { delay: "1h" });
-    const { code, stdout } = await cli(["queues"], at);
+    const { code, stdout } = await here(["queues"], at);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^mail +▸ open +2 +1 +0 +0 +0 /m);
-    const { answer } = await everbeatJson(["queues"], at);
+    const { answer } = await jsonHere(["queues"], at);
     expect(answer).toMatchObject({ queues: [{ name: "mail", ready: 2, delayed: 1, isPaused: false }] });
   });
 
@@ -36,7 +37,7 @@ describe("queues", () => {
   });
 
   test("are shown with the very rate that was set", async () => {
-    const { stdout } = await cli(["queues", "set", "mail", "--rate-limit", "100/1.005s"], at);
+    const { stdout } = await here(["queues", "set", "mail", "--rate-limit", "100/1.005s"], at);
     expect(stdout).toContain("100 per 1.005s");
   });
 
@@ -51,7 +52,7 @@ describe("queues", () => {
   });
 
   test("with a new name are made, with a warning that it may be a slip", async () => {
-    const { code, stderr } = await cli(["queues", "pause", "mial"], at);
+    const { code, stderr } = await here(["queues", "pause", "mial"], at);
     expect(code).toBe(0);
     expect(stderr).toContain('"mial" is a new queue');
     expect(stderr).toContain("Did you mean mail?");

@@ -9,6 +9,7 @@ import { eventually } from "../support/eventually.ts";
 import { killWhile } from "../support/heart-scenes.ts";
 import { refuse } from "../support/refusing.ts";
 import { everbeat as cli, everbeatJson, projectWith, startEverbeat } from "./run-cli.ts";
+import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
 
 interface Stale {
   tasks: { id: string; state: string; owner: string; ownerStatus: string; hostname: string; silentForMs: number }[];
@@ -28,10 +29,10 @@ const OFF = "autoRequeueStaleClaimed=false,autoFailStaleRunning=false";
 
 /** A worker with one task running and one claimed ahead, SIGKILLed. */
 async function killedWorker(recovery: string): Promise<{ running: string; claimed: string; replicaId: string }> {
-  const cwd = await projectWith({ "tasks.ts": TASKS });
+  const cwd = await projectWith({ "tasks.js": TASKS });
   // It looks at what it has so rarely that it does not give back what it has claimed ahead.
   const work = ["--concurrency", "1", "--prefetch", "1", "--poll-interval", "1m"];
-  const worker = startEverbeat(["start", "tasks.ts", ...work, "--recovery", recovery], { ...at, cwd });
+  const worker = startEverbeat(["start", "tasks.js", ...work, "--recovery", recovery], { ...at, cwd });
   await worker.says("worker started");
   // Before its first beat there is no session whose end could tell of its own.
   await eventually(async () =>
@@ -82,14 +83,14 @@ describe("where recovery is switched off", { timeout: 180_000 }, async () => {
       ["--replica", randomUUID()],
       ["--after", "1d"],
     ])
-      expect((await cli(["stale", ...none, ...(none[0] === "--after" ? ["--state", "running"] : [])], at)).code).toBe(
+      expect((await here(["stale", ...none, ...(none[0] === "--after" ? ["--state", "running"] : [])], at)).code).toBe(
         0,
       );
 
     // Another worker with the same settings sweeps, declares it dead, and touches nothing.
-    const survivor = startEverbeat(["start", "tasks.ts", "--queues", "elsewhere", "--recovery", OFF], {
+    const survivor = startEverbeat(["start", "tasks.js", "--queues", "elsewhere", "--recovery", OFF], {
       ...at,
-      cwd: await projectWith({ "tasks.ts": TASKS }),
+      cwd: await projectWith({ "tasks.js": TASKS }),
     });
     await survivor.says("worker started");
     await eventually(
@@ -98,7 +99,7 @@ describe("where recovery is switched off", { timeout: 180_000 }, async () => {
     );
     const why = await everbeatJson<Explanation>(["explain", running], at);
     expect(why.answer).toMatchObject({ because: "recovery-off", isStuck: true, state: "running" });
-    expect((await cli(["explain", claimed], at)).stdout).toMatch(
+    expect((await here(["explain", claimed], at)).stdout).toMatch(
       new RegExp(
         `switched off \\(autoRequeueStaleClaimed: false\\).*everbeat recover --claimed --replica ${replicaId}`,
         "s",
@@ -115,8 +116,8 @@ describe("where recovery is switched off", { timeout: 180_000 }, async () => {
     expect(failed.stdout).toContain("1 failed, 0 pending again");
     expect(failed.stdout).toContain("everbeat tasks review");
     expect((await everbeat.tasks.show(running)).error).toMatchObject({ code: "WORKER_CRASHED" });
-    expect((await cli(["recover"], at)).stdout).toBe("No task is stale, so nothing was done.\n");
-    expect((await cli(["stale"], at)).stdout).toContain("No task is stale");
+    expect((await here(["recover"], at)).stdout).toBe("No task is stale, so nothing was done.\n");
+    expect((await here(["stale"], at)).stdout).toContain("No task is stale");
 
     // What the doctor says while only a worker with recovery switched off is there.
     const { stdout: diagnosis } = await cli(["doctor"], at);
@@ -135,17 +136,17 @@ describe("where recovery is switched off", { timeout: 180_000 }, async () => {
     const { stdout } = await cli(["tasks", "review"], at);
     expect(stdout).toMatch(new RegExp(`^${id}  hold +default .* failed by hand; its worker on .* was dead`, "m"));
     expect(stdout).toContain("Each may have had part of its effects");
-    expect((await cli(["status"], at)).stdout).toContain("1 task needs review (everbeat tasks review)");
-    expect((await everbeatJson<Explanation>(["explain", id], at)).answer.because).toBe("needs-review");
+    expect((await here(["status"], at)).stdout).toContain("1 task needs review (everbeat tasks review)");
+    expect((await jsonHere<Explanation>(["explain", id], at)).answer.because).toBe("needs-review");
 
     const done = await everbeatJson(["tasks", "review", id, "--done", "--note", "nothing was sent"], at);
     expect(done).toEqual({ code: 0, answer: { reviewed: [id], redriven: [] } });
-    expect((await cli(["tasks", "review"], at)).stdout).toBe("No task needs review.\n");
-    expect((await cli(["tasks", "review", "--all"], at)).stdout).toContain("nothing was sent");
-    const redriven = await everbeatJson(["tasks", "review", id, "--redrive"], at);
+    expect((await here(["tasks", "review"], at)).stdout).toBe("No task needs review.\n");
+    expect((await here(["tasks", "review", "--all"], at)).stdout).toContain("nothing was sent");
+    const redriven = await jsonHere(["tasks", "review", id, "--redrive"], at);
     expect(redriven).toEqual({ code: 0, answer: { reviewed: [id], redriven: [id] } });
     expect((await everbeat.tasks.show(id)).state).toBe("pending");
-    expect((await cli(["tasks", "review", id, "--done"], at)).code).toBe(1);
+    expect((await here(["tasks", "review", id, "--done"], at)).code).toBe(1);
     await everbeat.tasks.cancel({ name: "hold" });
   });
 });
@@ -163,17 +164,14 @@ describe("where it is on", { timeout: 180_000 }, async () => {
     const { stdout } = await cli(["replicas"], at);
     expect(stdout).toMatch(new RegExp(`^${replicaId}  ✗ dead +0 +0 +– +its session ended`, "m"));
     expect(stdout).toMatch(new RegExp(`^${worker.replicaId}  ● online +0 +0 +\\S+ +fresh .* MiB`, "m"));
-    const { answer } = await everbeatJson<{ replicas: { id: string; heart: string; vitals: object }[] }>(
-      ["replicas"],
-      at,
-    );
+    const { answer } = await jsonHere<{ replicas: { id: string; heart: string; vitals: object }[] }>(["replicas"], at);
     expect(answer.replicas).toContainEqual(
       expect.objectContaining({ id: worker.replicaId, heart: "fresh", vitals: expect.objectContaining({ inHand: 0 }) }),
     );
     const status = await cli(["status"], at);
     expect(status.stdout).toMatch(new RegExp(`${replicaId}  ✗ dead`));
     expect(status.stdout).toMatch(/swept [\d.]+m?s ago.*\(every 250ms, profile fast\)/);
-    expect((await everbeatJson<Explanation>(["explain", claimed], at)).answer.because).toBe("unknown-task");
+    expect((await jsonHere<Explanation>(["explain", claimed], at)).answer.because).toBe("unknown-task");
     await worker.stop();
   });
 
@@ -183,26 +181,26 @@ describe("where it is on", { timeout: 180_000 }, async () => {
       new RegExp(`^${machine?.hostname} +○ offline +0 of \\d+ .*(ago|just now)`, "m"),
     );
     const worker = await everbeat.work([defineTask({ name: "other", run: () => {} })], { handleSignals: false });
-    const { answer } = await everbeatJson<{ machines: unknown[] }>(["machines"], at);
+    const { answer } = await jsonHere<{ machines: unknown[] }>(["machines"], at);
     expect(answer.machines).toEqual([expect.objectContaining({ isOnline: true, online: 1 })]);
     await worker.stop();
   });
 });
 
 test("a hold is shown, and confirmed", async () => {
-  expect((await cli(["recover", "--confirm"], at)).stdout).toContain("Nothing is held");
+  expect((await here(["recover", "--confirm"], at)).stdout).toContain("Nothing is held");
   await database.query("update everbeat.listening set held_since = clock_timestamp() - interval '5 seconds'");
   await database.query(
     "insert into everbeat.alert (kind, subject, message) values ('mass-death', 'fleet', '3 of 4 machines fell silent at once')",
   );
-  const { stdout } = await cli(["status"], at);
+  const { stdout } = await here(["status"], at);
   expect(stdout).toMatch(/held for \d+s: .*everbeat recover --confirm/);
   expect(stdout).toContain("3 of 4 machines fell silent at once");
   expect(await everbeatJson(["recover", "--confirm"], at)).toEqual({ code: 0, answer: { isConfirmed: true } });
 });
 
 test("a task that does not exist is not explained", async () => {
-  const { code, answer } = await everbeatJson<{ error: { code: string } }>(["explain", randomUUID()], at);
+  const { code, answer } = await jsonHere<{ error: { code: string } }>(["explain", randomUUID()], at);
   expect(code).toBe(1);
   expect(answer.error.code).toBe("TASK_NOT_FOUND");
 });
@@ -212,16 +210,16 @@ test("the doctor says that nobody sweeps, where workers are on record and silent
   await database.query(
     "insert into everbeat.replica (id, hostname, pid, version, tasks) values (gen_random_uuid(), 'gone', 1, '0', '{}')",
   );
-  const { code, stdout } = await cli(["doctor"], at);
+  const { code, stdout } = await here(["doctor"], at);
   expect(code).toBe(1);
   expect(stdout).toMatch(
     /^✗ reaper +nobody has listened for 10m.*, though 1 replica is on record as online\n +→ Start a worker/m,
   );
-  const { stdout: status } = await cli(["status"], at);
+  const { stdout: status } = await here(["status"], at);
   expect(status).toMatch(/! nobody has listened for 10m.*, since \d{4}-\d\d-\d\dT/);
   expect(status).toMatch(/ \? unheard .* nobody has listened for 10m/);
   expect(status).not.toContain("online");
-  expect((await cli(["replicas"], at)).stdout).toMatch(/ \? unheard .* nobody has listened for 10m/);
+  expect((await here(["replicas"], at)).stdout).toMatch(/ \? unheard .* nobody has listened for 10m/);
 });
 
 test("what the database refuses to have recovered is shown beside what was done, and the exit code is 1", async () => {
@@ -231,13 +229,13 @@ test("what the database refuses to have recovered is shown beside what was done,
   await dead.claim();
   await database.query("update everbeat.replica set status = 'dead', died_at = now() where id = $1", [dead.replicaId]);
   await refuse(database, "ended", `new.task_id = '${ids[1]}'`);
-  const { code, stdout } = await cli(["recover", "--name", "refused"], at);
+  const { code, stdout } = await here(["recover", "--name", "refused"], at);
   expect(code).toBe(1);
   expect(stdout).toMatch(/^2 failed, 0 pending again$/m);
   expect(stdout).toMatch(new RegExp(`refused to change these.*\\n  ${ids[1]}  this row is not to be written\\n$`, "s"));
-  expect(await everbeatJson(["recover", "--name", "refused"], at)).toMatchObject({
+  expect(await jsonHere(["recover", "--name", "refused"], at)).toMatchObject({
     code: 1,
     answer: { failed: [], refused: [{ id: ids[1], message: "this row is not to be written" }] },
   });
-  expect((await cli(["recover", "--name", "refused"], at)).stdout).toMatch(/^Nothing was done\.$/m);
+  expect((await here(["recover", "--name", "refused"], at)).stdout).toMatch(/^Nothing was done\.$/m);
 });

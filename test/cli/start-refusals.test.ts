@@ -1,6 +1,8 @@
+import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { createTestDatabase } from "../support/database.ts";
-import { everbeat as cli, everbeatJson, projectWith } from "./run-cli.ts";
+import { everbeat as cli, projectWith } from "./run-cli.ts";
+import { everbeatJsonHere } from "./run-here.ts";
 
 const database = await createTestDatabase();
 const at = { database: database.url };
@@ -67,7 +69,7 @@ describe("start refuses", () => {
     expect(told.stderr).toMatch(message);
     expect(told.stderr).not.toMatch(/node:internal|dist\/cli/);
     expect(told.code).toBe(1);
-    const { answer } = await everbeatJson(["start", ...args], { ...at, cwd });
+    const { answer } = await everbeatJsonHere(["start", ...args.map((file) => join(cwd, file))], at);
     expect(answer).toMatchObject({ error: { code } });
   });
 

@@ -137,7 +137,7 @@ describe("a worker that is asked to stop", () => {
   const source = `
     import { setTimeout as pause } from "node:timers/promises";
     import { defineTask } from "everbeat";
-    export const slow = defineTask({ name: "slow", run: async ({ ms, heeds }: { ms: number; heeds: boolean }, { signal }) => {
+    export const slow = defineTask({ name: "slow", run: async ({ ms, heeds }, { signal }) => {
       await pause(ms, undefined, heeds ? { signal } : {});
       return "ended";
     } });
@@ -145,7 +145,7 @@ describe("a worker that is asked to stop", () => {
   const slow = named<{ ms: number; heeds: boolean }, string>("slow");
 
   async function startSlow() {
-    const worker = startEverbeat(["start", "tasks.ts"], { ...at, cwd: await projectWith({ "tasks.ts": source }) });
+    const worker = startEverbeat(["start", "tasks.js"], { ...at, cwd: await projectWith({ "tasks.js": source }) });
     await worker.says("worker started");
     return worker;
   }

@@ -3,6 +3,7 @@ import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+import { everbeatHere as here } from "./run-here.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const at = { database: database.url };
@@ -41,8 +42,8 @@ test("the fleet at a glance: counts, queues, and what each replica holds", async
 
   release();
   await worker.stop();
-  expect((await cli(["status"], at)).stdout).toContain("and 1 that left before");
-  expect((await cli(["status", "--all"], at)).stdout).toContain(worker.replicaId);
+  expect((await here(["status"], at)).stdout).toContain("and 1 that left before");
+  expect((await here(["status", "--all"], at)).stdout).toContain(worker.replicaId);
 });
 
 test("no password is shown", async () => {

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { openTestEverbeat } from "../support/database.ts";
 import { everbeat, projectWith, startEverbeat } from "./run-cli.ts";
+import { everbeatHere } from "./run-here.ts";
 
 const { database } = await openTestEverbeat();
 const at = { database: database.url };
@@ -14,8 +15,7 @@ describe("start --processes", () => {
     [["--healthy-after", "3s"], "--healthy-after means nothing without --processes"],
     [["--processes", "2", "--healthy-after", "soon"], "--healthy-after"],
   ])("refuses %j before anything starts", async (args, words) => {
-    const cwd = await projectWith({ "tasks.js": "" });
-    const { code, stderr } = await everbeat(["start", "tasks.js", ...args], { ...at, cwd });
+    const { code, stderr } = await everbeatHere(["start", "tasks.js", ...args], at);
     expect(code).toBe(2);
     expect(stderr).toContain(words);
   });

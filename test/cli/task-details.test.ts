@@ -4,6 +4,7 @@ import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+import { everbeatHere as here } from "./run-here.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const at = { database: database.url };
@@ -19,7 +20,7 @@ test("a task that is put off by its own rate says so", async () => {
   expect(stdout).toContain('It waits for its rate "slowkey": 1 per 1h.');
   expect(stdout).toMatch(/Its turn is in at most (59m( \d+s)?|1h)\./);
   expect(await everbeat.recovery.explain(id)).toMatchObject({ because: "key-rate-limit", isStuck: false });
-  expect((await cli(["tasks", "show", id], at)).stdout).toMatch(/^ *rate key +slowkey, 1 per 1h$/m);
+  expect((await here(["tasks", "show", id], at)).stdout).toMatch(/^ *rate key +slowkey, 1 per 1h$/m);
   expect((await everbeat.tasks.show(id)).rateLimit).toEqual({ key: "slowkey", limit: 1, perMs: 3_600_000 });
 });
 
@@ -27,7 +28,7 @@ test("a long input and a long result are cut on the screen, and whole in JSON", 
   const long = "x".repeat(200_000);
   const id = await everbeat.enqueue(echo, long);
   await everbeat.result(id);
-  const { stdout } = await cli(["tasks", "show", id], at);
+  const { stdout } = await here(["tasks", "show", id], at);
   expect(stdout.length).toBeLessThan(12_000);
   expect(stdout).toMatch(/^ *input +"x+… \(the first 4,000 of 200,002 characters; --json shows all\)$/m);
   expect(stdout).toMatch(/^ *result +"x+… \(the first 4,000 of 200,002 characters; --json shows all\)$/m);

@@ -4,6 +4,7 @@ import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { everbeat as cli, everbeatJson } from "./run-cli.ts";
+import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
 
 interface Page {
   tasks: { id: string; state: string; name: string }[];
@@ -54,26 +55,26 @@ describe("tasks list", () => {
     ["error code", ["--error-code", "BOOM"]],
     ["time", ["--since", "1h", "--name", "explode"]],
   ])("filters by %s", async (_by, filter) => {
-    const { code, answer } = await everbeatJson<Page>(["tasks", "list", ...filter], at);
+    const { code, answer } = await jsonHere<Page>(["tasks", "list", ...filter], at);
     expect(code).toBe(0);
     expect(answer.tasks.map((task) => task.id)).toEqual([exploded]);
   });
 
   test("filters by replica, and by a time that excludes everything", async () => {
     const [replica] = await everbeat.replicas();
-    const { answer } = await everbeatJson<Page>(["tasks", "list", "--replica", String(replica?.id)], at);
+    const { answer } = await jsonHere<Page>(["tasks", "list", "--replica", String(replica?.id)], at);
     expect(answer.tasks.map((task) => task.id)).toContain(greeted);
-    const none = await cli(["tasks", "list", "--since", "2999-01-01T00:00:00Z"], at);
+    const none = await here(["tasks", "list", "--since", "2999-01-01T00:00:00Z"], at);
     expect(none).toMatchObject({ code: 0, stdout: "No task fits these filters.\n" });
   });
 
   test("goes from page to page", async () => {
     const ids = await everbeat.enqueueMany(idle, [undefined, undefined, undefined], { options: { queue: "paged" } });
     const list = ["tasks", "list", "--queue", "paged", "--limit", "2"];
-    const first = await everbeatJson<Page>(list, at);
+    const first = await jsonHere<Page>(list, at);
     expect(first.answer.tasks.map((task) => task.id)).toEqual([ids[2], ids[1]]);
-    expect((await cli(list, at)).stdout).toContain(`add --before ${first.answer.next}`);
-    const second = await everbeatJson<Page>([...list, "--before", String(first.answer.next)], at);
+    expect((await here(list, at)).stdout).toContain(`add --before ${first.answer.next}`);
+    const second = await jsonHere<Page>([...list, "--before", String(first.answer.next)], at);
     expect(second.answer).toMatchObject({ tasks: [{ id: ids[0] }], next: null });
   });
 });
@@ -87,7 +88,7 @@ describe("tasks show", () => {
   });
 
   test("shows why a task failed, with the stack of its handler", async () => {
-    const { stdout } = await cli(["tasks", "show", exploded], at);
+    const { stdout } = await here(["tasks", "show", exploded], at);
     expect(stdout).toContain("BOOM: it blew up");
     expect(stdout).toMatch(/at .*tasks\.test\.ts/);
   });
@@ -107,16 +108,16 @@ describe("tasks show", () => {
 
   test("of a task that is not there fails", async () => {
     const id = randomUUID();
-    expect(await cli(["tasks", "show", id], at)).toMatchObject({
+    expect(await here(["tasks", "show", id], at)).toMatchObject({
       code: 1,
       stderr: expect.stringContaining(`no task ${id}`),
     });
-    const { code, answer } = await everbeatJson(["tasks", "show", id], at);
+    const { code, answer } = await jsonHere(["tasks", "show", id], at);
     expect({ code, answer }).toMatchObject({ code: 1, answer: { error: { code: "TASK_NOT_FOUND" } } });
   });
 
   test("of an id that is none is wrong usage", async () => {
-    expect(await cli(["tasks", "show", "42"], at)).toMatchObject({
+    expect(await here(["tasks", "show", "42"], at)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("a UUID"),
     });
@@ -135,16 +136,16 @@ describe("tasks cancel", () => {
   test("cancels by filters, and is content with finding nothing", async () => {
     const ids = await everbeat.enqueueMany(idle, [undefined, undefined], { options: { queue: "to-be-cancelled" } });
     const order = ["tasks", "cancel", "--queue", "to-be-cancelled", "--state", "pending"];
-    const { code, answer } = await everbeatJson<Done>(order, at);
+    const { code, answer } = await jsonHere<Done>(order, at);
     expect(code).toBe(0);
     expect(answer.counts).toEqual({ cancelled: 2 });
     expect(answer.tasks.map((task) => task.id).sort()).toEqual([...ids].sort());
-    expect(await cli(order, at)).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing was done") });
+    expect(await here(order, at)).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing was done") });
   });
 
   test("fails where a named task is not there, and still cancels the others", async () => {
     const id = await everbeat.enqueue(idle, undefined);
-    const { code, answer } = await everbeatJson<Done>(["tasks", "cancel", id, randomUUID()], at);
+    const { code, answer } = await jsonHere<Done>(["tasks", "cancel", id, randomUUID()], at);
     expect(code).toBe(1);
     expect(answer.counts).toEqual({ cancelled: 1, unknown: 1 });
   });
@@ -161,7 +162,7 @@ describe("tasks retry", () => {
   });
 
   test("chooses by filters", async () => {
-    const { code, answer } = await everbeatJson<Done>(["tasks", "retry", "--error-code", "NO_SUCH_CODE"], at);
+    const { code, answer } = await jsonHere<Done>(["tasks", "retry", "--error-code", "NO_SUCH_CODE"], at);
     expect({ code, answer }).toEqual({ code: 0, answer: { tasks: [], counts: {} } });
   });
 
@@ -179,19 +180,31 @@ describe("tasks retry", () => {
     const id = await everbeat.enqueue(held, undefined);
     await eventually(async () => (await everbeat.tasks.show(id)).state === "running");
 
-    const refused = await cli(["tasks", "retry", id], at);
+    const refused = await here(["tasks", "retry", id], at);
     expect(refused).toMatchObject({ code: 1, stdout: expect.stringContaining("add --force to take it away") });
     await everbeat.queues.pause("held");
-    const { code, answer } = await everbeatJson<Done>(["tasks", "retry", id, "--force"], at);
+    const { code, answer } = await jsonHere<Done>(["tasks", "retry", id, "--force"], at);
     expect({ code, answer }).toMatchObject({ code: 0, answer: { counts: { taken: 1 } } });
     release();
     await eventually(async () => (await everbeat.tasks.show(id)).late.length === 1, { what: "the refused outcome" });
-    expect((await cli(["tasks", "show", id], at)).stdout).toMatch(/Late .*\n.*OUTCOME.*\n +✓ completed/);
+    expect((await here(["tasks", "show", id], at)).stdout).toMatch(/Late .*\n.*OUTCOME.*\n +✓ completed/);
     await worker.stop({ now: true });
   });
 
+  test("of a failed task whose record is missing leaves it as it is, and says so", async () => {
+    const id = await everbeat.enqueue(explode, undefined);
+    await everbeat.result(id).catch(() => {});
+    await database.query("delete from everbeat.task where id = $1", [id]);
+    expect(await cli(["tasks", "retry", id], at)).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/unrecorded +it has failed, and its record in the table "task" is missing/),
+    });
+    expect(await database.query("select from everbeat.ended where task_id = $1", [id])).toHaveLength(1);
+    await database.query("delete from everbeat.ended where task_id = $1", [id]);
+  });
+
   test("of a task that has completed fails", async () => {
-    expect(await cli(["tasks", "retry", greeted], at)).toMatchObject({
+    expect(await here(["tasks", "retry", greeted], at)).toMatchObject({
       code: 1,
       stdout: expect.stringContaining("1 ended"),
     });
@@ -212,7 +225,7 @@ describe("a task that said something of itself", () => {
     await everbeat.work([stumble], { handleSignals: false });
     const id = await everbeat.enqueue(stumble);
     await everbeat.result(id).catch(() => {});
-    const { stdout } = await cli(["tasks", "show", id], at);
+    const { stdout } = await here(["tasks", "show", id], at);
     expect(stdout).toMatch(/progress +download \{"platform":"cdn"\}, 25 %, 3 of 12 \(page 3\)/);
     expect(stdout).toMatch(/Last log lines\n +\d{4}-\S+ warn slow \{ today: true \}/);
   });

@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
-import { everbeat as cli, everbeatJson, projectWith, startEverbeat } from "./run-cli.ts";
+import { projectWith, startEverbeat } from "./run-cli.ts";
+import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const at = { database: database.url };
@@ -11,8 +12,10 @@ const hold = defineTask({ name: "hold", run: () => new Promise<void>(() => {}) }
 const TASKS = `import { defineTask } from "everbeat";
 export const hold = defineTask({ name: "hold", run: () => new Promise((end) => setTimeout(end, 600_000)) });`;
 
-test("status, stale, recover and explain agree that a worker is unheard when nobody listens", async () => {
-  const worker = startEverbeat(["start", "tasks.ts"], { ...at, cwd: await projectWith({ "tasks.ts": TASKS }) });
+test("status, machines, stale, recover and explain agree that a worker is unheard when nobody listens", async () => {
+  const cwd = await projectWith({ "tasks.js": TASKS });
+  // By these settings there is time for all commands before its heart has promised to have stopped.
+  const worker = startEverbeat(["start", "tasks.js", "--recovery", "claimed-and-running"], { ...at, cwd });
   await worker.says("worker started");
   const id = await everbeat.enqueue(hold, undefined);
   await eventually(async () => (await everbeat.tasks.show(id)).state === "running");
@@ -21,15 +24,19 @@ test("status, stale, recover and explain agree that a worker is unheard when nob
   await worker.ended;
   await database.query("update everbeat.listening set swept_at = clock_timestamp() - interval '10 minutes'");
 
-  expect((await cli(["status"], at)).stdout).toMatch(/ \? unheard .* nobody has listened for 10m/);
+  for (const command of ["status", "machines"]) {
+    const { stdout } = await here([command], at);
+    expect(stdout).toMatch(/ \? unheard .* nobody has listened for 10m/);
+    expect(stdout).not.toContain("online");
+  }
   const unsure =
     /Nothing can be said for sure: nobody has listened for 10m\b.*, and 1 task is held by workers that are unheard/;
-  const stale = await cli(["stale"], at);
+  const stale = await here(["stale"], at);
   expect(stale.stdout).toMatch(unsure);
   expect(stale.stdout).not.toMatch(/online|alive|by themselves/);
-  expect((await cli(["recover"], at)).stdout).toMatch(unsure);
-  expect((await everbeatJson(["stale"], at)).answer).toMatchObject({ tasks: [], unheardSince: expect.any(String) });
-  const { stdout: why } = await cli(["explain", id], at);
+  expect((await here(["recover"], at)).stdout).toMatch(unsure);
+  expect((await jsonHere(["stale"], at)).answer).toMatchObject({ tasks: [], unheardSince: expect.any(String) });
+  const { stdout: why } = await here(["explain", id], at);
   expect(why).toMatch(/cannot be said for sure: nobody has listened for 10m.*: unheard/s);
   expect(why).not.toMatch(/online|on a worker that is alive/);
 
@@ -37,6 +44,6 @@ test("status, stale, recover and explain agree that a worker is unheard when nob
   await database.query("update everbeat.heart set beat_at = beat_at - interval '30 minutes'");
   await database.query("update everbeat.listening set hearing_since = hearing_since - interval '30 minutes'");
   for (const command of [["stale"], ["recover", "--dry-run"]])
-    expect((await cli(command, at)).stdout).toMatch(new RegExp(`^${id} .* \\? unheard `, "m"));
-  expect((await cli(["explain", id], at)).stdout).not.toMatch(/online|about to be declared dead/);
+    expect((await here(command, at)).stdout).toMatch(new RegExp(`^${id} .* \\? unheard `, "m"));
+  expect((await here(["explain", id], at)).stdout).not.toMatch(/online|about to be declared dead/);
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { everbeat, everbeatJson } from "./run-cli.ts";
+import { everbeatHere } from "./run-here.ts";
 
 const COMMANDS = [
   ["demo"],
@@ -37,7 +38,7 @@ describe("help", () => {
   test.each(COMMANDS.map((words) => [words.join(" "), words] as const))(
     "of %s has examples and the options of all",
     async (name, words) => {
-      const { code, stdout } = await everbeat([...words, "--help"]);
+      const { code, stdout } = await everbeatHere([...words, "--help"]);
       expect(code).toBe(0);
       expect(stdout).toContain(`Usage: everbeat ${name}`);
       expect(stdout).toMatch(/Examples:\n {2}everbeat /);
@@ -83,6 +84,13 @@ describe("wrong usage exits with 2 and says what was meant", () => {
     ["a database that is none", ["status", "--database", "mysql://x"], /must look like postgres:\/\//],
     ["a schema that is none", ["migrate", "--print", "--schema", "My Schema"], /schema: must be 1 to 60 lower-case/],
     ["an order to nobody", ["tasks", "cancel"], /It is not said which tasks/],
+    ["a review of nobody", ["tasks", "review", "--done"], /It is not said which tasks.*--all/],
+    ["a redrive of nobody", ["tasks", "review", "--redrive", "--limit", "5"], /It is not said which tasks.*--all/],
+    ["a redrive of nobody in quarantine", ["tasks", "quarantined", "--redrive"], /It is not said which tasks.*--all/],
+    ["all of nothing", ["tasks", "quarantined", "--all"], /--all needs --redrive/],
+    ["some and all", ["tasks", "review", "x", "--all", "--done"], /Ids and --all exclude each other/],
+    ["done and not done", ["tasks", "review", "x", "--done", "--redrive"], /cannot be used with/],
+    ["all queues and five of them", ["queues", "--all", "--limit", "5"], /cannot be used with/],
     ["ids and filters at once", ["tasks", "retry", "x", "--state", "failed"], /exclude each other/],
     ["a task that is not named", ["explain"], /Missing required argument 'task'/],
     ["a state that nobody holds", ["stale", "--state", "pending"], /Allowed choices are claimed, running/],
@@ -107,7 +115,7 @@ describe("wrong usage exits with 2 and says what was meant", () => {
     ],
     ["settings without a setting", ["queues", "set", "mail"], /Nothing is set/],
   ])("%s", async (_what, args, message) => {
-    const { code, stdout, stderr } = await everbeat(args);
+    const { code, stdout, stderr } = await everbeatHere(args);
     expect(stderr).toMatch(message);
     expect(stdout).toBe("");
     expect(stderr).not.toMatch(/^\s+at /m);

@@ -1,7 +1,7 @@
 /** A server that does not wait for the disk is killed, and has forgotten what it had not yet written when it is there again. */
 import pg from "pg";
 import { test } from "vitest";
-import { expectRightsToSurvive } from "../support/forgetting.ts";
+import { expectRightsToSurvive, FORGETTING_SETTINGS } from "../support/forgetting.ts";
 import { startOwnServer } from "../support/own-server.ts";
 
 test("killed with synchronous_commit = off, under load: nothing is written about a task by whoever had another one", {
@@ -9,7 +9,7 @@ test("killed with synchronous_commit = off, under load: nothing is written about
 }, async () => {
   // What is not written by the process for it, which stands still from the point on, is in memory only.
   const server = await startOwnServer({
-    settings: ["synchronous_commit=off", "wal_buffers=64MB", "bgwriter_lru_maxpages=0"],
+    settings: [...FORGETTING_SETTINGS, "synchronous_commit=off", "wal_buffers=64MB", "bgwriter_lru_maxpages=0"],
   });
   let walWriter = 0;
   await expectRightsToSurvive({

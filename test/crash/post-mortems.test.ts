@@ -131,7 +131,9 @@ describe("recovery goes on", () => {
       async () => (await database.query("select from everbeat.ended where task_id = $1", [id])).length === 1,
       { within: 30_000 },
     );
-    expect(await watcher.heard({ event: "post-mortem.failed" })).toMatchObject({ doing: "examining dead replicas" });
+    expect(await watcher.heard({ event: "post-mortem.failed" })).toMatchObject({ doing: expect.stringContaining(id) });
+    const alerts = await database.everbeat.recovery.alerts();
+    expect(alerts.map(({ subject }) => subject)).toContain(`the post-mortem of replica ${worker.replicaId}`);
   });
 
   test("where somebody has locked them, after a short while", async () => {

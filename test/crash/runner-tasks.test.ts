@@ -2,6 +2,7 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Everbeat } from "../../src/everbeat.ts";
 import { type BatchItem, defineBatchTask } from "../../src/task/define-task.ts";
+import type { TaskId } from "../../src/task/ids.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { type RunnerTask, startRunnerWorker, task } from "../support/runner-worker.ts";
@@ -23,6 +24,45 @@ describe.each(["thread", "process"] as const)("a task in a %s", (runIn) => {
     });
     expect(looked["pid"] === worker.pid).toBe(runIn === "thread");
     expect(looked["threadId"] === 0).toBe(runIn === "process");
+    await expectSound();
+  });
+
+  test("whose input cannot be handed over fails, and its runner goes on with the next", async () => {
+    const { everbeat, url, query, expectSound } = await openCrashDatabase();
+    const ids = await everbeat.enqueueMany(
+      task("look"),
+      [1, 2, 3].map((n) => ({ n, long: "x".repeat(300) })),
+    );
+    // Deeper than anything that can be enqueued.
+    await query(
+      "update everbeat.task set input = (repeat('[', 20000) || repeat(']', 20000))::json where id = any ($1)",
+      [ids.slice(0, 2)],
+    );
+    await startRunnerWorker({
+      ...{ url, tasks: [{ handler: "look", runIn }] },
+      work: { runners: { threads: 1, processes: 1 }, concurrency: 3 },
+    });
+    expect(await everbeat.result(ids[2] as TaskId, result)).toMatchObject({ input: { n: 3 } });
+    for (const id of ids.slice(0, 2)) await expect(everbeat.result(id, result)).rejects.toThrow(/nested|call stack/);
+    await expectSound();
+  });
+
+  test("fails where it returns or reports what is nested too deeply, and its runner goes on", async () => {
+    const { everbeat, url, expectSound } = await openCrashDatabase();
+    const tasks = [
+      { handler: "nest", runIn },
+      { handler: "look", runIn },
+    ];
+    await startRunnerWorker({ url, tasks, work: { runners: { threads: 1, processes: 1 } } });
+    for (const where of ["result", "phase"]) {
+      const id = await everbeat.enqueue(task("nest"), { where });
+      await expect(everbeat.result(id, result)).rejects.toThrow(/nested more than 1,000 levels deep/);
+    }
+    const logged = await everbeat.enqueue(task("nest"), { where: "log" });
+    expect(await everbeat.result(logged, result)).toBe("done");
+    expect(await everbeat.result(await everbeat.enqueue(task("look"), { n: 4 }), result)).toMatchObject({
+      input: { n: 4 },
+    });
     await expectSound();
   });
 

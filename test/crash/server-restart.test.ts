@@ -1,5 +1,6 @@
 /** PostgreSQL goes away and comes back under a worker, which holds what it has finished and goes on by itself. */
 import { describe, expect, test } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
 import { type CrashDatabase, holding, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { type OwnServer, startOwnServer } from "../support/own-server.ts";
@@ -152,4 +153,21 @@ describe("a worker whose database is away", () => {
     expect((await database.everbeat.tasks.show(id)).late).toMatchObject([{ outcome: "completed" }]);
     await database.expectSound();
   });
+});
+
+test("a wait for a result goes on through an outage, until its own timeout", { timeout: 120_000 }, async () => {
+  const server = await startOwnServer();
+  const { everbeat, count } = await openCrashDatabase({}, server.url);
+  const id = await everbeat.enqueue(quick, {});
+  const patient = everbeat.result(id, { timeout: "2m" });
+  patient.catch(() => {});
+  // Longer than a call goes on trying.
+  const brief = everbeat.result(id, { timeout: "11s" });
+  brief.catch(() => {});
+  await eventually(async () => (await count("everbeat.waiter")) === 2);
+  await server.stop("fast");
+  await expect(brief).rejects.toMatchObject({ code: "RESULT_TIMEOUT" });
+  await server.start();
+  await everbeat.work([defineTask({ name: "quick", run: () => "done" })], { handleSignals: false });
+  expect(await patient).toBe("done");
 });

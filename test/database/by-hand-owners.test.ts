@@ -54,3 +54,23 @@ test("what was claimed is cancelled at once", async () => {
   expect((await everbeat.tasks.cancel(ids)).map(({ outcome }) => outcome)).toEqual(ids.map(() => "cancelled"));
   expect(await statesOf(ids)).toEqual(["cancelled"]);
 });
+
+test.each([
+  ["claimed", "requeueStaleClaimed"],
+  ["running", "failStaleRunning"],
+] as const)("what was %s and somebody has locked holds up no other, and is named", async (state, order) => {
+  const ids = await ownersOfEveryKind(state);
+  const dry = await everbeat.recovery[order]({ after: 0, dryRun: true });
+  const [locked] = dry.ids;
+  await everbeat.database.transaction(async (tx) => {
+    await tx.query("select from everbeat.running where task_id = $1 for update", [locked]);
+    await expect(everbeat.recovery[order]({ after: 0 })).rejects.toMatchObject({
+      ...{ code: "PARTLY_RECOVERED", count: dry.count - 1, refused: [{ id: locked, error: { code: "55P03" } }] },
+    });
+  });
+  expect((await everbeat.recovery[order]({ after: 0 })).ids).toEqual([locked]);
+  expect(await database.query("select from everbeat.late")).toEqual([]);
+  const left = ids.filter((id) => !(dry.ids as readonly string[]).includes(id));
+  await everbeat.tasks.retry(left, { force: true });
+  await everbeat.tasks.cancel(ids);
+});

@@ -6,7 +6,7 @@ import { Everbeat } from "../../src/everbeat.ts";
 import { heartPlanOf } from "../../src/heart/heart-plan.ts";
 import { claimTasks } from "../../src/sql/claims.ts";
 import { beginSweep } from "../../src/sql/hearts.ts";
-import { registerReplica } from "../../src/sql/replicas.ts";
+import { registerReplica, saveDefinitions } from "../../src/sql/replicas.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
 import { timeMover } from "../model/move-time.ts";
@@ -18,7 +18,9 @@ const noop = defineTask({ name: "noop", run: (_input: unknown) => null });
 const pass = await timeMover(everbeat.database);
 
 beforeEach(() =>
-  database.query("truncate everbeat.replica, everbeat.heart, everbeat.machine, everbeat.listening, everbeat.running"),
+  database.query(
+    "truncate everbeat.replica, everbeat.heart, everbeat.machine, everbeat.listening, everbeat.running, everbeat.ready, everbeat.definition",
+  ),
 );
 
 const settingsOf = (options: RecoveryOptions): RecoverySettings => checkRecovery(options, new Problems());
@@ -108,4 +110,78 @@ test("the settings of a sweeper that has left count no more, once another is her
   await leave(slow.id);
   expect((await everbeat.recovery.settings()).profile).toBe("fast");
   expect(await profiles()).toEqual(["fast"]);
+});
+
+test("what is explained goes by the settings that act, and not by those of a sweeper that has left", async () => {
+  const [left, dead] = [await owner({ autoFailStaleRunning: false }), await owner({})];
+  await owner({});
+  await database.query("update everbeat.replica set status = 'dead' where id = $1", [dead.id]);
+  await database.query("update everbeat.listening set swept_by = $1", [left.id]);
+  expect(await everbeat.recovery.explain(dead.running)).toMatchObject({ because: "recovery-off" });
+  await database.query("update everbeat.replica set status = 'offline' where id = $1", [left.id]);
+  expect(await everbeat.recovery.explain(dead.running)).toMatchObject({ because: "owner-gone" });
+});
+
+describe("an exit that is reported", () => {
+  test("has its tasks recovered by the settings of the one that has ended: not at all where they say so", async () => {
+    const { id, running, claimed } = await owner({ autoFailStaleRunning: false });
+    // Another acts by other settings; those are for silences that it notices.
+    await owner({});
+    const { verdict, recovered } = await everbeat.recovery.reportExit(id, { signal: "SIGKILL" });
+    expect(verdict).toBe("dead");
+    expect(recovered).toMatchObject([{ taskId: claimed, action: "released" }]);
+    expect((await everbeat.tasks.show(running)).state).toBe("running");
+    expect(await everbeat.recovery.explain(running)).toMatchObject({ because: "owner-gone" });
+  });
+
+  test("costs a task as much of its crash budget as the one that has ended would have had it cost", async () => {
+    const strict = await owner({ crashBudget: 1 });
+    await saveDefinitions(everbeat.database, [{ ...noop.settings, onCrash: "requeue" }]);
+    const { recovered } = await everbeat.recovery.reportExit(strict.id, { signal: "SIGKILL" });
+    expect(recovered).toContainEqual(expect.objectContaining({ taskId: strict.running, action: "quarantined" }));
+  });
+
+  test("goes by the settings that act where its own are not on record, and by the asker's where none are", async () => {
+    const first = await owner({});
+    const acting = await owner({ autoFailStaleRunning: false });
+    await database.query("update everbeat.replica set recovery = null where id = $1", [first.id]);
+    const { recovered } = await everbeat.recovery.reportExit(first.id, { signal: "SIGKILL" });
+    expect(recovered).toMatchObject([{ taskId: first.claimed }]);
+    await database.query("update everbeat.replica set recovery = null");
+    const cautious = await Everbeat.open({
+      ...{ database: database.url, log: "silent", recovery: { autoRequeueStaleClaimed: false } },
+    });
+    const last = await cautious.recovery.reportExit(acting.id, { signal: "SIGKILL" });
+    await cautious.close();
+    expect(last.recovered).toMatchObject([{ taskId: acting.running }]);
+  });
+});
+
+describe("how often the processes of a machine died", () => {
+  const HOUR_MS = 3_600_000;
+  /** A machine that is known for ten days and had one death in each of them. */
+  async function machine(options: RecoveryOptions): Promise<void> {
+    await owner(options);
+    await database.query("update everbeat.machine set first_seen_at = now() - interval '10 days'");
+    await database.query("truncate everbeat.unrest");
+    await database.query(
+      `insert into everbeat.unrest (kind, machine_id, hostname, replica_id, happened_at)
+       select 'dead', 'm', 'h', gen_random_uuid(), now() - make_interval(days => day, hours => -1) from generate_series(1, 10) day`,
+    );
+  }
+
+  test("is counted as far back as the fleet keeps its record, and not as far as whoever asks would", async () => {
+    await machine({ postMortemAge: "1d" });
+    const [reliability] = await everbeat.recovery.reliability();
+    expect(reliability).toMatchObject({ deaths: 1, observedForMs: 24 * HOUR_MS });
+  });
+
+  test("is not forgotten by one that would keep it for a shorter time", async () => {
+    await machine({});
+    const brief = await Everbeat.open({ database: database.url, log: "silent", recovery: { postMortemAge: "1h" } });
+    const [reliability] = await brief.recovery.reliability();
+    await brief.close();
+    expect(reliability?.deaths).toBe(10);
+    expect(reliability?.observedForMs).toBeGreaterThanOrEqual(240 * HOUR_MS);
+  });
 });

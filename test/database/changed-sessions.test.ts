@@ -5,14 +5,14 @@ import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
 import { holding } from "../support/crash-database.ts";
-import { createTestDatabase } from "../support/database.ts";
+import { createMigratedDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 
 const add = defineTask({ name: "add", run: async (n: number) => n + 1 });
 
 /** A caller's pool of one connection, which Everbeat has looked at. */
 async function openOnPool(options: pg.PoolConfig = {}) {
-  const database = await createTestDatabase();
+  const database = await createMigratedDatabase();
   onTestFinished(() => database.drop());
   const pool = new pg.Pool({ connectionString: database.url, max: 1, ...options });
   onTestFinished(() => pool.end());
@@ -78,6 +78,27 @@ test("a caller that lowers the time limit of its pooled session fails one statem
   const { pool, everbeat } = await openOnPool();
   await everbeat.database.query("select 1");
   await pool.query("set statement_timeout = 50");
+  await expect(everbeat.database.query("select pg_sleep(0.2)")).rejects.toMatchObject({ code: "57014" });
+  await everbeat.database.query("select pg_sleep(0.2)");
+});
+
+test("a caller that changes how times are written on its pooled session fails one statement, and never gets a wrong time", async () => {
+  const { pool, everbeat } = await openOnPool();
+  const id = await everbeat.enqueue(add, 1, { runAt: "2030-05-12T10:11:12.345Z" });
+  await pool.query("set datestyle = 'SQL, DMY'");
+  await expect(everbeat.tasks.show(id)).rejects.toMatchObject({
+    code: "TIME_NOT_READABLE",
+    message: expect.stringContaining("DateStyle"),
+  });
+  expect((await everbeat.tasks.show(id)).runAt.toISOString()).toBe("2030-05-12T10:11:12.345Z");
+});
+
+test("a statement that was cancelled fails for that also where its session cannot be looked at again, and nobody gets that session", async () => {
+  const { database, pool, everbeat } = await openOnPool();
+  await everbeat.database.query("select 1");
+  await database.query(`create schema theirs;
+    create function theirs.pg_is_in_recovery() returns boolean language plpgsql as $$ begin raise 'no look'; end $$`);
+  await pool.query("set statement_timeout = 50; set search_path = theirs, pg_catalog");
   await expect(everbeat.database.query("select pg_sleep(0.2)")).rejects.toMatchObject({ code: "57014" });
   await everbeat.database.query("select pg_sleep(0.2)");
 });

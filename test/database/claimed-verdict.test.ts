@@ -5,6 +5,7 @@ import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
 import { Events } from "../../src/events.ts";
 import { createReaper } from "../../src/recovery/reaper.ts";
+import { readUnstarted, releaseWhileSilent } from "../../src/sql/recover-claims.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { newReplicaId } from "../../src/task/ids.ts";
 import { timeMover } from "../model/move-time.ts";
@@ -65,4 +66,16 @@ test("a beat that comes between the look and the verdict saves what it has claim
   await heart.query("commit");
   await sweeping;
   expect(await everbeat.tasks.show(id)).toMatchObject({ state: "claimed" });
+});
+
+test("what is claimed under an id without a heart is not given back on account of a silence", async () => {
+  const { owner, id } = await silentOwner();
+  await database.query("delete from everbeat.heart where replica_id = $1", [owner.replicaId]);
+  const claims = await readUnstarted(everbeat.database, owner.replicaId);
+  expect(await releaseWhileSilent(everbeat.database, { replicaId: owner.replicaId, minMs: 1 }, claims)).toEqual({
+    done: [],
+    locked: [],
+  });
+  expect(await everbeat.tasks.show(id)).toMatchObject({ state: "claimed" });
+  await everbeat.tasks.cancel(id);
 });

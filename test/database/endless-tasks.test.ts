@@ -8,10 +8,9 @@ import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 
 const { everbeat, database } = await openTestEverbeat();
-const poll = defineTask({ name: "poll", run: (_input: unknown) => null });
-const worker = handClaimer(everbeat.database, ["poll"]);
 
-async function snooze(times: number): Promise<void> {
+async function snooze(name: string, times: number): Promise<void> {
+  const worker = handClaimer(everbeat.database, [name]);
   for (let time = 0; time < times; time++) {
     const [claimed] = await worker.claim();
     if (!claimed) throw new Error("nothing was claimed");
@@ -25,12 +24,13 @@ async function snooze(times: number): Promise<void> {
 }
 
 test("of its attempts the first ten stay and the newest hundred, with what they said, and it says how many do not", async () => {
+  const poll = defineTask({ name: "poll", run: (_input: unknown) => null });
   const id = await everbeat.enqueue(poll, 1, { id: randomUUID() });
   const rows = async (table: string) =>
     (await database.query(`select from everbeat.${table} where task_id = $1`, [id])).length;
-  await snooze(100);
+  await snooze("poll", 100);
   expect(await everbeat.tasks.show(id)).toMatchObject({ attempt: 100, attemptsDropped: 0 });
-  await snooze(120);
+  await snooze("poll", 120);
   const { attempts, attemptsDropped, attempt } = await everbeat.tasks.show(id);
   expect(attempt).toBe(220);
   const numbers = attempts.map((each) => each.attempt);
@@ -38,8 +38,25 @@ test("of its attempts the first ten stay and the newest hundred, with what they 
   expect(attemptsDropped).toBe(90);
   expect(attempts.every(({ progress }) => progress?.phase === "looking")).toBe(true);
   for (const table of ["attempt", "progress", "late"]) expect(await rows(table)).toBe(130);
-  await snooze(80);
+  await snooze("poll", 80);
   for (const table of ["attempt", "progress", "late"]) expect(await rows(table)).toBe(110);
+});
+
+test("one that has come to the last number of an attempt keeps a bounded record too", async () => {
+  const id = await everbeat.enqueue(defineTask({ name: "old", run: (_input: unknown) => null }), 1, { delay: "1h" });
+  await database.query(
+    "update everbeat.ready set attempt = 2147483647 - 30, input = null, run_at = now() where task_id = $1",
+    [id],
+  );
+  await snooze("old", 260);
+  const kept = await database.query<{ attempt: number; claim: string }>(
+    "select attempt, claim_id::text as claim from everbeat.attempt where task_id = $1 order by claim_id desc",
+    [id],
+  );
+  expect(kept.length).toBeGreaterThanOrEqual(100);
+  expect(kept.length).toBeLessThanOrEqual(150);
+  expect(new Set(kept.map(({ attempt }) => attempt))).toEqual(new Set([2_147_483_647]));
+  expect((await everbeat.tasks.show(id)).attempts.length).toBe(kept.length);
 });
 
 function range(from: number, to: number): number[] {

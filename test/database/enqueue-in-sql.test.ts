@@ -1,10 +1,18 @@
 /** The SQL function enqueue(): as good as the client, for those who have no client. */
 import { randomUUID } from "node:crypto";
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { isInstant } from "../../src/config/checks.ts";
+import { durationMs } from "../../src/config/duration.ts";
+import { Problems } from "../../src/config/problems.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { written } from "../support/durations.ts";
 
 const { everbeat, database } = await openTestEverbeat();
+const elsewhere = await openTestEverbeat({}, undefined, {
+  kind: "template template0 encoding 'UTF8' locale_provider icu icu_locale 'en'",
+});
 const count = async () =>
   Number((await database.query<{ n: string }>("select count(*) as n from everbeat.task"))[0]?.n);
 
@@ -90,4 +98,37 @@ describe("the SQL function enqueue()", () => {
     await database.query("insert into orders values (1), (2)");
     expect((await everbeat.tasks.list({ name: "order-placed" })).tasks).toHaveLength(2);
   });
+});
+
+describe.each([
+  ["this database", database],
+  ["one whose locale knows other digits and spaces", elsewhere.database],
+] as const)("the SQL function enqueue() in %s", (_, here) => {
+  const numbers = fc.oneof(
+    fc.integer(),
+    fc.double({ noDefaultInfinity: true, noNaN: true }),
+    fc.constantFrom(120.375, 0.5),
+  );
+
+  test("takes the same texts and numbers for durations as the client, and means the same by them", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.oneof(written, numbers), { minLength: 100, maxLength: 100 }), async (values) => {
+        const inSql = await here.query<{ value: unknown; ms: number | null }>(
+          "select v as value, everbeat.duration_ms(v)::float8 as ms from jsonb_array_elements($1::jsonb) v",
+          [JSON.stringify(values)],
+        );
+        const inClient = values.map((value) => ({ value, ms: durationMs(value) ?? null }));
+        expect(inSql).toEqual(JSON.parse(JSON.stringify(inClient)));
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test.each(["2030-01-31T09:00:00Z", "2030-01-31", "2٠30-01-31T09:00:00Z", "2030-02-30", "2030-01-31 "])(
+    "takes %s for a time where the client does",
+    async (text) => {
+      const [row] = await here.query<{ at: Date | null }>("select everbeat.instant(to_jsonb($1::text)) as at", [text]);
+      expect(row?.at?.toISOString()).toBe(isInstant(text, "", new Problems()));
+    },
+  );
 });

@@ -62,7 +62,7 @@ describe.each<[option: string, good: readonly unknown[], bad: readonly unknown[]
   ["expiresIn", [0, "7d"], BAD_DURATIONS()],
   ["uniqueFor", [0, "1h"], BAD_DURATIONS(), { uniqueKey: "for" }],
   ["debounce", ["1h"], BAD_DURATIONS(), { uniqueKey: "debounced" }],
-  ["runAt", ["2139-01-31T09:00:00Z", "2139-01-31T09:00+02:00", "2139-01-31"], BAD_INSTANTS()],
+  ["runAt", ["2139-01-31T09:00:00Z", "2139-01-31T09:00+02:00", "2139-01-31", "9999-12-31"], BAD_INSTANTS()],
   ["expiresAt", ["2139-01-31T09:00:00.123Z"], BAD_INSTANTS()],
   ["uniqueKey", ["k", "🫀".repeat(512)], BAD_KEYS()],
   ["exclusiveKey", ["k", "ü".repeat(512)], BAD_KEYS()],
@@ -99,6 +99,9 @@ function BAD_INSTANTS(): unknown[] {
     "2139-13-01",
     "2139-01-31T09:00:00",
     "2139-01-31 09:00Z",
+    // In the years 999 and 10000 of UTC.
+    "1000-01-01T00:00+14:00",
+    "9999-12-31T23:59:59-14:00",
     7,
     null,
   ];
@@ -120,6 +123,56 @@ function BAD_RATES(): unknown[] {
   ];
   return [{}, "5/s", null, [], { key: "r", limit: 5 }, ...wrong.map((part) => ({ ...rate, ...part }))];
 }
+
+describe("a Date", () => {
+  test.each(["runAt", "expiresAt"])("is taken for %s up to the year 9999", async (option) => {
+    const at = new Date("9999-12-31T23:59:59.999Z");
+    expect(await byClient({ [option]: at })).toEqual(await bySql({ [option]: at.toISOString() }));
+  });
+
+  test.each([
+    ["beyond what the text of a moment can say", new Date(8.64e15)],
+    ["of the year 10000", new Date("+010000-01-01T00:00:00Z")],
+    ["of the year 999", new Date("0999-12-31T23:59:59Z")],
+    ["before the year 1", new Date("-000001-01-01T00:00:00Z")],
+    ["that is none", new Date(Number.NaN)],
+  ])("%s is refused as the text of it is", async (_which, at) => {
+    for (const option of ["runAt", "expiresAt"])
+      expect(await byClient({ [option]: at })).toEqual({ problems: [expect.stringContaining(option)] });
+    await expect(everbeat.tasks.list({ createdAfter: at })).rejects.toThrow(/createdAfter: must be/);
+  });
+});
+
+describe("nesting", () => {
+  const deep = (levels: number) => JSON.parse(`${'[{"in":'.repeat(levels / 2)}1${"}]".repeat(levels / 2)}`) as unknown;
+  const inputBySql = (input: unknown) =>
+    database.query("select everbeat.enqueue('from-sql', $1::json)", [JSON.stringify(input)]);
+
+  test("of 1,000 levels is taken, and brackets within text are none", async () => {
+    const odd = {
+      text: `${'"[{'.repeat(1_500)}\\`,
+      more: [...Array.from({ length: 600 }, () => ["[", {}]), deep(996)],
+    };
+    for (const input of [deep(1_000), odd]) {
+      await everbeat.enqueue(fromClient, input);
+      await inputBySql(input);
+    }
+    const [client, sql] = await both({ metadata: deep(1_000) });
+    expect(client).toHaveProperty("stored");
+    expect(sql).toHaveProperty("stored");
+  });
+
+  test.each([1_002, 2_000])("of %d levels is refused, in the input and in the metadata", async (levels) => {
+    const tooDeep = /input: .*nested more than 1,000 levels deep/;
+    await expect(everbeat.enqueue(fromClient, deep(levels))).rejects.toThrow(tooDeep);
+    await expect(inputBySql(deep(levels))).rejects.toMatchObject({
+      code: "EB003",
+      message: expect.stringMatching(tooDeep),
+    });
+    for (const answer of await both({ metadata: deep(levels) }))
+      expect(answer).toEqual({ problems: [expect.stringMatching(/metadata: .*nested more than 1,000 levels deep/)] });
+  });
+});
 
 describe("together", () => {
   test.each([

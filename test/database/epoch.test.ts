@@ -6,6 +6,7 @@ import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
 import { createTestDatabase, openTestEverbeat } from "../support/database.ts";
+import { createDocumentedRole } from "../support/documented-role.ts";
 import { eventually } from "../support/eventually.ts";
 
 const { everbeat, database } = await openTestEverbeat();
@@ -84,6 +85,30 @@ describe("the ids of claims", () => {
     expect(await nextClaimId()).toBeGreaterThan(theirs);
     const after = await epoch();
     expect(await database.query("select everbeat.joining_epoch()")).toEqual([{ joining_epoch: after }]);
+  });
+
+  test("go on above them also where that server's clock was ahead, and the next replica that joins begins no other epoch", async () => {
+    const theirs = (await clock()) + 7_200_000_000;
+    const id = await nextClaimId();
+    await database.query("update everbeat.running set claim_id = $1 where claim_id = $2", [theirs, id]);
+    await database.query("select everbeat.joining_epoch()");
+    expect(await nextClaimId()).toBeGreaterThan(theirs);
+    const after = await epoch();
+    expect(await database.query("select everbeat.joining_epoch()")).toEqual([{ joining_epoch: after }]);
+    await database.query("delete from everbeat.running where claim_id >= $1", [theirs]);
+    await setIds(1);
+    await endEpoch();
+  });
+
+  test("go on above the attempts that came with them, whose ids must not be drawn again", async () => {
+    const theirs = (await nextClaimId()) + 5_000;
+    await database.query(
+      `insert into everbeat.attempt (claim_id, task_id, replica_id, attempt, claimed_at, ended_at, outcome)
+       values ($1, gen_random_uuid(), gen_random_uuid(), 1, now(), now(), 'failed')`,
+      [theirs],
+    );
+    await database.query("select everbeat.joining_epoch()");
+    expect(await nextClaimId()).toBeGreaterThan(theirs);
   });
 
   test("are not drawn before an epoch that somebody else begins at this moment has put them ahead", async () => {
@@ -169,24 +194,13 @@ describe("an epoch", () => {
   });
 
   test("begins with the rights that the documentation grants, and no others", async () => {
-    const role = `app_${randomUUID().slice(0, 8)}`;
-    await database.query(`create role ${role} login`);
-    onTestFinished(async () => {
-      await database.query(`drop owned by ${role}`);
-      await database.query(`drop role ${role}`);
-    });
-    await database.query(`
-      grant usage on schema everbeat to ${role};
-      grant select, insert, update, delete on all tables in schema everbeat to ${role};
-      grant usage on all sequences in schema everbeat to ${role};
-      grant execute on all routines in schema everbeat to ${role};`);
+    const { url } = await createDocumentedRole(database);
     await endEpoch();
     await setIds(1);
     const before = await clock();
-    const client = new pg.Client(database.url);
+    const client = new pg.Client(url);
     await client.connect();
     onTestFinished(() => client.end());
-    await client.query(`set role ${role}`);
     await client.query("select everbeat.current_epoch()");
     expect(await nextClaimId()).toBeGreaterThan(before);
   });

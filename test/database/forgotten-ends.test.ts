@@ -26,6 +26,7 @@ async function forgetfulScene(count: number) {
   onTestFinished(() => worker.stop());
   const ids = (await everbeat.enqueueMany(task, Array(count).fill(true))) as unknown as TaskId[];
   await eventually(() => worker.running === count);
+  await database.query("drop table if exists saved");
   await database.query("create table saved as select * from everbeat.running where task_id = any ($1)", [ids]);
   release();
   for (const id of ids) await everbeat.result(id);
@@ -64,6 +65,16 @@ test("the others are ended and listed for review, lost replies are adopted, and 
 
   await allow();
   await eventually(async () => (await stateOf(ids[2] ?? "")) === "failed", { what: "the last, once it can be ended" });
+});
+
+test("what the database has as only claimed is not run again under the same claim: its start may be forgotten with its end", async () => {
+  const { ids, forget } = await forgetfulScene(2);
+  const started: unknown[] = [];
+  everbeat.on("task.started", ({ taskId }) => started.push(taskId));
+  await database.query("update saved set state = 'claimed', started_at = null");
+  await forget();
+  await eventually(async () => (await Promise.all(ids.map(stateOf))).every((state) => state === "failed"));
+  expect(started).toEqual([]);
 });
 
 test("a leaving worker gives back what it does not know of, but for the one that it cannot", async () => {

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { OpenOptions } from "../../src/config/open-options.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createMigratedDatabase, createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { ALL_READ_COMMITTED, levelsSeen, useEverything, watchLevels } from "../support/isolation-levels.ts";
 
@@ -71,7 +71,7 @@ describe("where the database's default is another level, everything of ours is w
 
 describe("in a transaction of the caller's at repeatable read", () => {
   async function begun() {
-    const database = await createTestDatabase();
+    const database = await createMigratedDatabase();
     onTestFinished(() => database.drop());
     const everbeat = await open({ database: database.url });
     const tx = new pg.Client(database.url);

@@ -16,9 +16,11 @@ import { endStalled } from "../../src/sql/stalls.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import type { TaskId } from "../../src/task/ids.ts";
 import { NO_PROGRESS } from "../../src/task/progress.ts";
-import { writeUntilKnown } from "../../src/worker/write-until-known.ts";
+import { HeldOutcomes } from "../../src/worker/held-outcomes.ts";
+import type { Verdict } from "../../src/worker/rounds.ts";
 import { completed, handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const noop = defineTask({ name: "noop", run: (_input: unknown) => null });
@@ -85,17 +87,21 @@ describe("an outcome for the forgotten task", () => {
     const after = await claimOne({ run: 1, prefetch: 0 });
     const outcomes = [before, forgotten, after].map(outcomeOf);
     await expect(endClaims(everbeat.database, outcomes)).rejects.toMatchObject({ code: "EB004" });
-    const verdicts = await writeUntilKnown(outcomes, {
+    const verdicts = new Map<Outcome, Verdict>();
+    new HeldOutcomes<{ outcome: Outcome }>({
       write: async (some) => {
         const { late } = await endClaims(everbeat.database, some);
         return some.map(({ claim }) => (late.includes(claim) ? "late" : "done"));
       },
-      onTrouble: (error) => {
-        throw error;
+      onVerdicts: (ended, all) => {
+        for (const [at, { outcome }] of ended.entries()) verdicts.set(outcome, all[at] as Verdict);
       },
+      onTrouble: (error) => expect.unreachable(String(error)),
+      onStuck: (_outcome, error) => expect.unreachable(String(error)),
       signal: new AbortController().signal,
-    });
-    expect(verdicts).toEqual(["done", "late", "done"]);
+    }).add(outcomes.map((outcome) => ({ outcome })));
+    await eventually(() => verdicts.size === 3);
+    expect(outcomes.map((outcome) => verdicts.get(outcome))).toEqual(["done", "late", "done"]);
     expect(await rowOf(held.taskId)).toEqual(untouched("running"));
   });
 

@@ -12,6 +12,8 @@ import { createUpkeep } from "../../src/worker/upkeep-service.ts";
 import { timeMover } from "../model/move-time.ts";
 import { handClaimer, putOnRecord } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+import { refuse } from "../support/refusing.ts";
 import { anHourLater, type Sweeper, sweeper } from "../support/sweeping.ts";
 import { unique } from "../support/working.ts";
 
@@ -91,7 +93,7 @@ describe("a sweep", () => {
     expect(await statesOf(claimed)).toEqual(["claimed", "pending", "pending"]);
   });
 
-  test("does not wait for an exclusive key that somebody keeps either", async () => {
+  test("recovers what has an exclusive key whose lock somebody keeps", async () => {
     const key = unique("key");
     const { replicaId, claimed } = await workerWith([{}, { exclusiveKey: key }, {}]);
     const holder = await openTransaction();
@@ -99,11 +101,8 @@ describe("a sweep", () => {
     await die(replicaId);
     await anHourLater(store);
     await sweeper(store).sweep();
-    expect(await statesOf(claimed)).toEqual(["pending", "running", "pending"]);
-    await holder.query("rollback");
-    await anHourLater(store);
-    await sweeper(store).sweep();
     expect(await statesOf(claimed)).toEqual(["pending", "pending", "pending"]);
+    await holder.query("rollback");
   });
 
   test("declares another dead meanwhile, and leaves no statement behind that waits", async () => {
@@ -149,6 +148,40 @@ describe("a sweep", () => {
     await sweepLater(100_000);
     expect(await everbeat.recovery.alerts()).toEqual([]);
   });
+});
+
+test("a task that was locked at first and is refused then is told of as well, once", async () => {
+  const { replicaId, claimed } = await workerWith([{}]);
+  await anHourLater(store);
+  const handler = await checkAtOnce(claimed[0] as ClaimedTask);
+  await die(replicaId);
+  const sweeping = sweeper(store);
+  await sweeping.sweep();
+  await refuse(database, "ready", `new.task_id = '${claimed[0]?.taskId}'`);
+  await handler.query("rollback");
+  const now = vi.spyOn(performance, "now");
+  onTestFinished(() => now.mockRestore());
+  for (let times = 1; times <= 3; times++) {
+    now.mockReturnValue(100_000 * times);
+    await sweeping.sweep();
+  }
+  expect(passedBy(sweeping)).toMatchObject([{ error: { code: "P0001" } }]);
+  expect(await everbeat.recovery.alerts()).toHaveLength(1);
+});
+
+test("an alert about a stall that is over, and that somebody has locked, holds up no sweep", async () => {
+  const raise = (subject: string) =>
+    database.query("insert into everbeat.alert (kind, subject, message) values ('task-stalled', $1, 'quiet')", [
+      subject,
+    ]);
+  for (const subject of ["locked", "free"]) await raise(subject);
+  const holder = await openTransaction();
+  await holder.query("select from everbeat.alert where subject = 'locked' for update");
+  await anHourLater(store);
+  const sweeping = sweeper(store);
+  await sweeping.sweep();
+  expect((await everbeat.recovery.alerts()).map(({ subject }) => subject)).toEqual(["locked"]);
+  expect(sweeping.errors).toEqual([]);
 });
 
 describe("a sweep that takes longer than the gap in which nobody listens", async () => {
@@ -236,16 +269,15 @@ describe("upkeep", () => {
   });
 
   test("is in no circle with a transaction that completes a task with such a key", async () => {
-    const { owner, running, user } = await withAnOldTask();
+    const { running, user } = await withAnOldTask();
     const { claimId, taskId } = running;
     const outcome = { claim: claimId, task: taskId, to: "completed", outcome: "completed", result: "null" };
     await user.query("select everbeat.guard_claim($1, $2, $3)", [claimId, taskId, JSON.stringify(outcome)]);
     await Promise.all([runUpkeep(store, retention, 100), user.query("commit")]);
     expect(await statesOf([running])).toEqual(["completed"]);
-    expect(owner.replicaId).toBeDefined();
   });
 
-  test("enforces the other cancellations where a task is locked or its key is kept", async () => {
+  test("enforces the other cancellations where a task is locked, and those whose key is kept", async () => {
     const key = unique("key");
     const { claimed } = await workerWith([{}, {}, { exclusiveKey: key }, {}]);
     await database.query("select everbeat.cancel_tasks($1, 0, null)", [claimed.map(({ taskId }) => taskId)]);
@@ -257,12 +289,22 @@ describe("upkeep", () => {
     const onError = (error: unknown) => void errors.push(error);
     const upkeep = createUpkeep({ database: store, events: new Events(onError), retention, onError });
     await upkeep.runOnce();
-    expect(await statesOf(claimed)).toEqual(["cancelled", "running", "running", "cancelled"]);
+    expect(await statesOf(claimed)).toEqual(["cancelled", "running", "cancelled", "cancelled"]);
   });
 });
 
 test("a statement that was given up ends on the server, since that looks for its client", async () => {
-  expect(await store.query("select current_setting('client_connection_check_interval') as every")).toEqual([
-    { every: "5s" },
+  const { claimed } = await workerWith([{}]);
+  const holder = await openTransaction();
+  await holder.query("select from everbeat.running where claim_id = $1 for update", [claimed[0]?.claimId]);
+  const waiting = () =>
+    database.query("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'");
+  const given = store.withReplyWithin(1_000).query("update everbeat.running set attempt = 2", []);
+  await Promise.all([
+    expect(given).rejects.toMatchObject({ code: "NO_REPLY" }),
+    eventually(waiting, { until: (rows) => rows.length === 1, what: "the statement to wait" }),
   ]);
+  await eventually(waiting, { until: (rows) => rows.length === 0, what: "the statement to end", within: 20_000 });
+  await holder.query("commit");
+  expect(await database.query("select attempt from everbeat.running")).toEqual([{ attempt: 1 }]);
 });

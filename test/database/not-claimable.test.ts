@@ -124,6 +124,24 @@ describe("a task that was set aside", () => {
     ]);
   });
 
+  test("for want of its record stays as it is when it is retried, and runs once the record is back", async () => {
+    const { task, put, work, done } = scene();
+    const id = await put("lost", keyed());
+    await database.query("create table kept as select * from everbeat.task where id = $1", [id]);
+    onTestFinished(async () => void (await database.query("drop table kept")));
+    await database.query("delete from everbeat.task where id = $1", [id]);
+    await work();
+    const ended = () => database.query("select state, error_code from everbeat.ended where task_id = $1", [id]);
+    await eventually(ended, { until: (rows) => rows.length === 1, what: "it to be set aside" });
+    for (const force of [false, true])
+      expect(await everbeat.tasks.retry(id, { force })).toEqual([{ id, outcome: "unrecorded" }]);
+    expect(await ended()).toEqual([{ state: "failed", error_code: "NOT_CLAIMABLE" }]);
+    expect(await alerts("not-claimable", task.name)).toEqual([{ message: expect.any(String), resolved_at: null }]);
+    await database.query("insert into everbeat.task select * from kept");
+    expect(await everbeat.tasks.retry(id)).toEqual([{ id, outcome: "pending" }]);
+    await eventually(() => done.length === 1, { what: "the task to run" });
+  });
+
   test("and is running at the same time goes on running: only the row that is one too many goes", async () => {
     const { task, queue, put, work, done } = scene();
     const id = await put("twice");

@@ -82,6 +82,47 @@ test("all of it at once, beside tasks that only want to complete", async () => {
   );
 }, 60_000);
 
+test.each([
+  { given: 120.375, ms: 120 },
+  { given: "1.005s", ms: 1_005 },
+  { given: "1.0005s", ms: 1_001 },
+  { given: 0.4, ms: 0 },
+] as const)("a task that asks for $given is pending again for $ms ms, whole ones", async ({ given, ms }) => {
+  const queue = unique("held");
+  const [begun, mayGoOn] = [gate(), gate()];
+  const task = defineTask({
+    name: unique("fraction"),
+    queue,
+    retry: { attempts: 2, delay: given, jitter: 0 },
+    async run(does: "snoozes" | "throws", { task: { attempt }, snooze }) {
+      if (attempt > 1) return attempt;
+      begun.open();
+      await mayGoOn.opened;
+      return does === "snoozes" ? snooze(given) : Promise.reject(new Error("again"));
+    },
+  });
+  const ids = await everbeat.enqueueMany(task, ["snoozes", "throws"]);
+  await using _ = await disposable(working([task], { concurrency: 2 }));
+  await begun.opened;
+  // So that nobody takes them before they have been looked at.
+  await everbeat.queues.pause(queue);
+  mayGoOn.open();
+  const waiting = await eventually(async () => {
+    const rows = await database.query(
+      `select a.outcome, (extract(epoch from r.run_at - a.ended_at) * 1000)::float8 as ms
+       from everbeat.ready r join everbeat.attempt a using (task_id) where task_id = any ($1) order by 1`,
+      [ids],
+    );
+    return rows.length === 2 && rows;
+  });
+  expect(waiting).toEqual([
+    { outcome: "failed", ms },
+    { outcome: "snoozed", ms },
+  ]);
+  await everbeat.queues.resume(queue);
+  expect(await Promise.all(ids.map((id) => everbeat.result(id, { timeout: 20_000 })))).toEqual([2, 2]);
+});
+
 test("a report that cannot be written is left out, and those of the others are written", async () => {
   const task = defineTask({
     name: unique("reporting"),

@@ -5,9 +5,11 @@ import { Events } from "../../src/events.ts";
 import type { ClaimedTask } from "../../src/sql/claims.ts";
 import { beat } from "../../src/sql/hearts.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import type { ReplicaId, TaskId } from "../../src/task/ids.ts";
+import { newReplicaId, type ReplicaId, type TaskId } from "../../src/task/ids.ts";
+import { passedByUpkeep, runUpkeepInParts } from "../../src/worker/upkeep-in-parts.ts";
 import { createUpkeep } from "../../src/worker/upkeep-service.ts";
-import { handClaimer } from "../support/claims.ts";
+import { timeMover } from "../model/move-time.ts";
+import { handClaimer, putOnRecord } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { refuse } from "../support/refusing.ts";
@@ -194,6 +196,109 @@ describe("a task whose end cannot be written", () => {
   });
 });
 
+describe("a post-mortem that cannot be written", () => {
+  const examined = async (kind: string, replicas: readonly ReplicaId[]) => {
+    const rows = await database.query<{ id: ReplicaId }>(
+      "select replica_id as id from everbeat.post_mortem where kind = $1 and replica_id = any ($2)",
+      [kind, replicas],
+    );
+    return replicas.filter((replica) => rows.some(({ id }) => id === replica));
+  };
+
+  test("is passed by, told of once, and written when it can be; the others are written, and those of all attempts", async () => {
+    const replicas: ReplicaId[] = [];
+    for (let nth = 0; nth < 3; nth++) replicas.push((await workerWith(2)).worker.replicaId);
+    // The one that comes first, since the dead are examined in order.
+    const [bad = "", ...others] = replicas;
+    const { allow } = await refuse(database, "post_mortem", `new.kind = 'replica' and new.replica_id = '${bad}'`);
+    for (const replica of replicas) await die(replica);
+    const reaper = sweeper(everbeat.database);
+    await anHourLater(everbeat.database);
+    await reaper.sweep();
+    expect(await examined("replica", replicas)).toEqual(others);
+    expect(await examined("attempt", replicas)).toEqual(replicas);
+    const what = expect.stringContaining(bad);
+    expect(passedBy(reaper)).toMatchObject([{ what, error: { code: "P0001" } }]);
+    expect(await alerts("sweep-passed-by")).toMatchObject([{ subject: what }]);
+    expect(passedBy(await sweepAgain(everbeat.database))).toEqual([]);
+    expect(await alerts("sweep-passed-by")).toHaveLength(1);
+    await allow();
+    await sweepAgain(everbeat.database);
+    expect(await examined("replica", replicas)).toEqual(replicas);
+    expect(await alerts("sweep-passed-by")).toEqual([]);
+  });
+});
+
+describe("a stall of which no alert can be raised", () => {
+  test("is passed by, and alerts are raised for the others and end when they do", async () => {
+    const { ids } = await workerWith(3, { settings: '{"onStall": "alert"}', stalledAfterMs: 1_000 });
+    const [bad = "", ...others] = ids;
+    const { allow } = await refuse(database, "alert", `new.kind = 'task-stalled' and new.subject = '${bad}'`);
+    const reaper = await sweepAgain(everbeat.database);
+    const stalled = async () => (await alerts("task-stalled")).map(({ subject }) => subject).toSorted();
+    expect(await stalled()).toEqual(others.toSorted());
+    const events = reaper.told.filter(({ event }) => event === "task.stalled");
+    expect(events.map(({ taskId }) => taskId)).toEqual(others);
+    const what = expect.stringContaining(bad);
+    expect(passedBy(reaper)).toMatchObject([{ what, error: { code: "P0001" } }]);
+    await database.query("delete from everbeat.running where task_id = $1", [others[0]]);
+    await sweepAgain(everbeat.database);
+    expect(await stalled()).toEqual([others[1]]);
+    await allow();
+    await sweepAgain(everbeat.database);
+    expect(await stalled()).toEqual([bad, others[1]].toSorted());
+    expect(await alerts("sweep-passed-by")).toEqual([]);
+  });
+});
+
+test("a task that a silent replica has only claimed and that cannot be given back is passed by, and the others are given back", async () => {
+  const pass = await timeMover(everbeat.database);
+  const task = defineTask({ name: unique("claimed"), run: (_input: null) => null });
+  const ids = (await everbeat.enqueueMany(task, [null, null, null, null])) as unknown as TaskId[];
+  const owner = handClaimer(everbeat.database, [task.name]);
+  expect(await owner.claim({ run: 1, prefetch: 3 })).toHaveLength(4);
+  const bad = ids[2] ?? "";
+  const { allow } = await refuse(database, "ready", `new.task_id = '${bad}'`);
+  const thresholds = { claimedStaleThreshold: "11m", runningStaleThreshold: "30m" } as const;
+  const reaper = sweeper(everbeat.database, { profile: "claimed-and-running", ...thresholds });
+  const heard = newReplicaId();
+  const sweepOn = async () => {
+    await pass(60_000);
+    await putOnRecord(everbeat.database, heard, []);
+    await reaper.sweep();
+  };
+  for (let minute = 0; minute < 13; minute++) await sweepOn();
+  expect(await statesOf(ids)).toEqual(["running", "pending", "claimed", "pending"]);
+  expect(passedBy(reaper)).toMatchObject([{ what: expect.stringContaining(bad), error: { code: "P0001" } }]);
+  const recovered = reaper.told.filter(({ event }) => event === "task.recovered");
+  expect(recovered).toMatchObject([
+    { taskId: ids[1], action: "released", because: "silent", replicaId: owner.replicaId },
+    { taskId: ids[3] },
+  ]);
+  expect(await alerts("sweep-passed-by")).toHaveLength(1);
+  await allow();
+  // It is left alone for a moment.
+  await eventually(
+    async () => {
+      await sweepOn();
+      return (await everbeat.tasks.show(bad)).state === "pending";
+    },
+    { every: 100, what: "the task to be given back" },
+  );
+  expect(await alerts("sweep-passed-by")).toEqual([]);
+});
+
+test("what is passed by does not stop a sweep where no alert of it can be raised", async () => {
+  const { ids, worker } = await workerWith(3);
+  await refuse(database, "ended", `new.task_id = '${ids[1]}'`);
+  await refuse(database, "alert", "new.kind = 'sweep-passed-by'");
+  await die(worker.replicaId);
+  const reaper = await sweepAgain(everbeat.database);
+  expect(await statesOf(ids)).toEqual(["failed", "running", "failed"]);
+  expect(passedBy(reaper)).toMatchObject([{ what: expect.stringContaining(ids[1] ?? "") }]);
+  expect(reaper.errors).toMatchObject([{ code: "P0001" }]);
+});
+
 test("by hand, one that cannot be failed or given back does not keep the others, and the error says what was done and what was not", async () => {
   const [running, claimed] = [await workerWith(3), await workerWith(3)];
   await database.query("update everbeat.running set state = 'claimed' where replica_id = $1", [
@@ -322,6 +427,24 @@ describe("upkeep", () => {
       await upkeep().run();
     });
     expect(await alerts("upkeep-passed-by")).toHaveLength(1);
+  });
+
+  test("reaches the others where as many as it looks at cannot be done", async () => {
+    await database.query("truncate everbeat.ready");
+    const expiring = await overdue(4);
+    const bad = expiring.slice(0, 2);
+    await database.query("update everbeat.ready set expires_at = now() - interval '1 hour' where task_id = any ($1)", [
+      bad,
+    ]);
+    await refuse(database, "ended", `new.task_id in ('${bad.join("', '")}')`);
+    const onError = (error: unknown) => {
+      throw error;
+    };
+    const parts = { database: everbeat.database, retention: { maxAgeMs: undefined, maxCount: undefined } };
+    const passedBy = passedByUpkeep({ ...parts, events: new Events(onError), onError });
+    for (let times = 0; times < 2; times++)
+      await runUpkeepInParts({ ...parts, passedBy, batch: 2 }, new Error("one of them was refused"));
+    expect(await statesOf(expiring)).toEqual(["pending", "pending", "expired", "expired"]);
   });
 
   test("goes on with its other parts where one fails as a whole", async () => {

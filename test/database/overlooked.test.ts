@@ -10,8 +10,7 @@ import { eventually } from "../support/eventually.ts";
 const { everbeat, database } = await openTestEverbeat();
 
 /** As a transaction would that began an hour ago: nobody is told. */
-async function putInLate(name: string, queue: string): Promise<string> {
-  const id = randomUUID();
+async function putInLate(name: string, queue: string, id: string = randomUUID()): Promise<string> {
   await database.query(
     `with task as (
        insert into everbeat.task (id, name, queue, priority, run_at, input) values ($1, $2, $3, 0, now() - interval '1 hour', '1') returning *)
@@ -21,13 +20,17 @@ async function putInLate(name: string, queue: string): Promise<string> {
   return id;
 }
 
-test("a worker that has seen everything finds what was put in before that", async () => {
+test.each([
+  ["any", randomUUID()],
+  ["the lowest", "00000000-0000-0000-0000-000000000000"],
+])("a worker that has seen everything finds what was put in before that, with %s id", async (_, id) => {
   const done: string[] = [];
-  const task = defineTask({ name: "late", run: (_input: number, { task: { id } }) => void done.push(id) });
+  const name = `late-${randomUUID()}`;
+  const task = defineTask({ name, run: (_input: number, { task: own }) => void done.push(own.id) });
   const first = await everbeat.enqueue(task, 1);
   const worker = await everbeat.work([task], { pollInterval: "100ms", handleSignals: false });
   await eventually(() => done.includes(first), { what: "the first" });
-  const second = await putInLate("late", "default");
+  const second = await putInLate(name, "default", id);
   await eventually(() => done.includes(second), { what: "the late one" });
   await worker.stop();
 });

@@ -106,3 +106,60 @@ describe.each(["an address", "a pool of the caller's"])("with %s", (given) => {
     });
   });
 });
+
+describe("a client of the caller's that is in no transaction", () => {
+  const opened = async () => {
+    const everbeat = await Everbeat.open({ database: database.url, log: "silent" });
+    const client = new pg.Client(database.url);
+    await client.connect();
+    onTestFinished(async () => {
+      await client.end();
+      await everbeat.close();
+    });
+    return { everbeat, client };
+  };
+  const tasks = async () =>
+    Number((await database.query<{ n: string }>("select count(*) as n from everbeat.task"))[0]?.n);
+
+  test("is refused by enqueue and enqueueMany, and nothing is written", async () => {
+    const { everbeat, client } = await opened();
+    const before = await tasks();
+    const refusal = { code: "NOT_IN_TRANSACTION", message: expect.stringMatching(/"noop".*begin/s) };
+    await expect(everbeat.enqueue(noop, 1, { tx: client })).rejects.toMatchObject(refusal);
+    await expect(everbeat.enqueueMany(noop, [1, 2], { tx: client })).rejects.toMatchObject(refusal);
+    await client.query("begin");
+    await client.query("commit");
+    await expect(everbeat.enqueue(noop, 1, { tx: client })).rejects.toMatchObject(refusal);
+    expect(await tasks()).toBe(before);
+  });
+
+  test("is taken once it is in one, also where nobody has waited for its begin", async () => {
+    const { everbeat, client } = await opened();
+    for (const isAwaited of [true, false]) {
+      const before = await tasks();
+      const begun = client.query("begin");
+      if (isAwaited) await begun;
+      await everbeat.enqueue(noop, 1, { tx: client });
+      await everbeat.enqueueMany(noop, [1, 2], { tx: client });
+      expect(await tasks()).toBe(before);
+      await client.query("commit");
+      expect(await tasks()).toBe(before + 3);
+    }
+  });
+
+  test("costs nothing more where it is in one", async () => {
+    const { everbeat, client } = await opened();
+    await client.query("begin");
+    const asked: string[] = [];
+    const query = client.query.bind(client) as (...args: unknown[]) => unknown;
+    Object.assign(client, {
+      query(...args: unknown[]) {
+        asked.push(String(args[0]));
+        return query(...args);
+      },
+    });
+    await everbeat.enqueue(noop, 1, { tx: client });
+    expect(asked).toHaveLength(1);
+    await client.query("rollback");
+  });
+});

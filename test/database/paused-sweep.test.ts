@@ -1,6 +1,7 @@
 /** A process, or a whole machine, that is paused in the middle of a sweep: the time in which nobody listened proves nothing. */
 import { expect, test } from "vitest";
-import { beginSweep, declareDead, readDoubtfulHearts, releaseWhileSilent } from "../../src/sql/hearts.ts";
+import { beginSweep, declareDead, readDoubtfulHearts } from "../../src/sql/hearts.ts";
+import { readUnstarted, releaseWhileSilent } from "../../src/sql/recover-claims.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { newReplicaId } from "../../src/task/ids.ts";
 import { timeMover } from "../model/move-time.ts";
@@ -32,19 +33,24 @@ async function beginSweepOver() {
   const doubtful = async () => (await readDoubtfulHearts(store, TOO_LONG_MS)).map((heart) => heart.replicaId);
   const declare = (because: "silent" | "session-lost") =>
     declareDead(store, replicaId, { because, minMs: TOO_LONG_MS, death: {} });
-  return { replicaId, sweep, doubtful, declare };
+  const release = async () => {
+    const claims = await readUnstarted(store, replicaId);
+    expect(claims).toHaveLength(1);
+    return (await releaseWhileSilent(store, { replicaId, minMs: TOO_LONG_MS }, claims)).done;
+  };
+  return { replicaId, sweep, doubtful, declare, release };
 }
 
 test("nobody is silent for it, as long as nobody has listened since", async () => {
-  const { replicaId, sweep, doubtful, declare } = await beginSweepOver();
+  const { replicaId, sweep, doubtful, declare, release } = await beginSweepOver();
   await pass(60_000);
   expect(await doubtful()).toEqual([]);
-  expect(await releaseWhileSilent(store, replicaId, TOO_LONG_MS)).toEqual([]);
+  expect(await release()).toEqual([]);
   expect(await declare("silent")).toBe(false);
   // Had others listened meanwhile, it would have been.
   await sweep();
   expect(await doubtful()).toEqual([replicaId]);
-  expect(await releaseWhileSilent(store, replicaId, TOO_LONG_MS)).toHaveLength(1);
+  expect(await release()).toHaveLength(1);
   expect(await declare("silent")).toBe(true);
 });
 

@@ -1,17 +1,25 @@
 /** Post-mortems as they are kept: of runners, of what is asked for, and for how long. */
 import { randomUUID } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Events } from "../../src/events.ts";
+import { PassedBy } from "../../src/recovery/passed-by.ts";
 import { PostMortems } from "../../src/recovery/post-mortems.ts";
-import { writePostMortems } from "../../src/sql/post-mortems.ts";
+import { type PostMortemKind, writePostMortems } from "../../src/sql/post-mortems.ts";
+import { defineTask } from "../../src/task/define-task.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
+import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { refuse } from "../support/refusing.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const failures: string[] = [];
 const events = new Events(() => {});
 events.on("post-mortem.failed", ({ doing }) => failures.push(doing));
 const told = { cause: "killed", sentence: "The process was killed.", evidence: ["its process was ended by SIGKILL"] };
+const DEATH = {
+  ...{ machineId: "m", hostname: "h", silentForMs: 1_000, vitals: null },
+  because: "session-lost",
+} as const;
 
 describe("post-mortems", () => {
   test("of a runner say how it ended, and of which task", async () => {
@@ -61,5 +69,95 @@ describe("post-mortems", () => {
     await expect(everbeat.recovery.postMortems({ of: "yesterday" })).rejects.toThrow(
       /number of a post-mortem or the id/,
     );
+  });
+
+  test("of a process that its parent saw end keep any exit code, also one of Windows", async () => {
+    const windows = [0xc000_0005, 0xffff_ffff];
+    for (const exitCode of windows) {
+      const { replicaId, claim } = handClaimer(everbeat.database, ["exiting"]);
+      await everbeat.enqueue(defineTask({ name: "exiting", run: () => 1 }), undefined);
+      await claim();
+      const report = await everbeat.recovery.reportExit(replicaId, { exitCode });
+      expect(report).toMatchObject({ verdict: "dead", recovered: [{ name: "exiting" }] });
+      const [row] = await everbeat.recovery.postMortems({ of: replicaId });
+      expect(row).toMatchObject({
+        evidence: expect.arrayContaining([expect.stringContaining(`exit code ${exitCode}`)]),
+      });
+    }
+  });
+
+  test("of attempts that cannot be written keep neither those of others from being written, nor that of a runner", async () => {
+    const postMortems = new PostMortems({ database: everbeat.database, events });
+    const replicaId = randomUUID() as ReplicaId;
+    const attempts = [11, 12, 13, 14].map((claim) => ({
+      ...{ replicaId, taskId: randomUUID() as TaskId, claimId: `${claim}` as ClaimId, name: "resize" },
+      part: "its part in it: none",
+    }));
+    const [first, bad, ...others] = attempts;
+    await refuse(database, "post_mortem", `new.task_id = '${bad?.taskId}' or new.runner_id = 'bad'`);
+    failures.length = 0;
+    await postMortems.writeAttempts({ replicaId, ...DEATH }, attempts);
+    const written = async (kind: PostMortemKind) =>
+      (await everbeat.recovery.postMortems({ kind })).filter((row) => row.replicaId === replicaId);
+    const claims = (await written("attempt")).map(({ claimId }) => claimId);
+    expect(claims.toSorted()).toEqual([first, ...others].map((attempt) => attempt?.claimId));
+    expect(failures).toEqual([expect.stringContaining(bad?.taskId ?? "")]);
+    const evidence = { kind: "runner", because: "exited", exitCode: 3 } as const;
+    for (const runnerId of ["bad", "good"]) await postMortems.writeRunner({ runnerId, replicaId }, evidence);
+    expect(await written("runner")).toMatchObject([{ runnerId: "good" }]);
+    expect(failures).toHaveLength(2);
+  });
+
+  test("that are refused one after the other are not tried for long: then it is the table that cannot be written", async () => {
+    const postMortems = new PostMortems({ database: everbeat.database, events });
+    const replicaId = randomUUID() as ReplicaId;
+    const attempts = Array.from({ length: 64 }, (_, nth) => ({
+      ...{ replicaId, taskId: randomUUID() as TaskId, claimId: `${100 + nth}` as ClaimId, name: "resize" },
+      part: "its part in it: none",
+    }));
+    const { allow } = await refuse(database, "post_mortem", "true");
+    failures.length = 0;
+    const clock = vi.spyOn(performance, "now");
+    onTestFinished(() => clock.mockRestore());
+    let nowMs = 0;
+    clock.mockImplementation(() => (nowMs += 100));
+    await postMortems.writeAttempts({ replicaId, ...DEATH }, attempts);
+    expect(failures.at(-1)).toBe("writing the post-mortems of attempts");
+    expect(failures.length).toBeLessThan(attempts.length / 2);
+    await allow();
+    const evidence = { kind: "runner", because: "exited", exitCode: 3 } as const;
+    const written = async () => (await everbeat.recovery.postMortems({ kind: "runner" })).map((row) => row.runnerId);
+    await postMortems.writeRunner({ runnerId: "too-soon" }, evidence);
+    nowMs += 30_000;
+    await postMortems.writeRunner({ runnerId: "later" }, evidence);
+    expect(await written()).toEqual(expect.arrayContaining(["later"]));
+    expect(await written()).not.toContain("too-soon");
+  });
+
+  test("of so many dead replicas that they fill a batch, and that cannot be written, leave room for others", async () => {
+    await database.query(
+      `insert into everbeat.replica (id, hostname, pid, version, tasks, status, died_at, death)
+       select gen_random_uuid(), case when n > 100 then 'even' else 'odd' end, 1, '0', '{}', 'dead', now() + n * interval '1 ms', '{}'
+       from generate_series(1, 103) n`,
+    );
+    await refuse(database, "post_mortem", "new.hostname = 'odd'");
+    failures.length = 0;
+    const passedBy = new PassedBy(
+      { service: "sweep", part: "post-mortems" },
+      { database: everbeat.database, events, onError: (error) => void failures.push(String(error)) },
+    );
+    const postMortems = new PostMortems({ database: everbeat.database, events });
+    const now = vi.spyOn(performance, "now").mockReturnValue(0);
+    onTestFinished(() => now.mockRestore());
+    const written = async () =>
+      (await everbeat.recovery.postMortems({ kind: "replica" })).filter(({ hostname }) => hostname === "even");
+    await postMortems.examineDead([], passedBy);
+    expect(await written()).toEqual([]);
+    // By now, each of them could be tried again.
+    now.mockReturnValue(60_000);
+    await postMortems.examineDead([], passedBy);
+    expect(await written()).toHaveLength(3);
+    expect((await everbeat.recovery.alerts()).filter(({ kind }) => kind === "sweep-passed-by")).toHaveLength(100);
+    expect(failures).toEqual([]);
   });
 });

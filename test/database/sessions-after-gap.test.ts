@@ -1,12 +1,12 @@
 /** What session locks prove when nobody has swept for a while: nothing, unless the server is known to have lived through it. */
-import { randomBytes } from "node:crypto";
 import pg from "pg";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Everbeat } from "../../src/everbeat.ts";
 import { beat, beginSweep, declareDead } from "../../src/sql/hearts.ts";
 import { registerReplica } from "../../src/sql/replicas.ts";
 import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
 import { type CrashDatabase, openCrashDatabase, openThrough } from "../support/crash-database.ts";
+import { createDocumentedRole } from "../support/documented-role.ts";
 import { eventually } from "../support/eventually.ts";
 import { startOwnServer } from "../support/own-server.ts";
 
@@ -14,17 +14,8 @@ vi.setConfig({ testTimeout: 60_000 });
 
 /** By a role that sees no sessions but its own, as on most managed servers. */
 async function openAsPlainRole(database: CrashDatabase): Promise<Everbeat> {
-  const role = `plain_${randomBytes(6).toString("hex")}`;
-  await database.query(`
-    create role ${role} login password 'plain';
-    grant usage on schema everbeat to ${role};
-    grant select, insert, update, delete on all tables in schema everbeat to ${role};
-    grant usage on all sequences in schema everbeat to ${role}`);
-  onTestFinished(async () => void (await database.query(`drop owned by ${role}; drop role ${role}`)));
-  const url = new URL(database.url);
-  url.username = role;
-  url.password = "plain";
-  return openThrough(url.href, { migrate: false });
+  const { url } = await createDocumentedRole(database);
+  return openThrough(url, { migrate: false });
 }
 
 /** A replica whose last beat said that it holds its lock, which nobody holds: its process is gone. */

@@ -243,6 +243,20 @@ describe("the hearts that a sweep is told of", () => {
       expect(dead).toBeDefined();
     });
 
+    test("are listened to from then on, also where a long sweep had said by that clock that it listened", async () => {
+      await loadFleet([
+        { machine: "a", ago: 0 },
+        { machine: "b", ago: 0 },
+      ]);
+      await sweptAhead("1 hour");
+      await database.query("update everbeat.listening set listened_at = swept_at");
+      await sweep();
+      const since = await hearingSince();
+      await database.query("update everbeat.heart set beat_at = clock_timestamp()");
+      await sweep();
+      expect(await hearingSince()).toBe(since);
+    });
+
     test("during a sweep, are none: those that have beaten since would seem to be silent for as long as it was set back", async () => {
       await loadFleet([
         { machine: "a", ago: 0 },

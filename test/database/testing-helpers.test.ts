@@ -37,6 +37,14 @@ describe("on a database", () => {
     onTestFinished(() => everbeat.close());
   });
 
+  test("what is no task is refused, instead of not found", async () => {
+    await everbeat.enqueue(double, { n: 1 });
+    const no = /the second argument must be a task made by defineTask/;
+    await expect(assertEnqueued(everbeat, "double" as never, { times: 0 })).rejects.toThrow(no);
+    await expect(assertEnqueued(everbeat, {} as never, { times: 0 })).rejects.toThrow(no);
+    await expect(enqueued(everbeat, "double" as never)).rejects.toThrow(no);
+  });
+
   test("an Everbeat for tests has a schema of its own, which goes when it is closed", async () => {
     const other = await openTestEverbeat({ database: database.url });
     await other.enqueue(double, { n: 1 });

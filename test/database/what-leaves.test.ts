@@ -143,6 +143,82 @@ describe("what is old leaves, and nothing else:", () => {
     expect(await database.query("select from everbeat.alert")).toEqual([]);
   });
 
+  describe("an open alert stays while its cause stands:", () => {
+    const raise = (kind: string, subject: string, details: object = {}) =>
+      put(`insert into everbeat.alert (kind, subject, message, details, raised_at)
+           values ('${kind}', '${subject}', 'a', '${JSON.stringify(details)}', AGO)`)(OLD);
+    const left = async () => {
+      await purgeAll();
+      const alerts = await database.query<{ subject: string }>("select subject from everbeat.alert order by 1");
+      return alerts.map(({ subject }) => subject);
+    };
+    const setAside = async (name: string, id: string) => {
+      await database.query(
+        "insert into everbeat.task (id, name, queue, priority, run_at, input) values ($1, $2, 'x', 0, now(), '1')",
+        [id, name],
+      );
+      await database.query(
+        `insert into everbeat.ended (task_id, state, error_code, attempt, failures, crashes, ended_at)
+         values ($1, 'failed', 'NOT_CLAIMABLE', 0, 0, 0, now())`,
+        [id],
+      );
+    };
+
+    test("a queue whose settings cannot be used, until they are changed", async () => {
+      await database.query("insert into everbeat.queue (name, paused, trouble) values ('bad', true, 'a rate of 0')");
+      for (const queue of ["bad", "well"]) await raise("queue-not-usable", queue);
+      expect(await left()).toEqual(["bad"]);
+      await everbeat.queues.set("bad", { concurrency: 1 });
+      expect(await database.query("select from everbeat.alert where resolved_at is null")).toEqual([]);
+      await everbeat.queues.set("bad", { concurrency: null });
+    });
+
+    test("tasks that were set aside, as long as one of that name is on record", async () => {
+      await setAside("another of its name", randomUUID());
+      const lost = randomUUID();
+      await setAside("without its record", lost);
+      await database.query("delete from everbeat.task where id = $1", [lost]);
+      await raise("not-claimable", "another of its name", { task: randomUUID() });
+      await raise("not-claimable", "without its record", { task: lost });
+      await raise("not-claimable", "gone with its tasks", { task: randomUUID() });
+      expect(await left()).toEqual(["another of its name", "without its record"]);
+    });
+
+    test("a loop that is blocked, and its record", async () => {
+      const [alive, ended] = [randomUUID(), randomUUID()];
+      await put(LIVING.replace("UUID", `'${alive}'`))(OLD);
+      await database.query(
+        `insert into everbeat.runner (id, replica_id, kind, pid, started_at, beat_at, status, ended_at)
+         values ($1, $2, 'thread', 1, now(), now(), 'ended', now())`,
+        [ended, alive],
+      );
+      const block = (replica: string, runner = "null", turned = "null") =>
+        put(`insert into everbeat.blocked_loop (replica_id, runner_id, began_at, seen_at, blocked_ms, tasks, ended_at)
+             values ('${replica}', ${runner}, AGO, AGO, 1, '[]', ${turned})`)(OLD);
+      await block(alive);
+      await block(alive, "null", "AGO");
+      await block(alive, `'${ended}'`);
+      await block(randomUUID());
+      await raise("loop-blocked", alive);
+      expect(await left()).toEqual([alive]);
+      const loops = "select replica_id, runner_id, ended_at from everbeat.blocked_loop";
+      expect(await database.query(loops)).toEqual([{ replica_id: alive, runner_id: null, ended_at: null }]);
+    });
+
+    test("what is passed by again: it is raised again", async () => {
+      const told: unknown[] = [];
+      const passedBy = passingBy((error) => told.push(error));
+      for (let times = 0; times < 3; times++) await passedBy.tell("the recovery of task 1", new Error("not this one"));
+      expect(told).toHaveLength(1);
+      await put("update everbeat.alert set raised_at = AGO")(OLD);
+      expect(await left()).toEqual([]);
+      await passedBy.tell("the recovery of task 1", new Error("not this one"));
+      expect(await database.query("select subject from everbeat.alert")).toEqual([
+        { subject: "the recovery of task 1" },
+      ]);
+    });
+  });
+
   test("a definition stays while a worker has it, or a task of its name waits", async () => {
     const define = (name: string) =>
       put(`insert into everbeat.definition (name, settings, seen_at) values ('${name}', '{}', AGO)`)(OLD);

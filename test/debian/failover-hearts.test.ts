@@ -1,9 +1,7 @@
 /** The primary is killed and its synchronous standby promoted, under workers in the middle of their tasks. */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Everbeat } from "../../src/everbeat.ts";
-import { type Cluster, createCluster } from "../support/debian-cluster.js";
+import { createCluster } from "../support/debian-cluster.js";
 import { eventually } from "../support/eventually.ts";
 import { SCALED, startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
 
@@ -53,13 +51,6 @@ function byOne(workers: readonly WorkerProcess[], fits: object): Promise<unknown
   return Promise.any(workers.map((worker) => worker.heard(fits, 30_000)));
 }
 
-/** SIGKILL of the server's first process: nobody is told anything. */
-function kill({ data }: Cluster): void {
-  const [pid] = readFileSync(join(data, "postmaster.pid"), "utf8").split("\n");
-  if (!/^[1-9]\d+$/.test(pid ?? "")) throw new Error(`no process in postmaster.pid: ${pid}`);
-  process.kill(Number(pid), "SIGKILL");
-}
-
 async function expectNothingLost(scene: Awaited<ReturnType<typeof inTheMiddle>>): Promise<void> {
   const { everbeat, workers, goingOn, repeatable, hearts, epochNow, before } = scene;
   const epoch = await epochNow();
@@ -92,7 +83,7 @@ describe("a failover to the synchronous standby", () => {
   test("that takes longer than it takes to be dead: what nobody repeats goes on, the rest stops itself, uncharged, and runs again", async () => {
     const scene = await inTheMiddle();
     const { primary, standby, workers, repeatable, everbeat } = scene;
-    kill(primary);
+    primary.kill();
     for (const worker of workers) await worker.heard({ event: "replica.fenced" }, 30_000);
     await byOne(workers, { handler: "aborted", taskId: repeatable, code: "CUT_OFF" });
     const deadAt = performance.now() + 3_000;
@@ -106,7 +97,7 @@ describe("a failover to the synchronous standby", () => {
 
   test("at once: nobody need even stop", async () => {
     const scene = await inTheMiddle();
-    kill(scene.primary);
+    scene.primary.kill();
     scene.standby.promote();
     await eventually(() => scene.epochNow(), { until: (epoch) => epoch !== scene.before, within: 30_000 });
     await expectNothingLost(scene);
@@ -115,7 +106,7 @@ describe("a failover to the synchronous standby", () => {
   test("in which a worker dies as well: its lock of the old epoch proves nothing, and its silence counts from the new one", async () => {
     const { primary, standby, workers, hearts, everbeat, before } = await inTheMiddle();
     const [dead, left] = workers as [WorkerProcess, WorkerProcess];
-    await Promise.all([dead.kill(), kill(primary)]);
+    await Promise.all([dead.kill(), primary.kill()]);
     standby.promote();
     const { because, epoch, sessionEpoch } = await eventually(
       async () => (await hearts()).find(({ id }) => id === dead.replicaId),

@@ -1,4 +1,7 @@
-/** Never two valid claims on one task, claim ids that grow, and every write accepted or refused as its claim deserves. Pure. */
+/**
+ * Never two valid claims on one task, claim ids that grow whatever the server forgets, and every write accepted or refused as its claim on
+ * its task deserves. Pure.
+ */
 import type { Happening, History, Record } from "./record.ts";
 
 interface Held {
@@ -12,16 +15,24 @@ type Of<Kind extends Happening["kind"]> = Extract<Happening, { kind: Kind }>;
 export function checkClaims(history: History, record: Record): string[] {
   const claims = new Claims();
   for (const entry of history) claims.follow(entry);
-  return [...claims.problems, ...claims.notKeptAsLate(record)];
+  return [...claims.problems, ...claims.notKeptAsLate(record), ...claims.onRecordForOthers(record)];
 }
 
-/** Which claims hold, by what was done: claimed, and since then neither ended, given back nor recovered. */
+/** What the server knows of claims. */
+interface Known {
+  readonly valid: Map<string, Held>;
+  /** By claim, the outcome that was written. */
+  readonly written: Map<string, string | undefined>;
+  readonly refused: { claim: string; outcome: string | undefined }[];
+}
+
+/** Which claims hold, by what was done: claimed, and since then neither ended, given back, recovered nor forgotten. */
 class Claims {
   readonly problems: string[] = [];
-  readonly #valid = new Map<string, Held>();
-  /** By claim, the outcome that was written. */
-  readonly #written = new Map<string, string | undefined>();
-  readonly #refused: { claim: string; outcome: string | undefined }[] = [];
+  #known: Known = { valid: new Map(), written: new Map(), refused: [] };
+  #remembered: Known = this.#known;
+  /** By claim, the task that it was issued for. Those who were told do not forget. */
+  readonly #issued = new Map<string, string>();
   #largest = 0n;
 
   follow(entry: Happening): void {
@@ -30,49 +41,58 @@ class Claims {
     else if (entry.kind === "rehomed") this.#onRehomed(entry);
     else if (entry.kind === "swept") this.#onSwept(entry);
     else if (entry.kind === "looked") this.#onLooked(entry);
+    else if (entry.kind === "remembered") this.#remembered = structuredClone(this.#known);
+    else if (entry.kind === "forgot") this.#known = structuredClone(this.#remembered);
   }
 
   notKeptAsLate({ late }: Record): string[] {
-    return this.#refused
+    return this.#known.refused
       .filter(({ claim, outcome }) => !late.some((row) => row.claim === claim && row.outcome === outcome))
       .map(({ claim, outcome }) => `the outcome ${outcome} of claim ${claim} was refused and is not kept as late`);
+  }
+
+  onRecordForOthers({ attempts }: Record): string[] {
+    return attempts
+      .filter(({ claim, task }) => this.#issued.has(claim) && this.#issued.get(claim) !== task)
+      .map(({ claim, task }) => `claim ${claim} on task ${this.#issued.get(claim)} is on record for task ${task}`);
   }
 
   #onClaimed({ claims, replica }: Of<"claimed">): void {
     for (const { claim, task, state } of claims) {
       if (BigInt(claim) <= this.#largest) this.problems.push(`claim ${claim} came after claim ${this.#largest}`);
       if (BigInt(claim) > this.#largest) this.#largest = BigInt(claim);
-      for (const [other, held] of this.#valid) {
+      this.#issued.set(claim, task);
+      for (const [other, held] of this.#known.valid) {
         if (held.task === task) this.problems.push(`claims ${other} and ${claim} on task ${task} are valid at once`);
       }
-      this.#valid.set(claim, { task, replica, isStarted: state === "running" });
+      this.#known.valid.set(claim, { task, replica, isStarted: state === "running" });
     }
   }
 
-  #onWrote({ what, claim, verdict, outcome }: Of<"wrote">): void {
-    const held = this.#valid.get(claim);
-    const isRight = held !== undefined && RIGHTS[what](held);
+  #onWrote({ what, claim, task, verdict, outcome }: Of<"wrote">): void {
+    const held = this.#known.valid.get(claim);
+    const isRight = held !== undefined && held.task === task && RIGHTS[what](held);
     if (verdict === "repeat") {
-      if (!this.#written.has(claim) || this.#written.get(claim) !== outcome) {
+      if (!this.#known.written.has(claim) || this.#known.written.get(claim) !== outcome) {
         this.problems.push(`claim ${claim}: ${what} ${outcome} was taken for a repetition of what was never written`);
       }
       return;
     }
     if (verdict === "accepted" && !isRight) this.problems.push(`claim ${claim} is stale, and its ${what} was accepted`);
     if (verdict === "refused" && isRight) this.problems.push(`claim ${claim} holds, and its ${what} was refused`);
-    if (verdict === "refused" && what === "finish") this.#refused.push({ claim, outcome });
+    if (verdict === "refused" && what === "finish") this.#known.refused.push({ claim, outcome });
     if (verdict !== "accepted" || !held) return;
     if (what === "start") held.isStarted = true;
-    if (what === "release") this.#valid.delete(claim);
+    if (what === "release") this.#known.valid.delete(claim);
     if (what === "complete" || what === "finish") {
-      this.#valid.delete(claim);
-      this.#written.set(claim, outcome);
+      this.#known.valid.delete(claim);
+      this.#known.written.set(claim, outcome);
     }
   }
 
   #onRehomed({ before, after, claims }: Of<"rehomed">): void {
     for (const claim of claims) {
-      const held = this.#valid.get(claim);
+      const held = this.#known.valid.get(claim);
       if (held?.replica !== before)
         this.problems.push(`claim ${claim} was taken along from ${before}, which had lost it`);
       else held.replica = after;
@@ -81,10 +101,10 @@ class Claims {
 
   #onSwept({ recovered }: Of<"swept">): void {
     for (const { claim, replica } of recovered) {
-      if (this.#valid.get(claim)?.replica !== replica) {
+      if (this.#known.valid.get(claim)?.replica !== replica) {
         this.problems.push(`claim ${claim} was recovered from ${replica}, which did not hold it`);
       }
-      this.#valid.delete(claim);
+      this.#known.valid.delete(claim);
     }
   }
 
@@ -94,7 +114,7 @@ class Claims {
     const line = (claim: string | null, held: { task: string; replica: string | null; isStarted: boolean }) =>
       `claim ${claim} on ${held.task} by ${held.replica}, ${held.isStarted ? "running" : "claimed"}`;
     const really = new Set(found.map((place) => line(place.claim, { ...place, isStarted: place.state === "running" })));
-    const expected = new Set([...this.#valid].map(([claim, held]) => line(claim, held)));
+    const expected = new Set([...this.#known.valid].map(([claim, held]) => line(claim, held)));
     for (const one of really) if (!expected.has(one)) this.problems.push(`unexpected: ${one}`);
     for (const one of expected) if (!really.has(one)) this.problems.push(`gone without a reason: ${one}`);
   }

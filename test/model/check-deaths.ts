@@ -15,8 +15,14 @@ export function checkDeaths(history: History, record: Record): string[] {
   let heldSince: number | undefined;
   let isConfirmed = false;
   let hasJustSwept = false;
-  const holds = new Set<number>();
+  let holds = new Set<number>();
+  let remembered: { heldSince: number | undefined; isConfirmed: boolean; holds: Set<number> } | undefined;
   for (const entry of history) {
+    if (entry.kind === "remembered") remembered = { heldSince, isConfirmed, holds: new Set(holds) };
+    if (entry.kind === "forgot" && remembered) {
+      ({ heldSince, isConfirmed } = remembered);
+      holds = new Set(remembered.holds);
+    }
     if (entry.kind === "swept") {
       problems.push(...wrongHold(entry, heldSince));
       heldSince = entry.heldSince;

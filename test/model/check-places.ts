@@ -2,7 +2,8 @@
 import type { History, Place, Record } from "./record.ts";
 
 export function checkPlaces(history: History, record: Record): string[] {
-  const accepted = new Set<string>();
+  let accepted = new Set<string>();
+  let remembered: ReadonlySet<string> = accepted;
   const exclusive = new Map<string, { key: string; limit: number }>();
   const problems: string[] = [];
   for (const entry of history) {
@@ -10,6 +11,9 @@ export function checkPlaces(history: History, record: Record): string[] {
       accepted.add(entry.task);
       if (entry.exclusive) exclusive.set(entry.task, entry.exclusive);
     }
+    if (entry.kind === "remembered") remembered = new Set(accepted);
+    // What was accepted since is gone, and what was there runs again.
+    if (entry.kind === "forgot") accepted = new Set(remembered);
     if (entry.kind !== "looked") continue;
     problems.push(...lostOrDoubled(accepted, entry.places));
     problems.push(...aboveLimits(entry.places, exclusive, record.queueLimits));

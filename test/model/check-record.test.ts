@@ -1,6 +1,5 @@
 /** The checker itself: a small sound record has no problem, and each way of breaking it has the right one. */
 import { describe, expect, test } from "vitest";
-import { checkRecord } from "./check-record.ts";
 import {
   at,
   claimed,
@@ -11,6 +10,7 @@ import {
   listened,
   looked,
   place,
+  problemsOf,
   running,
   type Swept,
   session,
@@ -19,11 +19,6 @@ import {
   wrote,
 } from "./happenings.ts";
 import type { Happening, History, Record } from "./record.ts";
-
-const EMPTY: Record = {
-  ...{ tasks: [], places: [], attempts: [], late: [], replicas: [], alerts: [], queueLimits: {} },
-};
-const problemsOf = (history: History, record: Partial<Record> = {}) => checkRecord(history, { ...EMPTY, ...record });
 
 describe("a sound record", () => {
   test("has no problem", () => {
@@ -128,6 +123,11 @@ describe("a claim", () => {
       "claim 4 came after claim 5",
     ],
     [
+      "that ends another task than it is on",
+      [wrote("finish", "5", "accepted", "u")],
+      "claim 5 is stale, and its finish was accepted",
+    ],
+    [
       "that is stale and accepted",
       [wrote("finish", "5", "accepted"), wrote("guard", "5", "accepted")],
       "claim 5 is stale, and its guard was accepted",
@@ -156,6 +156,11 @@ describe("a claim", () => {
     ],
   ])("%s", (_, happenings, problem) => {
     expect(problemsOf([...begin, ...happenings.map((happening) => at(2, happening))], record)).toEqual([problem]);
+  });
+
+  test("that is on record for another task", () => {
+    const attempts = [{ claim: "5", task: "u", attempt: 1 }];
+    expect(problemsOf(begin, { ...record, attempts })).toEqual(["claim 5 on task t is on record for task u"]);
   });
 
   test("whose refused outcome is not kept", () => {

@@ -1,6 +1,7 @@
 /** Words to write a history with, for tests of the checker. */
+import { checkRecord } from "./check-record.ts";
 import { settingsOf } from "./kinds.ts";
-import type { Happening, History, Place, Window } from "./record.ts";
+import type { Happening, History, Place, Record, Window } from "./record.ts";
 
 export const settings = settingsOf("usual");
 export const PROMISE = { promiseMs: 90_000, sessionPromiseMs: 16_000 };
@@ -34,10 +35,12 @@ export const wrote = (
   what: Extract<Happening, { kind: "wrote" }>["what"],
   claim: string,
   verdict: "accepted" | "refused" | "repeat",
+  task = "t",
 ): Happening => ({
   kind: "wrote",
   what,
   claim,
+  task,
   replica: "a",
   verdict,
   outcome: what === "finish" ? "completed" : undefined,
@@ -47,6 +50,9 @@ export const swept = (by: string, more: Partial<Swept> = {}): Swept => ({
   ...{ kind: "swept", by, settings, isListening: true, heldSince: undefined, deaths: [], recovered: [] },
   ...more,
 });
+export const epoch: Happening = { kind: "epoch" };
+export const remembered: Happening = { kind: "remembered" };
+export const forgot: Happening = { kind: "forgot" };
 export const looked = (...places: Place[]): Happening => ({ kind: "looked", places });
 export const dead = (...replicas: string[]) => ({
   deaths: replicas.map((replica) => ({ replica, because: "silent" })),
@@ -66,3 +72,9 @@ export const listened = (from: number, to: number, by = "a"): History =>
     at(second, heard(by)),
     at(second, swept(by)),
   ]);
+
+const EMPTY: Record = {
+  ...{ tasks: [], places: [], attempts: [], late: [], replicas: [], alerts: [], queueLimits: {} },
+};
+export const problemsOf = (history: History, record: Partial<Record> = {}) =>
+  checkRecord(history, { ...EMPTY, ...record });

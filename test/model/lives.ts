@@ -19,46 +19,58 @@ export interface Life {
 
 type Sweep = Window & Extract<Happening, { kind: "swept" }>;
 
+/** What the server knows of them. */
+interface Known {
+  readonly lives: Map<string, Life>;
+  sweptAt: (Window & { epoch: number }) | undefined;
+  hearingSince: Window;
+}
+
 export class Lives {
   #epoch = 0;
-  readonly #lives = new Map<string, Life>();
-  #sweptAt: (Window & { epoch: number }) | undefined;
-  #hearingSince: Window = { from: Number.NEGATIVE_INFINITY, to: Number.NEGATIVE_INFINITY };
+  #known: Known = {
+    lives: new Map(),
+    sweptAt: undefined,
+    hearingSince: { from: Number.NEGATIVE_INFINITY, to: Number.NEGATIVE_INFINITY },
+  };
+  #remembered: Known = this.#known;
 
   get epoch(): number {
     return this.#epoch;
   }
 
   of(id: string): Life | undefined {
-    return this.#lives.get(id);
+    return this.#known.lives.get(id);
   }
 
   online(): Life[] {
-    return [...this.#lives.values()].filter(({ status }) => status === "online");
+    return [...this.#known.lives.values()].filter(({ status }) => status === "online");
   }
 
   die(id: string): void {
-    const life = this.#lives.get(id);
+    const life = this.#known.lives.get(id);
     if (life) life.status = "dead";
   }
 
   /** From when on its silence counts: not before its last sign, and not while nobody could be heard. */
   heardSince(life: Life): Window {
     const sign = life.sign.epoch === this.#epoch ? life.sign : life.joinedAt;
-    return later(later(sign, life.joinedAt), this.#hearingSince);
+    return later(later(sign, life.joinedAt), this.#known.hearingSince);
   }
 
   follow(entry: Window & Happening): void {
     const { from, to } = entry;
+    if (entry.kind === "remembered") this.#remembered = structuredClone(this.#known);
+    if (entry.kind === "forgot") this.#known = structuredClone(this.#remembered);
     if (entry.kind === "epoch") this.#onEpoch({ from, to });
     if (entry.kind === "joined") {
       const { replica: id, machine, promiseMs, sessionPromiseMs } = entry;
       const sign = { from, to, epoch: this.#epoch };
       const session = { sessions: 0, sessionEpoch: undefined, sessionGoneAt: undefined, seenGoneAt: undefined };
       const joined = { id, machine, promiseMs, sessionPromiseMs, joinedAt: { from, to } };
-      this.#lives.set(id, { ...joined, ...session, sign, status: "online" });
+      this.#known.lives.set(id, { ...joined, ...session, sign, status: "online" });
     }
-    const life = "replica" in entry ? this.#lives.get(entry.replica) : undefined;
+    const life = "replica" in entry ? this.#known.lives.get(entry.replica) : undefined;
     if (!life) return;
     if (entry.kind === "left" && life.status === "online") life.status = "offline";
     if (entry.kind === "session") {
@@ -76,7 +88,7 @@ export class Lives {
   /** Those who are not alive are not heard, and get nothing. */
   wrongSigns(entry: Happening): string[] {
     if (entry.kind !== "beat" && entry.kind !== "claimed") return [];
-    const status = this.#lives.get(entry.replica)?.status ?? "unknown";
+    const status = this.#known.lives.get(entry.replica)?.status ?? "unknown";
     if (entry.kind === "beat") {
       if (entry.isHeard === (status === "online")) return [];
       return [`a beat of ${entry.replica}, which is ${status}, was ${entry.isHeard ? "heard" : "refused"}`];
@@ -88,16 +100,16 @@ export class Lives {
   listen(sweep: Sweep): void {
     const { checkMs, runnerIntervalMs, claimerIntervalMs } = sweep.settings;
     const gapMs = 2.5 * Math.max(checkMs, runnerIntervalMs, claimerIntervalMs);
-    const signs = [...this.#lives.values()].map(({ sign }) => sign).filter(({ epoch }) => epoch === this.#epoch);
+    const signs = [...this.#known.lives.values()].map(({ sign }) => sign).filter(({ epoch }) => epoch === this.#epoch);
     const newest = signs.reduce<Window | undefined>((one, other) => (one ? later(one, other) : other), undefined);
     const now = { from: sweep.from, to: sweep.to };
     const isGap = (since: Window | undefined, isSure: boolean) =>
       since === undefined || (isSure ? now.from - since.to : now.to - since.from) > gapMs;
-    const isOther = this.#sweptAt?.epoch !== this.#epoch;
-    if (isOther || isGap(this.#sweptAt, true) || isGap(newest, true)) this.#hearingSince = now;
-    else if (isGap(this.#sweptAt, false) || isGap(newest, false))
-      this.#hearingSince = { from: this.#hearingSince.from, to: now.to };
-    this.#sweptAt = { ...now, epoch: this.#epoch };
+    const isOther = this.#known.sweptAt?.epoch !== this.#epoch;
+    if (isOther || isGap(this.#known.sweptAt, true) || isGap(newest, true)) this.#known.hearingSince = now;
+    else if (isGap(this.#known.sweptAt, false) || isGap(newest, false))
+      this.#known.hearingSince = { from: this.#known.hearingSince.from, to: now.to };
+    this.#known.sweptAt = { ...now, epoch: this.#epoch };
     for (const life of this.online()) {
       if (life.sessions === 0 && life.sessionEpoch === this.#epoch) life.seenGoneAt ??= now;
     }
@@ -105,7 +117,7 @@ export class Lives {
 
   #onEpoch(at: Window): void {
     this.#epoch++;
-    for (const life of this.#lives.values()) {
+    for (const life of this.#known.lives.values()) {
       if (life.sessions > 0) life.sessionGoneAt = at;
       life.sessions = 0;
       life.seenGoneAt = undefined;

@@ -1,13 +1,14 @@
 /** A database in which runs can be played one after the other, gone when the test file is done. */
 import { afterAll } from "vitest";
 import { Everbeat } from "../../src/everbeat.ts";
-import { createTestDatabase } from "../support/database.ts";
+import { createMigratedDatabase } from "../support/database.ts";
+import { openMemory } from "./memory.ts";
 import { Sessions } from "./sessions.ts";
 import type { Run } from "./steps.ts";
 import { type Played, play } from "./world.ts";
 
 export async function openModel(): Promise<(run: Run) => Promise<Played>> {
-  const database = await createTestDatabase();
+  const database = await createMigratedDatabase();
   // Nothing here is about the disk, and most of the time would be spent on waiting for it.
   await database.query(`alter database ${database.name} set synchronous_commit = off`);
   const everbeat = await Everbeat.open({ database: database.url, log: "silent", poolSize: 2 });
@@ -16,10 +17,11 @@ export async function openModel(): Promise<(run: Run) => Promise<Played>> {
     "create or replace function everbeat.has_lived_since(p_since timestamptz) returns boolean language sql as 'select true'",
   );
   const sessions = new Sessions(database.url, everbeat.database.schema);
+  const memory = await openMemory(everbeat.database);
   afterAll(async () => {
     await sessions.close();
     await everbeat.close({ now: true });
     await database.drop();
   });
-  return (run) => play({ everbeat, sessions }, run);
+  return (run) => play({ everbeat, sessions, memory }, run);
 }

@@ -7,22 +7,17 @@ import { type HeartPlan, heartPlanOf } from "../../src/heart/heart-plan.ts";
 import { fenceOn } from "../../src/heart/self-fencing.ts";
 import { rehomeClaims, releaseClaims, startClaims } from "../../src/sql/claims.ts";
 import { beat, beginHeart, takeSession } from "../../src/sql/hearts.ts";
-import { guardClaim } from "../../src/sql/outcomes.ts";
+import { guardClaim, type Outcome } from "../../src/sql/outcomes.ts";
 import { registerReplica, setReplicaStatus } from "../../src/sql/replicas.ts";
 import { workRound } from "../../src/sql/work-round.ts";
-import { type ClaimId, type ClaimOnTask, newReplicaId, type ReplicaId, type TaskId } from "../../src/task/ids.ts";
+import { type ClaimId, newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
+import { Received } from "../../src/worker/received.ts";
 import type { Chronicle } from "./chronicle.ts";
 import { type Ending, outcomeOf } from "./endings.ts";
+import { claimOf, type InHand, inHand, lookAtClaims, mustStop } from "./in-hand.ts";
 import { KINDS } from "./kinds.ts";
 import type { Happening, Write } from "./record.ts";
 import type { Session, Sessions } from "./sessions.ts";
-
-interface InHand {
-  readonly claim: ClaimId;
-  readonly task: TaskId;
-  readonly name: string;
-  isStarted: boolean;
-}
 
 export class Process {
   readonly machine: string;
@@ -43,6 +38,9 @@ export class Process {
   #isServerDown = false;
   #isFenced = false;
   #hasBegun = false;
+  /** The server may have forgotten something. */
+  #mustLook = false;
+  readonly #received = new Received();
 
   constructor(parts: { machine: string; settings: RecoverySettings; chronicle: Chronicle; sessions: Sessions }) {
     this.machine = parts.machine;
@@ -128,8 +126,20 @@ export class Process {
       () => beat(store, replica, sign),
       (heard) => ({ kind: "beat", replica, isHeard: heard, hasSession: true }),
     );
-    if (isHeard) this.#heardAt = sentAt;
-    else await this.#comeBack();
+    if (!isHeard) return this.#comeBack();
+    this.#heardAt = sentAt;
+    if (this.#mustLook) await this.#look();
+  }
+
+  /** Before anything that it does by itself; not before what it was about to do. */
+  async #look(): Promise<void> {
+    this.#mustLook = false;
+    const { lost, adopted, forgotten } = await lookAtClaims(this.#chronicle.database, {
+      ...{ replica: this.#replica, known: [...this.hand.values()], received: this.#received, policy: this.settings },
+    });
+    for (const claim of lost) this.hand.delete(claim);
+    for (const task of adopted) this.hand.set(task.claimId, inHand(task));
+    if (forgotten.length > 0) await this.#write(forgotten, { run: 0, prefetch: 0 });
   }
 
   /** As the heart's watchdog does, on a clock of its own. */
@@ -180,14 +190,20 @@ export class Process {
   ): Promise<void> {
     const replica = this.#replica;
     const outcomes = endings.map(({ own, ending }) => outcomeOf({ ...own, replica }, ending));
+    await this.#write(outcomes, demand);
+  }
+
+  async #write(outcomes: readonly Outcome[], demand: { run: number; prefetch: number }): Promise<void> {
+    const replica = this.#replica;
+    const asking = this.#received.noteAsked();
     const request = { ...demand, replicaId: replica, names: KINDS.map(({ task }) => task.name), cursors: [] };
     const { claimed } = await this.#chronicle.during(
       () => workRound(this.#chronicle.database, { ...request, queues: undefined, room: undefined }, outcomes),
       (report): Happening[] => [
-        ...outcomes.map(({ claim, outcome }): Happening => {
+        ...outcomes.map(({ claim, task, outcome }): Happening => {
           const isRepeat = report.ended.repeated.includes(claim);
           const verdict = report.ended.late.includes(claim) ? "refused" : isRepeat ? "repeat" : "accepted";
-          return { kind: "wrote", what: "finish", claim, replica, verdict, outcome };
+          return { kind: "wrote", what: "finish", claim, task, replica, verdict, outcome };
         }),
         {
           ...{ kind: "claimed", replica },
@@ -195,10 +211,9 @@ export class Process {
         },
       ],
     );
-    for (const { own } of endings) this.hand.delete(own.claim);
-    for (const { claimId: claim, taskId: task, name, state } of claimed) {
-      this.hand.set(claim, { claim, task, name, isStarted: state === "running" });
-    }
+    this.#received.noteAnswer(asking, claimed);
+    for (const { claim } of outcomes) this.hand.delete(claim);
+    for (const task of claimed) this.hand.set(task.claimId, inHand(task));
   }
 
   /** In a transaction of the handler's own. */
@@ -212,7 +227,7 @@ export class Process {
           .then(() => true)
           .catch(refusal),
       (accepted) => ({
-        ...{ kind: "wrote", what, claim: own.claim, replica },
+        ...{ kind: "wrote", what, claim: own.claim, task: own.task, replica },
         ...{ verdict: accepted ? "accepted" : "refused", outcome: outcome?.outcome },
       }),
     );
@@ -264,6 +279,7 @@ export class Process {
     for (const session of lost) await this.#sessions.end(session);
     if (this.#session) this.#sessionGoneAt ??= this.#chronicle.now;
     this.#isServerDown = !this.isCut;
+    this.#mustLook = true;
     this.#session = undefined;
   }
 
@@ -320,22 +336,12 @@ export class Process {
   #writeAll(what: Write, these: readonly InHand[], work: () => Promise<ClaimId[]>): Promise<ClaimId[]> {
     const replica = this.#replica;
     return this.#chronicle.during(work, (done) =>
-      these.map(({ claim }) => ({
-        ...{ kind: "wrote", what, claim, replica, outcome: undefined },
+      these.map(({ claim, task }) => ({
+        ...{ kind: "wrote", what, claim, task, replica, outcome: undefined },
         verdict: done.includes(claim) ? "accepted" : "refused",
       })),
     );
   }
-}
-
-function claimOf({ claim, task }: InHand): ClaimOnTask {
-  return { claimId: claim, taskId: task };
-}
-
-/** See src/worker/stand-down.ts. */
-function mustStop(name: string): boolean {
-  const kind = KINDS.find(({ task }) => task.name === name);
-  return kind?.task.settings.whenCutOff === "abort" || kind?.exclusive !== undefined;
 }
 
 function refusal(error: unknown): false {

@@ -37,11 +37,16 @@ export type Happening =
     }
   /** The server has begun another life: all sessions are gone. */
   | { readonly kind: "epoch" }
+  /** The point that the server was put back to by whatever it forgot later. */
+  | { readonly kind: "remembered" }
+  | { readonly kind: "forgot" }
   | { readonly kind: "claimed"; readonly replica: string; readonly claims: readonly Claimed[] }
   | {
       readonly kind: "wrote";
       readonly what: Write;
       readonly claim: string;
+      /** Which its writer takes for the claim's. */
+      readonly task: string;
       readonly replica: string;
       /** repeat: recognised as written before. */
       readonly verdict: "accepted" | "refused" | "repeat";

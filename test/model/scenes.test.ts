@@ -16,6 +16,9 @@ const pause = (who: number): Step => ({ do: "pause", who });
 const live = (seconds: number): Step => ({ do: "live", seconds });
 const pass = (seconds: number): Step => ({ do: "pass", seconds });
 const wake: Step = { do: "wake", who: 0, tries: "only-finish" };
+const complete: Step = { do: "finish", who: 0, which: 0, how: "complete" };
+const remember: Step = { do: "remember" };
+const forget: Step = { do: "forget" };
 
 const playIn = (fleet: readonly SettingsName[], ...steps: Step[]) => play({ fleet, isBusy: false, steps });
 const of = <Kind extends Happening["kind"]>({ history }: Played, kind: Kind) =>
@@ -25,9 +28,10 @@ const writes = (played: Played) => of(played, "wrote").map(({ what, verdict }) =
 
 describe("a protection", () => {
   test("fence: an outcome of a claim that was lost is refused, also when the task is running elsewhere", async () => {
-    const played = await playIn(["usual", "usual"], enqueue, claim(0), pause(0), live(126), claim(0), wake, {
-      ...{ do: "finish", who: 0, which: 0, how: "complete" },
-    });
+    const played = await playIn(
+      ...[["usual", "usual"] as const, enqueue, claim(0), pause(0), live(126)],
+      ...[claim(0), wake, complete],
+    );
     expect(deaths(played)).toEqual(["silent"]);
     expect(of(played, "claimed").flatMap(({ claims }) => claims)).toHaveLength(2);
     expect(writes(played)).toEqual(["finish refused", "finish accepted"]);
@@ -67,6 +71,45 @@ describe("a protection", () => {
     expect(played.problems).toEqual([]);
     const longer = await playIn(["patient", "quick"], live(18), pause(0), live(396));
     expect(deaths(longer)).toEqual(["silent"]);
+  });
+});
+
+describe("a server that has lost the last part of its memory", () => {
+  test("knows nothing of a claim of that time, and issues larger ids", async () => {
+    const played = await playIn(
+      ...[["usual", "usual"] as const, enqueue, remember, claim(0), pause(0), forget, live(18)],
+      ...[claim(0), wake, complete],
+    );
+    const claims = of(played, "claimed").flatMap((entry) => entry.claims);
+    expect(claims.map(({ task }) => task)).toEqual([claims[0]?.task, claims[0]?.task]);
+    expect(writes(played)).toEqual(["finish refused", "finish accepted"]);
+    expect(played.problems).toEqual([]);
+  });
+
+  test("has a task as running that has ended: its worker says so, and it runs again under another claim", async () => {
+    const played = await playIn(["usual"], enqueue, claim(0), remember, complete, forget, live(18), claim(0), complete);
+    expect(of(played, "wrote").map(({ outcome, verdict }) => `${outcome} ${verdict}`)).toEqual([
+      ...["completed accepted", "aborted accepted", "completed accepted"],
+    ]);
+    expect(played.problems).toEqual([]);
+  });
+
+  test("has a replica as alive that has died since: its silence counts anew, and it dies again", async () => {
+    const kill: Step = { do: "kill", who: 0 };
+    const played = await playIn(["usual", "usual"], remember, live(18), kill, live(54), forget, live(72));
+    expect(deaths(played)).toEqual(["session-lost"]);
+    expect(played.problems).toEqual([]);
+    const longer = await playIn(["usual", "usual"], remember, live(18), kill, live(54), forget, live(126));
+    expect(deaths(longer)).toEqual(["session-lost", "silent"]);
+    expect(longer.problems).toEqual([]);
+  });
+
+  test("does not know a replica that has joined since, which comes back under another id", async () => {
+    const join: Step = { do: "join", machine: 4, settings: "usual" };
+    const played = await playIn(["usual"], remember, join, enqueue, claim(1), forget, live(18));
+    expect(of(played, "beat").filter(({ isHeard }) => !isHeard)).toHaveLength(1);
+    expect(of(played, "joined")).toHaveLength(3);
+    expect(played.problems).toEqual([]);
   });
 });
 

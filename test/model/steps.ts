@@ -31,6 +31,10 @@ export type Step =
   | { readonly do: "join"; readonly machine: number; readonly settings: SettingsName }
   /** The server crashes and is back: another epoch, and no session. */
   | { readonly do: "restart" }
+  /** The point to which the server is put back. */
+  | { readonly do: "remember" }
+  /** The server has lost everything since that point, the ids that it issued among them, and nobody else has. */
+  | { readonly do: "forget" }
   | { readonly do: "sweep"; readonly who: number }
   | { readonly do: "confirm" }
   /** Time passes, and nothing happens that is not a step of its own. */
@@ -70,6 +74,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   weighted(1, { do: fc.constant("leave"), who }),
   weighted(5, { do: fc.constant("join"), machine: fc.nat(4), settings }),
   weighted(3, { do: fc.constant("restart") }),
+  weighted(2, { do: fc.constant("remember") }),
+  weighted(1, { do: fc.constant("forget") }),
   weighted(8, { do: fc.constant("sweep"), who }),
   weighted(1, { do: fc.constant("confirm") }),
   weighted(7, { do: fc.constant("pass"), seconds: fc.constantFrom(1, 2, 4, 4, 9, 9, 15, 15, 30, 150, 1500) }),
@@ -96,6 +102,13 @@ const disaster = fc
     ...[5, 6, 7].map((machine): Step => ({ do: "join", machine, settings: "usual" })),
     ...[live(18), { do: "strike", spared, how } as const, live(126), between, ...times.slice(0, 2).map(live)],
   ]);
+const lapse = fc
+  .tuple(fc.array(step, { minLength: 1, maxLength: 6 }), who, tries, seconds)
+  .map(([between, who, tries, seconds]): Step[] => [
+    ...[{ do: "enqueue", kind: who, count: 2 } as const, claim(who), { do: "remember" } as const],
+    ...[{ do: "finish", who, which: 0, how: "complete" } as const, claim(who + 1), { do: "pause", who } as const],
+    ...[...between, { do: "forget" } as const, { do: "wake", who: 0, tries } as const, live(seconds)],
+  ]);
 const flapping = fc
   .tuple(who, fc.constantFrom(4, 9), fc.array(fc.tuple(fc.boolean(), fc.boolean()), { minLength: 2, maxLength: 5 }))
   .map(([who, seconds, times]): Step[] =>
@@ -112,6 +125,7 @@ const piece = fc.oneof(
   { weight: 1, arbitrary: death },
   { weight: 1, arbitrary: disaster },
   { weight: 1, arbitrary: flapping },
+  { weight: 1, arbitrary: lapse },
 );
 
 export const runs = (maxPieces: number): fc.Arbitrary<Run> =>

@@ -1,5 +1,4 @@
 /** A world of a few machines and one database, to which steps are done, one by one. */
-import type { Database } from "../../src/database/database.ts";
 import { Events } from "../../src/events.ts";
 import type { Everbeat } from "../../src/everbeat.ts";
 import { createReaper } from "../../src/recovery/reaper.ts";
@@ -8,11 +7,13 @@ import { saveDefinitions } from "../../src/sql/replicas.ts";
 import { checkRecord } from "./check-record.ts";
 import { Chronicle } from "./chronicle.ts";
 import { KINDS, LIMITED_QUEUE, settingsOf } from "./kinds.ts";
+import type { Memory, Point } from "./memory.ts";
 import { Process } from "./process.ts";
 import { readHold, readRecord } from "./read-record.ts";
 import type { Happening, History } from "./record.ts";
 import type { Sessions } from "./sessions.ts";
 import type { Run, Step } from "./steps.ts";
+import { emptyTables } from "./tables.ts";
 
 const MOST_PROCESSES = 8;
 const TICK_MS = 18_000;
@@ -20,8 +21,12 @@ const TICK_MS = 18_000;
 type Of<Do extends Step["do"]> = Extract<Step, { do: Do }>;
 
 /** Plays a run in an empty database; returns what the checker says of it. */
-export async function play(parts: { everbeat: Everbeat; sessions: Sessions }, run: Run): Promise<Played> {
-  await empty(parts.everbeat.database);
+export async function play(
+  parts: { everbeat: Everbeat; sessions: Sessions; memory: Memory },
+  run: Run,
+): Promise<Played> {
+  // Claim ids go on growing.
+  await emptyTables(parts.everbeat.database);
   const chronicle = await Chronicle.begin(parts.everbeat.database);
   const world = new World({ ...parts, chronicle });
   try {
@@ -39,26 +44,19 @@ export interface Played {
   readonly history: History;
 }
 
-/** Everything goes but the schema's own records; claim ids go on growing. */
-async function empty(database: Database): Promise<void> {
-  const tables = await database.query<{ name: string }>(
-    "select table_name as name from information_schema.tables where table_schema = $1 and table_type = 'BASE TABLE' and table_name !~ 'migration'",
-    [database.schemaName],
-  );
-  // Not deleted: what is deleted, and all the stamps that were moved, would burden every run that follows.
-  await database.query(`truncate ${tables.map(({ name }) => `${database.schema}.${name}`).join(", ")}`);
-}
-
 class World {
   readonly #everbeat: Everbeat;
   readonly #sessions: Sessions;
+  readonly #memory: Memory;
   readonly #chronicle: Chronicle;
   readonly #processes: Process[] = [];
+  #remembered: { readonly point: Point; readonly movedMs: number } | undefined;
   #turn = 0;
 
-  constructor(parts: { everbeat: Everbeat; sessions: Sessions; chronicle: Chronicle }) {
+  constructor(parts: { everbeat: Everbeat; sessions: Sessions; memory: Memory; chronicle: Chronicle }) {
     this.#everbeat = parts.everbeat;
     this.#sessions = parts.sessions;
+    this.#memory = parts.memory;
     this.#chronicle = parts.chronicle;
   }
 
@@ -116,6 +114,10 @@ class World {
         return this.#join(step);
       case "restart":
         return this.#restart();
+      case "remember":
+        return this.#remember();
+      case "forget":
+        return this.#forget();
       case "sweep":
         return this.#sweep(step.who);
       case "confirm":
@@ -205,6 +207,27 @@ class World {
         for (const process of this.#processes) await process.loseServer();
       },
       () => ({ kind: "epoch" }),
+    );
+  }
+
+  async #remember(): Promise<void> {
+    const point = await this.#chronicle.during(
+      () => this.#memory.keep(),
+      () => ({ kind: "remembered" }),
+    );
+    this.#remembered = { point, movedMs: this.#chronicle.movedMs };
+  }
+
+  /** Those who have lived on remember more than the server does. */
+  async #forget(): Promise<void> {
+    if (!this.#remembered) return;
+    const { point, movedMs } = this.#remembered;
+    await this.#chronicle.during(
+      async () => {
+        await this.#memory.putBack(point, this.#chronicle.movedMs - movedMs);
+        for (const process of this.#processes) await process.loseServer();
+      },
+      () => [{ kind: "forgot" }, { kind: "epoch" }],
     );
   }
 

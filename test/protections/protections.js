@@ -12,9 +12,8 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "migrations/0006_end.sql",
-        find: "begin\n  loop\n    if json_array_length(p_outcomes) = 0 then",
-        replace: `begin
-  select array_agg(coalesce(u.claim_id, x.claim)), array_agg(x.task),
+        find: "  loop\n    if json_array_length(p_outcomes) = 0 then",
+        replace: `  select array_agg(coalesce(u.claim_id, x.claim)), array_agg(x.task),
          json_agg((to_jsonb(o.value) || jsonb_build_object('claim', coalesce(u.claim_id, x.claim)))::json)
   into p_claims, p_tasks, p_outcomes
   from json_array_elements(p_outcomes) o cross join lateral json_to_record(o.value) as x (claim bigint, task uuid)
@@ -133,8 +132,8 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "src/database/session-settings.ts",
-        find: "if (isolation !== READ_COMMITTED) changes.push",
-        replace: "if (isolation === undefined) changes.push",
+        find: "if (isolation !== READ_COMMITTED) misfit(",
+        replace: "if (isolation === undefined) misfit(",
       },
       {
         file: "migrations/0005_claim.sql",
@@ -150,8 +149,8 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "src/database/session-settings.ts",
-        find: "const isUsual = settings.isolation === READ_COMMITTED &&",
-        replace: "const isUsual = settings.isolation !== undefined &&",
+        find: "const isUsual = misfitsOf(settings).length === 0 &&",
+        replace: "const isUsual = misfitsOf({ ...settings, isolation: READ_COMMITTED }).length === 0 &&",
       },
     ],
   },
@@ -180,6 +179,36 @@ export const PROTECTIONS = [
     ],
   },
   {
+    name: "keys of all owners together",
+    meaning: "a statement ends claims owner after owner, and frees the keys of each before those of the next",
+    test: ["test/database/lock-order.test.ts", "two that take running tasks away in bulk"],
+    changes: [
+      {
+        file: "migrations/0006_end.sql",
+        find: "    perform end_claims(v_held.claims, v_held.tasks, v_held.outcomes, p_owners);",
+        replace: `    perform end_claims(o.claims, o.tasks, o.outcomes, array[o.owner]) from (
+      select (x ->> 'replica')::uuid as owner, array_agg((x ->> 'claim')::bigint) as claims, array_agg((x ->> 'task')::uuid) as tasks,
+             json_agg(x) as outcomes
+      from json_array_elements(v_held.outcomes) x group by 1 order by 1) o;`,
+      },
+    ],
+  },
+  {
+    name: "keys in one order",
+    meaning: "a statement locks exclusive keys in the order of its claims",
+    test: [
+      "test/database/lock-order.test.ts",
+      "the recovery of what one owner ran, beside one that takes away in bulk",
+    ],
+    changes: [
+      {
+        file: "migrations/0003_gates.sql",
+        find: "select distinct k from unnest(p_keys) k where k is not null order by k loop",
+        replace: "select k from unnest(p_keys) k where k is not null loop",
+      },
+    ],
+  },
+  {
     name: "lanes that leave",
     meaning: "a lane is taken out while a transaction that has seen it may still put a task into it",
     test: ["test/database/lanes.test.ts", "by a transaction that is open through all steps keeps its lane"],
@@ -198,6 +227,12 @@ export const PROTECTIONS = [
       "test/database/not-claimable.test.ts",
       "is explained, and runs when what was wrong was put right and it is retried",
     ],
-    changes: [{ file: "src/worker/claimer.ts", find: "        await this.#setAsideBad();\n", replace: "" }],
+    changes: [
+      {
+        file: "src/worker/claimer.ts",
+        find: "        await this.#failedClaims.setAside(this.#stopping.signal);\n",
+        replace: "",
+      },
+    ],
   },
 ];

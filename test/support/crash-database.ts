@@ -6,7 +6,7 @@ import pg from "pg";
 import { expect, onTestFinished } from "vitest";
 import type { OpenOptions } from "../../src/config/open-options.ts";
 import { Everbeat } from "../../src/everbeat.ts";
-import { createTestDatabase, type TestDatabase } from "./database.ts";
+import { createMigratedDatabase, createTestDatabase, type TestDatabase } from "./database.ts";
 import { eventually } from "./eventually.ts";
 
 export interface ReplicaRow {
@@ -33,7 +33,7 @@ export interface CrashDatabase extends TestDatabase {
 
 /** Open for the test itself, which enqueues and gives orders but does not work; all gone when the test is over. */
 export async function openCrashDatabase(options: OpenOptions = {}, serverUrl?: string): Promise<CrashDatabase> {
-  const database = await createTestDatabase(serverUrl);
+  const database = await (serverUrl === undefined ? createMigratedDatabase() : createTestDatabase(serverUrl));
   const everbeat = await Everbeat.open({ database: database.url, log: "silent", ...options });
   onTestFinished(async () => {
     await everbeat.close({ now: true });

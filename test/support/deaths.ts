@@ -13,7 +13,7 @@ const seen: DeathEvidence = {
   ...{ kind: "replica", because: "session-lost", silentForMs: 1_400, livedForMs: 3_600_000, holdsSession: false },
   ...{ memory: memory(0.3), loopP99Ms: 12, blockedForMs: 0, running: 4 },
   neighbours: { there: 0, gone: 0 },
-  deploy: { leaving: 0, newVersion: undefined },
+  deploy: { leaving: 0, left: 0, newVersion: undefined },
 };
 const exited = (given: Partial<DeathEvidence>): DeathEvidence => ({
   ...{ ...seen, because: "exited", silentForMs: undefined, holdsSession: undefined },
@@ -46,6 +46,7 @@ export const DEATHS: readonly [what: string, cause: Cause, evidence: DeathEviden
   ["an abort", "aborted", exited({ signal: "SIGABRT" })],
   ["a segmentation fault", "native-crash", exited({ signal: "SIGSEGV" })],
   ["a segmentation fault, as a shell reports it", "native-crash", exited({ exitCode: 139 })],
+  ["an access violation, as Windows reports it", "native-crash", exited({ exitCode: 0xc000_0005 })],
   ["process.exit(3)", "exited", exited({ exitCode: 3 })],
   ["process.exit(0)", "exited", exited({ exitCode: 0 })],
   [
@@ -66,7 +67,7 @@ export const DEATHS: readonly [what: string, cause: Cause, evidence: DeathEviden
   [
     "a shutdown in a deploy that took too long",
     "shutdown-overrun",
-    { ...seen, wasDraining: true, deploy: { leaving: 2, newVersion: "2.0.0" } },
+    { ...seen, wasDraining: true, deploy: { leaving: 2, left: 0, newVersion: "2.0.0" } },
   ],
   [
     "the end of a machine",
@@ -75,7 +76,13 @@ export const DEATHS: readonly [what: string, cause: Cause, evidence: DeathEviden
   ],
   ["the end of a neighbour as well", "host-gone", { ...seen, neighbours: { there: 1, gone: 1 } }],
   ["the end of one process of several", "process-ended", { ...seen, neighbours: { there: 3, gone: 1 } }],
-  ["a deploy", "deploy", { ...seen, deploy: { leaving: 1, newVersion: "2.0.0" } }],
+  ["a deploy", "deploy", { ...seen, deploy: { leaving: 1, left: 0, newVersion: "2.0.0" } }],
+  ["a deploy, a part of which is done", "deploy", { ...seen, deploy: { leaving: 2, left: 1, newVersion: undefined } }],
+  [
+    "the end at the limit of its memory, in a deploy",
+    "out-of-memory",
+    { ...seen, memory: memory(0.95), deploy: { leaving: 2, left: 1, newVersion: "2.0.0" } },
+  ],
   [
     "swallowed packets, or a process that stands still",
     "unreachable",

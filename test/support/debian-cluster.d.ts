@@ -3,14 +3,15 @@ export interface Cluster {
   readonly data: string;
   readonly port: number;
   readonly url: string;
-  start(settings?: string[]): void;
+  start(): void;
   stop(mode?: "fast" | "immediate"): void;
+  kill(): void;
   promote(): void;
-  standby(): Promise<Cluster>;
+  standby(settings?: readonly string[]): Promise<Cluster>;
   backUp(): void;
   restore(): void;
   copyByDump(from: string, to: string): void;
   remove(): void;
 }
 export function debianBinaries(): string;
-export function createCluster(options?: { settings?: string[] }): Promise<Cluster>;
+export function createCluster(options?: { settings?: readonly string[] }): Promise<Cluster>;

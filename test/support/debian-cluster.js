@@ -1,7 +1,7 @@
 // A PostgreSQL server of Debian's package in a temporary folder: for tests on another major version, and with a standby,
 // which the embedded binaries have no tools for. Plain JavaScript, since a script uses it before anything is compiled.
 import { execFileSync } from "node:child_process";
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,13 +39,13 @@ export async function createCluster(options = {}) {
   if (user.uid !== undefined) chownSync(folder, user.uid, user.gid);
   const run = (program, ...args) => execFileSync(join(bin, program), args, { ...user, stdio: "ignore", cwd: folder });
   const port = await freePort();
-  const cluster = clusterIn({ bin, folder, port, run });
+  const cluster = clusterIn({ bin, folder, port, run, settings: options.settings ?? [] });
   run("initdb", "-D", cluster.data, "-U", "postgres", "--auth=trust", "--locale=C", "--encoding=UTF8");
-  cluster.start(options.settings ?? []);
+  cluster.start();
   return cluster;
 }
 
-function clusterIn({ bin, folder, port, run }) {
+function clusterIn({ bin, folder, port, run, settings }) {
   const data = join(folder, `data-${port}`);
   /** A program that connects to this server. */
   const runHere = (program, ...args) => run(program, "-h", "127.0.0.1", "-p", String(port), "-U", "postgres", ...args);
@@ -56,7 +56,7 @@ function clusterIn({ bin, folder, port, run }) {
     data,
     port,
     url: `postgres://postgres@127.0.0.1:${port}/postgres`,
-    start(settings = []) {
+    start() {
       const flags = [
         "fsync=off",
         "listen_addresses=127.0.0.1",
@@ -79,17 +79,24 @@ function clusterIn({ bin, folder, port, run }) {
     stop(mode = "fast") {
       run("pg_ctl", "-D", data, "-w", "-m", mode, "stop");
     },
+    /** SIGKILL of its first process: nobody is told anything. */
+    kill() {
+      const [pid] = readFileSync(join(data, "postmaster.pid"), "utf8").split("\n");
+      if (!/^[1-9]\d+$/.test(pid)) throw new Error(`no process in postmaster.pid: ${pid}`);
+      process.kill(Number(pid), "SIGKILL");
+    },
     promote() {
       run("pg_ctl", "-D", data, "-w", "promote");
     },
-    /** A standby that follows this server from now on. */
-    async standby() {
-      const other = clusterIn({ bin, folder, port: await freePort(), run });
+    /** A standby that follows this server from now on. It has settings of its own: what a primary waits for may not be there later. */
+    async standby(own = []) {
+      const primary = `primary_conninfo=host=127.0.0.1\\ port=${port}\\ user=postgres\\ application_name=standby`;
+      const other = clusterIn({ bin, folder, port: await freePort(), run, settings: [primary, ...own] });
       mkdirSync(other.data, { mode: 0o700 });
       const { uid, gid } = serverUser();
       if (uid !== undefined) chownSync(other.data, uid, gid);
       copyTo(other.data, "-R");
-      other.start([`primary_conninfo=host=127.0.0.1\\ port=${port}\\ user=postgres\\ application_name=standby`]);
+      other.start();
       return other;
     },
     /** A base backup of this moment, taken while the server runs. */
@@ -98,7 +105,8 @@ function clusterIn({ bin, folder, port, run }) {
     },
     /** In the place of the data of a server that is down: as it was when that backup was made, at the same address. */
     restore() {
-      rmSync(data, { recursive: true, force: true });
+      // Not removed: what is left of a killed server's processes still writes there.
+      renameSync(data, `${data}-lost`);
       renameSync(`${data}-backup`, data);
     },
     /** The database as a dump, restored into another of the same server. */

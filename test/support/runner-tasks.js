@@ -38,6 +38,13 @@ export const HANDLERS = {
     log.info({}, "counted");
     throw new Error("counted enough");
   },
+  /** Returns, reports or logs something that is nested too deeply. */
+  async nest({ where }, { phase, log }) {
+    const nested = (levels) => JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`);
+    if (where === "phase") await phase("nesting", nested(2_000));
+    if (where === "log") for (const levels of [2_000, 100_000]) log.info({ nested: nested(levels) }, "deep");
+    return where === "result" ? nested(100_000) : "done";
+  },
   /** What the handler was given, and where it ran. */
   async look(input, context) {
     const { task, claim } = context;

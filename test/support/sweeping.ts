@@ -15,14 +15,15 @@ export interface Sweeper {
   readonly errors: unknown[];
 }
 
-export function sweeper(database: Database, options: RecoveryOptions = {}): Sweeper {
+/** `id`: who sweeps; it need not be on record. */
+export function sweeper(database: Database, options: RecoveryOptions = {}, id = newReplicaId()): Sweeper {
   const errors: unknown[] = [];
   const onError = (error: unknown) => void errors.push(error);
   const events = new Events(onError);
   const told: Sweeper["told"] = [];
   events.onAny((event, fields) => told.push({ ...fields, event }));
   const reaper = createReaper({
-    ...{ database, events, settings: checkRecovery(options, new Problems()), replica: { id: newReplicaId() } },
+    ...{ database, events, settings: checkRecovery(options, new Problems()), replica: { id } },
     ...{ onError, isMoving: () => false },
   });
   return { sweep: () => reaper.runOnce(), told, errors };

@@ -19,9 +19,9 @@ const owner = fc
   })
   .map(({ profile, holdsSession, hasSession, ...signs }) => {
     const settings = settingsOf(profile);
-    const { promiseMs, sessionPromiseMs } = heartPlanOf(settings).promise;
+    const { promise } = heartPlanOf(settings);
     const id = { owner: newReplicaId(), hostname: "h", settings };
-    return { ...signs, ...id, hasSession, holdsSession: hasSession && holdsSession, promiseMs, sessionPromiseMs };
+    return { ...signs, ...id, hasSession, holdsSession: hasSession && holdsSession, ...promise };
   });
 const state = fc.constantFrom("claimed", "running");
 const after = fc.option(fc.double({ min: 0, max: 1e6, noNaN: true }), { nil: undefined });
@@ -36,6 +36,31 @@ test("what is in the hands of one that is here and has its session is not stale 
       if (!isHere) expect(isStale).toBe(true);
     }),
   );
+});
+
+test("what is in the hands of one that has lost its session is not stale before it has been without for as long as it promised", () => {
+  fc.assert(
+    fc.property(owner, state, fc.constant(0), (signs, role, afterMs) => {
+      const { isStale, isDead } = ownerByHand(signs, role, signs.settings, afterMs);
+      const isHere = signs.ownerStatus === "online" || signs.ownerStatus === "draining";
+      const endedForMs = Math.max(signs.sessionFreeForMs ?? 0, (signs.silentForMs ?? 0) - signs.intervalMs);
+      if (!isHere || (signs.silentForMs ?? 0) > signs.promiseMs || endedForMs > signs.sessionPromiseMs) return;
+      expect({ isStale, isDead }).toEqual({ isStale: false, isDead: false });
+    }),
+  );
+});
+
+test("one that was killed is dead once its session has been gone for that long, whether anybody listened or not", () => {
+  const settings = settingsOf("fast");
+  const { promise } = heartPlanOf(settings);
+  const killed = {
+    ...({ owner: newReplicaId(), hostname: "h", settings, ownerStatus: "online", ...promise } as const),
+    ...{ hasSession: true, holdsSession: false, sessionFreeForMs: null },
+  };
+  const byHand = (silentForMs: number) => ownerByHand({ ...killed, silentForMs }, "running", settings, 1_000);
+  const gone = promise.sessionPromiseMs + 1.5 * promise.intervalMs;
+  expect(byHand(gone)).toEqual({ isStale: false, isDead: false });
+  expect(byHand(gone + 1)).toEqual({ isStale: true, isDead: true });
 });
 
 test("a longer time asks for at least that silence, and says nothing about whether the owner is dead", () => {

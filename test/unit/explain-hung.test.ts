@@ -11,6 +11,7 @@ const settings = (options: unknown = {}) => checkRecovery(options, new Problems(
 const owner: OwnerFacts = {
   ...{ replicaId: "replica-1" as ReplicaId, status: "online", hostname: "host-7", pid: 42, heardAgoMs: 300 },
   ...{ silentForMs: 300, hasSession: true, holdsSession: true, sessionFreeForMs: null, promiseMs: 12_000 },
+  intervalMs: 2_000,
   ...{
     sessionPromiseMs: 600,
     vitals: { blockedForMs: 11_700 },

@@ -29,6 +29,7 @@ const owner: OwnerFacts = {
     sessionFreeForMs: null,
     promiseMs: 12_000,
     sessionPromiseMs: 600,
+    intervalMs: 2_000,
   },
   ...{ vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null, runner: null, blocked: null, cameBack: false },
   crowd: { running: 1, most: 0, withMost: 1 },
@@ -159,6 +160,16 @@ const CASES: Case[] = [
     "owner-stale",
     false,
     /silent for 8s.*dead in 7s.*WORKER_CRASHED/,
+  ],
+  [
+    "has an owner that beats every 30 s and was heard 20 s ago",
+    ownedBy({ silentForMs: 20_000, intervalMs: 30_000, promiseMs: 108_000 }),
+    ...(["owner-alive", false, /on a worker that is alive/] as const),
+  ],
+  [
+    "has a stale owner that beats every 30 s",
+    ownedBy({ silentForMs: 90_000, intervalMs: 30_000, promiseMs: 108_000 }),
+    ...(["owner-stale", false, /silent for 1m 30s.*dead in 19\.5s/] as const),
   ],
   [
     "has an owner that lost its session",

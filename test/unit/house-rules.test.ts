@@ -10,13 +10,26 @@ const files = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8"
   .map((file) => ({ path: file, text: readFileSync(join(root, "src", file), "utf8") }));
 
 /** What each folder may use, besides itself and the foundation. `src/*.ts` files are subjects of their own. */
-const FOUNDATION = ["errors", "log", "package-files", "process-listeners", "version", "config"];
+const FOUNDATION = [
+  "control-characters",
+  "errors",
+  "log",
+  "log-fields",
+  "package-files",
+  "process-listeners",
+  "timer",
+  "version",
+  "config",
+];
 const MAY_USE: Record<string, readonly string[]> = {
+  "control-characters": [],
   errors: [],
   "package-files": [],
   "process-listeners": [],
+  timer: [],
   version: ["package-files"],
-  log: [],
+  "log-fields": [],
+  log: ["control-characters", "log-fields"],
   config: ["errors", "log"],
   task: [...FOUNDATION],
   events: ["task"],
@@ -97,6 +110,42 @@ describe("SQL", () => {
   });
 });
 
+/** Timers of Node's own whose time is no constant, and why it is always shorter than the 24.8 days that they can wait. */
+const SHORT_TIMES: Readonly<Record<string, string>> = {
+  "cli/demo/stage.ts": "the demo's own pauses",
+  "database/database.ts": "replyTimeout: an hour at the most",
+  "database/pool.ts": "constants of connections.ts",
+  "heart/heart-loop.ts": "a part of the stale thresholds, which are a day at the most",
+  "heart/live-as-heart.ts": "a part of the stale thresholds, which are a day at the most",
+  "heart/loop-watch.ts": "a quarter of a second at the most",
+  "recovery/keep-listening.ts": "a few of the intervals, which are an hour at the most",
+  "runner-entry/runner-heart-thread.ts": "heartbeat intervals, which are an hour at the most",
+  "runner-entry/runner-thread.ts": "heartbeat intervals, which are an hour at the most",
+  "runner/latest-call.ts": "a tenth of a second at the most",
+  "runner/runner-pool.ts": "the breaker's pauses: a minute at the most",
+  "runner/runners.ts": "a tenth of the stale thresholds, which are a day at the most",
+  "worker/attempts.ts": "what a reserve may wait: a quarter of a second",
+  "worker/claimer.ts": "pollInterval: a minute at the most",
+  "worker/reports.ts": "a constant at the most",
+  "worker/rounds.ts": "a few milliseconds",
+};
+
+describe("timers", () => {
+  const raw = files
+    .filter(({ path }) => path !== "timer.ts")
+    .flatMap(({ path, text }) => callsOf(text, /\bset(?:Timeout|Interval)\(/g).map((args) => ({ path, args })));
+  const unclear = raw.filter(({ args }) => !/,\s*[A-Z][A-Z_]+,?\s*$/.test(args)).map(({ path }) => path);
+
+  test("that may wait for long are those of timer.ts: Node's own fire at once where they should wait for a month", () => {
+    expect(unclear.filter((path) => !(path in SHORT_TIMES))).toEqual([]);
+  });
+
+  test("of Node's own are noticed by this rule where they are, and listed only there", () => {
+    expect(raw.length).toBeGreaterThan(20);
+    expect(Object.keys(SHORT_TIMES).filter((path) => !unclear.includes(path))).toEqual([]);
+  });
+});
+
 describe("files", () => {
   test("are small, and say in their first line what they are for", () => {
     const lines = (text: string) => text.split("\n").length;
@@ -110,6 +159,12 @@ describe("files", () => {
         .filter(({ path }) => /(^|\/)(utils?|helpers?|common|manager|misc|types)\.ts$/.test(path))
         .map(({ path }) => path),
     ).toEqual([]);
+  });
+
+  test("load jiti only where there is TypeScript to load: it is a third of the start of a command", () => {
+    const loads = files.filter(({ text }) => text.includes('"jiti"'));
+    expect(loads.length).toBeGreaterThan(0);
+    expect(loads.filter(({ text }) => /^import (?!type ).*"jiti"/m.test(text)).map(({ path }) => path)).toEqual([]);
   });
 
   test("decide nothing by PID", () => {
@@ -126,6 +181,16 @@ function importsOf(path: string, text: string): string[] {
   return [...text.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map((match) =>
     relative(".", normalize(join(dirname(path), match[1] ?? ""))),
   );
+}
+
+/** What is between the parentheses of each call. */
+function callsOf(text: string, call: RegExp): string[] {
+  return [...text.matchAll(call)].map((match) => {
+    const from = match.index + match[0].length;
+    let [at, depth] = [from, 1];
+    while (depth > 0 && at < text.length) depth += { "(": 1, ")": -1 }[text[at++] as string] ?? 0;
+    return text.slice(from, at - 1);
+  });
 }
 
 function withoutComments(text: string): string {

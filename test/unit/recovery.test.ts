@@ -25,6 +25,7 @@ const settingsOf = (options: unknown) => {
 describe("a verdict", () => {
   const policy: SilencePolicy = {
     staleAfterMs: 100,
+    beatIntervalMs: 50,
     deadAfterMs: 1_000,
     sessionGraceMs: 200,
     marginMs: 50,
@@ -35,6 +36,7 @@ describe("a verdict", () => {
     sessionFreeForMs: undefined,
     promiseMs: 0,
     sessionPromiseMs: 0,
+    intervalMs: 50,
     ...given,
   });
 
@@ -71,10 +73,10 @@ describe("a verdict", () => {
         number,
         number,
         (silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs, deadAfterMs) => {
-          const verdict = verdictOn(
-            { silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs },
-            { ...policy, deadAfterMs },
-          );
+          const verdict = verdictOn(evidence({ silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs }), {
+            ...policy,
+            deadAfterMs,
+          });
           if (verdict.kind !== "dead") return;
           if (verdict.because === "silent") expect(silentForMs).toBeGreaterThan(promiseMs + policy.marginMs);
           else expect(sessionFreeForMs).toBeGreaterThan(sessionPromiseMs + policy.sessionMarginMs);
@@ -94,13 +96,22 @@ describe("a verdict", () => {
         number,
         number,
         fc.array(anyPolicy, { minLength: 1 }),
-        (silentForMs, promiseMs, sessionPromiseMs, policies) => {
+        (silentForMs, promiseMs, intervalMs, policies) => {
           fc.pre(silentForMs < doubtFromMs(policies));
-          const heard = { silentForMs, promiseMs, sessionPromiseMs, sessionFreeForMs: undefined };
+          const heard = evidence({ silentForMs, promiseMs, intervalMs });
           for (const one of policies) expect(verdictOn(heard, one).kind).toBe("fresh");
         },
       ),
     );
+  });
+
+  test("is no warning before three beats of a heart that beats more seldom than the settings say", () => {
+    const slow = (silentForMs: number) => evidence({ silentForMs, intervalMs: 300, promiseMs: 10_000 });
+    expect(verdictOn(slow(899), policy).kind).toBe("fresh");
+    expect(verdictOn(slow(900), policy).kind).toBe("stale");
+    // A warning after two beats stays one, for all that beat as its settings say; and a later one is no sooner for anybody.
+    expect(verdictOn(evidence({ silentForMs: 100, intervalMs: 50 }), policy).kind).toBe("stale");
+    expect(verdictOn(slow(999), { ...policy, staleAfterMs: 1_000 }).kind).toBe("fresh");
   });
 
   test("only gets worse with more silence", () => {

@@ -135,3 +135,27 @@ describe("runHandler", () => {
     await expect(runHandler(double, { n: 1 }, options)).rejects.toThrow(/did you mean "attempt"/);
   });
 });
+
+describe("arguments that are wrong are refused, and it is said why:", () => {
+  const batch = defineBatchTask({
+    name: "batch",
+    batchSize: 2,
+    run: async (items: readonly { input: number }[]) => items.map(() => 1),
+  });
+  test.each<[string, () => Promise<unknown>, RegExp]>([
+    ["a name for a task", () => runHandler("u" as never, 1), /runHandler.*must be a task made by defineTask, not "u"/s],
+    ["no task", () => runBatchHandler(undefined as never, [1]), /must be a task made by defineTask, not undefined/],
+    [
+      "no list of inputs",
+      () => runBatchHandler(batch, 5 as never),
+      /inputs: must be a list of one input or more, not 5/,
+    ],
+    ["an empty list", () => runBatchHandler(batch, []), /inputs: must be a list of one input or more/],
+    ["a batch task alone", () => runHandler(batch, 1), /task "batch" takes batches: use runBatchHandler/],
+    ["an ordinary task as a batch", () => runBatchHandler(double, [{ n: 1 }]), /one input at a time: use runHandler/],
+  ])("%s", async (_, call, why) => {
+    const refused = call();
+    await expect(refused).rejects.toThrow(InvalidOptionsError);
+    await expect(refused).rejects.toThrow(why);
+  });
+});

@@ -8,6 +8,8 @@ import {
 
 const USUAL = {
   isolation: "read committed",
+  isReadOnly: false,
+  forms: { datestyle: "ISO, DMY", extra_float_digits: "0" },
   limitsMs: { statement_timeout: 0, lock_timeout: 0, idle_session_timeout: 0 },
 };
 
@@ -28,6 +30,15 @@ describe("a session of our own", () => {
   test("is made read committed", () => {
     expect(changesForOwnSession({ ...USUAL, isolation: "serializable" })).toEqual([
       ["default_transaction_isolation", "read committed"],
+    ]);
+  });
+
+  test("may write, and writes times and numbers as we read them", () => {
+    const forms = { datestyle: "German, DMY", extra_float_digits: "-3" };
+    expect(changesForOwnSession({ ...USUAL, isReadOnly: true, forms })).toEqual([
+      ["default_transaction_read_only", "off"],
+      ["datestyle", "ISO"],
+      ["extra_float_digits", "1"],
     ]);
   });
 
@@ -52,13 +63,30 @@ describe("a session that is not ours alone", () => {
     );
   });
 
+  test("brings each statement in a transaction that may write, where others may not", () => {
+    expect(frameForSharedSession({ ...USUAL, isReadOnly: true })).toBe(
+      "begin isolation level read committed read write; set local idle_in_transaction_session_timeout = 5000",
+    );
+    expect(beginForSharedSession({ ...USUAL, isReadOnly: true })).toBe(
+      "begin isolation level read committed read write",
+    );
+  });
+
+  test("brings each statement in a transaction that writes times as we read them", () => {
+    const settings = { ...USUAL, forms: { datestyle: "SQL, DMY", extra_float_digits: "1" } };
+    expect(frameForSharedSession(settings)).toBe(
+      "begin isolation level read committed; set local datestyle = ISO; set local idle_in_transaction_session_timeout = 5000",
+    );
+    expect(beginForSharedSession(settings)).toBe("begin isolation level read committed; set local datestyle = ISO");
+  });
+
   test.each([
     [999, "; set local idle_in_transaction_session_timeout = 5000"],
     [1_000, ""],
     [5_000, ""],
     [5_001, "; set local idle_in_transaction_session_timeout = 5000"],
   ])("has the frame of a process that was stopped ended within five seconds: with a limit of %i ms", (ms, change) => {
-    const settings = { isolation: "serializable", limitsMs: { idle_in_transaction_session_timeout: ms } };
+    const settings = { ...USUAL, isolation: "serializable", limitsMs: { idle_in_transaction_session_timeout: ms } };
     expect(frameForSharedSession(settings)).toBe(`begin isolation level read committed${change}`);
   });
 

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Death, isBlameless, type OwnedTask, recoveryOf } from "../../src/recovery/recovery-action.ts";
-import { blameOn, crowdOf, isAtItsLastChance, noBlameOn } from "../../src/recovery/suspicion.ts";
+import { blameOn, isAtItsLastChance, noBlameOn } from "../../src/recovery/suspicion.ts";
+import { crowdOf } from "../support/crowds.ts";
 
 const fresh = { crashes: 0, suspicion: 0 };
 

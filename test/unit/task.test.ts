@@ -223,6 +223,16 @@ describe("JSON that loses nothing", () => {
     expect(toJson([speaking])).toEqual({ ok: true, text: '["instead"]' });
   });
 
+  test("has a limit of 1,000 levels, whoever makes them", () => {
+    const deep = (levels: number) => JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`) as unknown;
+    const tooDeep = { ok: false, problem: "it is nested more than 1,000 levels deep" };
+    expect(toJson(deep(1_000))).toMatchObject({ ok: true });
+    for (const levels of [1_001, 10_000, 100_000]) expect(toJson(deep(levels))).toEqual(tooDeep);
+    expect(toJson({ toJSON: () => deep(1_001) })).toEqual(tooDeep);
+    expect(toJson([new Date(0), "[{".repeat(2_000), '\\"['.repeat(2_000)])).toMatchObject({ ok: true });
+    expect(toJson(Array.from({ length: 5_000 }, () => [new Date(0), {}]))).toMatchObject({ ok: true });
+  });
+
   test("has a limit in bytes, not characters", () => {
     expect(toJson("é".repeat(600), 1_024)).toMatchObject({ ok: false });
     expect(toJson("e".repeat(600), 1_024)).toMatchObject({ ok: true });

@@ -2,8 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ClaimedTask } from "../../src/sql/claims.ts";
 import { type AnyTask, defineBatchTask, defineTask } from "../../src/task/define-task.ts";
-import { type LookMade, phaseAfter } from "../../src/worker/after-look.ts";
+import { type LookMade, pauseWhileHeldUpMs, phaseAfter } from "../../src/worker/after-look.ts";
 import { afterEnds, demandOf, NO_DEMAND, onlyFollowing } from "../../src/worker/demand.ts";
+import type { Execution } from "../../src/worker/execution.ts";
 import { Hand } from "../../src/worker/hand.ts";
 import { checkWork } from "../../src/worker/options.ts";
 import {
@@ -101,6 +102,10 @@ describe("after a look", () => {
     expect(phaseAfter("asleep", { ...look, isAfterEnds: true, isFollowing: true, hasMore: true }, [])).toBe("waking");
   });
 
+  test("after a look that was held up there is another before long, then more and more seldom", () => {
+    expect([1, 2, 3, 20].map(pauseWhileHeldUpMs)).toEqual([50, 100, 200, 1_000]);
+  });
+
   test("that found nothing when it had asked to be told, it sleeps, unless it was told", () => {
     expect(phaseAfter("settling", { ...look, isSettling: true }, [])).toBe("asleep");
     expect(phaseAfter("waking", { ...look, isSettling: true }, [])).toBe("waking");
@@ -177,6 +182,20 @@ describe("the hand", () => {
     expect(hand.claims().map(({ claimId }) => claimId)).toEqual(["1", "2", "3"]);
   });
 
+  test("counts for its heart those whose handlers are at work, and not those whose outcome is still to be written", () => {
+    const count = { value: 0 };
+    const hand = new Hand(new Map(), new Slots(2, new Map()), count);
+    const executions = [1, 2].map((id) => ({ claimed: claimed(id) }) as unknown as Execution);
+    for (const execution of executions) hand.begin(execution);
+    expect(count.value).toBe(2);
+    hand.finishing();
+    expect(count.value).toBe(1);
+    hand.finished(executions[0] as Execution);
+    expect(count.value).toBe(1);
+    hand.finishing();
+    expect(count.value).toBe(0);
+  });
+
   test("passes over a queue that is full to one that is not", () => {
     const { hand } = handWith(5, new Map([["a", 1]]));
     hand.addPrefetched([claimed(1, "single", "a"), claimed(2, "single", "a"), claimed(3, "single", "b")], 0);
@@ -212,6 +231,8 @@ describe("search cursors", () => {
     cursors: claimed.length > 0 ? [cursor] : [],
     seenUpTo: undefined as string | undefined,
     hasMore: false,
+    isHeldUp: false,
+    lockedQueue: undefined,
     isUnarmed: false,
     hasMet: false,
     tookMs,
@@ -283,6 +304,37 @@ describe("search cursors", () => {
     expect(cursors.begin(103).cursors).toEqual([]);
     cursors.wantFullLook();
     expect(cursors.msUntilDeepLook(101)).toBe(5_000);
+  });
+
+  test("ask one thing at a time, and again for what could not be answered", () => {
+    const cursors = new SearchCursors();
+    cursors.end(cursors.begin(0), { ...found([], 0), seenUpTo: "lately" });
+    cursors.wantFullLook();
+    expect(cursors.beginDeepLook(1)).toBe("lately");
+    // Tasks flow on, and each search wants another look.
+    cursors.end(cursors.begin(2), found([task, task], 2));
+    expect(cursors.msUntilDeepLook(5_000)).toBeUndefined();
+    expect(cursors.beginDeepLook(5_000)).toBeUndefined();
+    cursors.endDeepLook({ overlooked: undefined, tookMs: 10, nowMs: 6_000 });
+    expect(cursors.msUntilDeepLook(6_000)).toBe(1_000);
+    expect(cursors.beginDeepLook(7_000)).toBe("lately");
+  });
+
+  test("keep what was overlooked in lanes that a search did not come to, until one does", () => {
+    const cursors = new SearchCursors();
+    const other = { ...cursor, laneId: "another" };
+    cursors.end(cursors.begin(0), { ...found([], 0), seenUpTo: "lately" });
+    cursors.wantFullLook();
+    cursors.beginDeepLook(1);
+    cursors.endDeepLook({ overlooked: [cursor, other], tookMs: 1, nowMs: 2 });
+    const full = cursors.begin(3);
+    expect(full.cursors).toEqual([cursor, other]);
+    cursors.end(full, found([task, task], 3));
+    const next = cursors.begin(4);
+    expect(next.cursors).toContainEqual(other);
+    // With room to spare it has come to all of them.
+    cursors.end(next, found([task], 4));
+    expect(cursors.begin(5).cursors).not.toContainEqual(other);
   });
 
   test("do not learn from a search what was forgotten while it was under way", () => {

@@ -1,5 +1,5 @@
 /** `everbeat queues`: the queues, how full they are, and their settings. */
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { nearestKey } from "../../config/nearest-key.ts";
 import { wholeNumber } from "../arguments.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
@@ -38,7 +38,7 @@ export function addQueues(cli: Cli, program: Command): void {
           wholeNumber({ min: 1, max: 1_000_000 }),
           100,
         )
-        .option("--all", "show all of them"),
+        .addOption(new Option("--all", "show all of them").conflicts("limit")),
     run: (call) => listQueues(call, queues),
   });
   for (const add of [addQueuesPause, addQueuesResume, addQueuesSet]) add(cli, queues);

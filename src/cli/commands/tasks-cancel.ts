@@ -1,5 +1,6 @@
 /** `everbeat tasks cancel`: tasks that should not run, or not go on running. */
 import type { Command } from "commander";
+import { isCancelGrace } from "../../queue/task-orders.ts";
 import type { CancelOutcome } from "../../sql/orders.ts";
 import { duration } from "../arguments.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
@@ -39,7 +40,7 @@ export function addTasksCancel(cli: Cli, parent: Command): void {
         .option(
           "--grace <duration>",
           "how long a running one may take to stop (default: 10s)",
-          duration({ minMs: 0, maxMs: 86_400_000 }),
+          duration(isCancelGrace),
         );
     },
     run: cancelTasks,

@@ -6,16 +6,19 @@ import type { QuarantinedTask } from "../../sql/suspicion.ts";
 import { isName } from "../../task/settings.ts";
 import { checkedBy, wholeNumber } from "../arguments.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
+import { UsageError } from "../errors.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
 import { type Column, table } from "../table.ts";
+import { assertListed, limitReached } from "../task-orders.ts";
 import { fromNow } from "../times.ts";
 
 interface QuarantinedOptions {
   readonly name?: string;
   readonly queue?: string;
   readonly limit: number;
+  readonly all?: boolean;
   readonly redrive?: boolean;
 }
 
@@ -34,6 +37,7 @@ export function addTasksQuarantined(cli: Cli, parent: Command): void {
         .option("--queue <queue>", "tasks of this queue", checkedBy(isName))
         .option("--limit <number>", "how many at most, 1 to 1000", wholeNumber({ min: 1, max: 1_000 }), 100)
         .optionsGroup("Options:")
+        .option("--all", "with --redrive: every one that is in quarantine")
         .option("--redrive", "run them again, with their budgets as new");
     },
     run: quarantined,
@@ -42,6 +46,8 @@ export function addTasksQuarantined(cli: Cli, parent: Command): void {
 
 async function quarantined(call: Call<QuarantinedOptions>): Promise<ExitCode> {
   const { options, words } = call;
+  if (options.all && !options.redrive) throw new UsageError("--all needs --redrive.");
+  if (options.redrive) assertListed(words, options);
   return withEverbeat(call, async (everbeat) => {
     const { name, queue, limit } = options;
     const tasks = await everbeat.recovery.quarantine.list({
@@ -70,7 +76,7 @@ async function show(
 }
 
 async function redrive(
-  { screen }: Call<QuarantinedOptions>,
+  { screen, options }: Call<QuarantinedOptions>,
   everbeat: Everbeat,
   tasks: readonly QuarantinedTask[],
 ): Promise<void> {
@@ -79,7 +85,7 @@ async function redrive(
   screen.answer({ redriven }, () => {
     if (redriven.length === 0) return "No task is in quarantine, so nothing was done.";
     const lines = redriven.map((id) => `${screen.colours.green("✓")} ${id}`);
-    return [...lines, "", `${redriven.length} run again`];
+    return [...lines, "", `${redriven.length} run again`, ...limitReached(tasks.length, options.limit)];
   });
 }
 

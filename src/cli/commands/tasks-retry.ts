@@ -18,9 +18,10 @@ const WORDS: OutcomeWords<RetryOutcome> = {
     taken: "it was taken from its worker, whose writes are refused from now on",
     held: "a worker holds it; add --force to take it away",
     ended: "it completed, was cancelled or has expired: left as it is",
+    unrecorded: 'it has failed, and its record in the table "task" is missing: put that back, then retry it again',
     unknown: "there is no such task",
   },
-  failures: ["held", "ended", "unknown"],
+  failures: ["held", "ended", "unrecorded", "unknown"],
 };
 
 export function addTasksRetry(cli: Cli, parent: Command): void {

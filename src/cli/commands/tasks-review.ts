@@ -12,6 +12,7 @@ import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
 import { type Column, table } from "../table.ts";
+import { assertListed, limitReached } from "../task-orders.ts";
 import { fromNow, lasting } from "../times.ts";
 
 interface ReviewOptions {
@@ -39,9 +40,9 @@ export function addTasksReview(cli: Cli, parent: Command): void {
         .option("--name <name>", "tasks of this name", checkedBy(isName))
         .option("--queue <queue>", "tasks of this queue", checkedBy(isName))
         .option("--limit <number>", "how many at most, 1 to 1000", wholeNumber({ min: 1, max: 1_000 }), 100)
-        .addOption(new Option("--all", "also those that were reviewed").conflicts(["done", "redrive"]))
+        .option("--all", "with --done or --redrive: every one that needs review; else also those that were reviewed")
         .optionsGroup("Options:")
-        .option("--done", "take them off the list: somebody has looked")
+        .addOption(new Option("--done", "take them off the list: somebody has looked").conflicts("redrive"))
         .option("--redrive", "take them off the list, and run them again")
         .option("--note <text>", "what was found, kept with the task", checkedBy(isText({ max: 2_000 })));
     },
@@ -53,6 +54,7 @@ async function review(call: Call<ReviewOptions>): Promise<ExitCode> {
   const { options, words } = call;
   const acts = options.done === true || options.redrive === true;
   if (options.note !== undefined && !acts) throw new UsageError("--note needs --done or --redrive.");
+  if (acts) assertListed(words, options);
   return withEverbeat(call, async (everbeat) => {
     const { name, queue, all, limit } = options;
     const tasks = await everbeat.recovery.review.list({
@@ -60,7 +62,7 @@ async function review(call: Call<ReviewOptions>): Promise<ExitCode> {
       ...(queue === undefined ? {} : { queue }),
       ...(words.length === 0 ? {} : { ids: words }),
       // Who names tasks means those, reviewed before or not.
-      all: all === true || words.length > 0,
+      all: words.length > 0 || (all === true && !acts),
       limit,
     });
     if (acts) await act(call, everbeat, tasks);
@@ -97,7 +99,7 @@ async function act(
     if (reviewed.length === 0) return "No task needs review, so nothing was done.";
     const lines = reviewed.map((id) => `${screen.colours.green("✓")} ${id}`);
     const also = options.redrive ? `, ${redriven.length} run again` : "";
-    return [...lines, "", `${reviewed.length} reviewed${also}`];
+    return [...lines, "", `${reviewed.length} reviewed${also}`, ...limitReached(tasks.length, options.limit)];
   });
 }
 

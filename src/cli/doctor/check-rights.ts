@@ -10,7 +10,7 @@ export async function checkRights(database: Database): Promise<Finding> {
 }
 
 export function judgeRights(rights: Rights, schema: string): Finding {
-  const { role, databaseName, closedTables } = rights;
+  const { role, databaseName, closedTables, closedSequences, closedFunctions } = rights;
   const wrong = (found: string, advice: string): Finding => ({ check: "rights", mark: "wrong", found, advice });
   if (!rights.hasSchema) {
     if (rights.canCreateSchema) return good("rights", `role "${role}" may create the schema "${schema}"`);
@@ -25,6 +25,16 @@ export function judgeRights(rights: Rights, schema: string): Finding {
     return wrong(
       `role "${role}" cannot read and write ${closedTables.length} tables of "${schema}", such as ${closedTables[0]}`,
       `grant select, insert, update, delete on all tables in schema ${schema} to ${role};`,
+    );
+  if (closedSequences.length > 0)
+    return wrong(
+      `role "${role}" cannot draw from the sequence ${closedSequences[0]} of "${schema}"`,
+      `grant usage on all sequences in schema ${schema} to ${role};`,
+    );
+  if (closedFunctions.length > 0)
+    return wrong(
+      `role "${role}" cannot call ${closedFunctions.length} functions of "${schema}", such as ${closedFunctions[0]}`,
+      `grant execute on all routines in schema ${schema} to ${role};`,
     );
   const migrating = rights.canChangeSchema ? "and migrate" : "but not migrate: another role has to";
   return good("rights", `role "${role}" may work in the schema "${schema}", ${migrating}`.replace(", and", " and"));

@@ -3,7 +3,7 @@ import { formatDuration } from "../../config/duration.ts";
 import type { Database } from "../../database/database.ts";
 import { endClient } from "../../database/end-client.ts";
 import type { Session } from "../../database/session.ts";
-import { ENOUGH_MS, isReadCommitted, LOW_MS, limitsBelow } from "../../database/session-settings.ts";
+import { ENOUGH_MS, LOW_MS, limitsBelow, misfitsOf } from "../../database/session-settings.ts";
 import { type Finding, good } from "./finding.ts";
 
 export async function checkSettings(database: Database): Promise<Finding> {
@@ -14,7 +14,7 @@ export async function checkSettings(database: Database): Promise<Finding> {
 
 export function judgeSettings({ settings, isDirect }: Pick<Session, "settings" | "isDirect">): Finding {
   const strange = [
-    ...(isReadCommitted(settings) ? [] : [`default_transaction_isolation is ${settings.isolation}`]),
+    ...misfitsOf(settings).map(({ name, found }) => `${name} is ${found}`),
     ...limitsBelow(settings.limitsMs, isDirect ? ENOUGH_MS : LOW_MS).map(
       ([name, ms]) => `${name} is ${formatDuration(ms)}`,
     ),

@@ -1,0 +1,1 @@
+export const MEASURES: readonly { readonly name: string }[];

@@ -1,0 +1,71 @@
+// Runs what `npm test` runs several times in a row, and says of each run how it went: `npm run test:again -- RUNS [--load N]`.
+// With --load, N processes keep the machine busy meanwhile. Exit 1: something failed in one of the runs.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { loadavg, tmpdir } from "node:os";
+import { delimiter, dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+/** Ends with the process that started it, however that one ends. */
+const BUSY = `process.on("disconnect", () => process.exit());
+(function work() { for (const until = Date.now() + 50; Date.now() < until; ); setImmediate(work); })();`;
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const env = { ...process.env, PATH: `${join(root, "node_modules", ".bin")}${delimiter}${process.env.PATH}` };
+const { positionals, values } = parseArgs({ allowPositionals: true, options: { load: { type: "string" } } });
+const [runs, load] = [Number(positionals[0]), Number(values.load ?? 0)];
+if (positionals.length !== 1 || !(runs >= 1) || !(load >= 0)) {
+  console.error("How often? npm run test:again -- RUNS [--load N]");
+  process.exit(2);
+}
+
+const folder = mkdtempSync(join(tmpdir(), "everbeat-test-again-"));
+const children = new Set();
+process.on("exit", () => {
+  for (const child of children) child.kill();
+  rmSync(folder, { recursive: true, force: true });
+});
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
+
+const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+const [build, tests] = scripts.test.split(" && ").map((command) => command.split(" "));
+if ((await run(build, "inherit")) !== 0) process.exit(1);
+for (let n = 0; n < load; n++) start([process.execPath, "-e", BUSY], ["ignore", "ignore", "inherit", "ipc"]);
+for (let n = 1; n <= runs; n++) {
+  const { line, failed } = await testOnce(join(folder, `${n}.json`));
+  console.log(`${n}  ${line}`);
+  for (const name of failed) console.log(`     ✗ ${name}`);
+  if (failed.length > 0) process.exitCode = 1;
+}
+process.exit();
+
+async function testOnce(file) {
+  const startedMs = performance.now();
+  const code = await run([...tests, "--reporter=json", `--outputFile=${file}`], "ignore");
+  const took = `${((performance.now() - startedMs) / 1000).toFixed(0)} s, load ${loadavg()[0].toFixed(1)}`;
+  if (!existsSync(file)) return { line: took, failed: [`vitest wrote no report, and exited with ${code}`] };
+  const { testResults, numPassedTests, numFailedTests } = JSON.parse(readFileSync(file, "utf8"));
+  const failed = testResults.flatMap(({ name: path, status, assertionResults }) => {
+    const name = relative(root, path);
+    const tests = assertionResults.filter((test) => test.status === "failed");
+    if (status === "failed" && tests.length === 0) return [`${name}: could not be run`];
+    return tests.map(({ fullName }) => `${name}: ${fullName}`);
+  });
+  // As by an error that no test has awaited.
+  if (code !== 0 && failed.length === 0) failed.push(`no test, but vitest exited with ${code}`);
+  return { line: `${took}: ${numPassedTests} passed, ${numFailedTests} failed`, failed };
+}
+
+async function run(command, output) {
+  const [code] = await once(start(command, ["ignore", output, output]), "exit");
+  return code;
+}
+
+function start([program, ...args], stdio) {
+  const child = spawn(program, args, { cwd: root, stdio, env });
+  children.add(child);
+  child.once("exit", () => children.delete(child));
+  return child;
+}

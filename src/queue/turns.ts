@@ -1,0 +1,53 @@
+/**
+ * What has to wait for a lock of somebody else's transaction, for however long, waits in turns: a few at a time ask the database, each for a
+ * moment, and the others wait in memory. So they take no more than that of the connections, and whose lock is free has it soon.
+ */
+import { isLocked } from "../database/transient.ts";
+
+export interface TurnsOptions {
+  readonly atOnce: number;
+  /** How long somebody asks in one turn while others wait for theirs… */
+  readonly patienceMs: number;
+  /** …and while nobody does. In vain, each turn is a line in the server's log. */
+  readonly lonelyPatienceMs: number;
+}
+
+export class Turns {
+  readonly #options: TurnsOptions;
+  #underWay = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(options: TurnsOptions) {
+    this.#options = options;
+  }
+
+  /** Tries until nothing is locked. Whoever has tried in vain goes to the end of the line. */
+  async untilFree<T>(attempt: (patienceMs: number) => Promise<T>): Promise<T> {
+    for (;;) {
+      await this.#begin();
+      try {
+        return await attempt(this.#patienceMs);
+      } catch (error) {
+        if (!isLocked(error)) throw error;
+      } finally {
+        this.#end();
+      }
+    }
+  }
+
+  get #patienceMs(): number {
+    return this.#waiting.length > 0 ? this.#options.patienceMs : this.#options.lonelyPatienceMs;
+  }
+
+  async #begin(): Promise<void> {
+    if (this.#underWay < this.#options.atOnce) this.#underWay++;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** The place goes to the next in line. */
+  #end(): void {
+    const next = this.#waiting.shift();
+    if (next) next();
+    else this.#underWay--;
+  }
+}

@@ -1,0 +1,192 @@
+/** What another transaction keeps locked is passed by: a queue's row, a rate, an exclusive key. All else is claimed, and it too once it is free. */
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { Events } from "../../src/events.ts";
+import { defineTask } from "../../src/task/define-task.ts";
+import { LockedQueues } from "../../src/worker/locked-queues.ts";
+import { Outages } from "../../src/worker/outages.ts";
+import { handClaimer } from "../support/claims.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+
+function scene() {
+  const [name, queue, other] = [`n-${randomUUID()}`, `q-${randomUUID()}`, `q-${randomUUID()}`];
+  const done: unknown[] = [];
+  const task = defineTask({ name, run: (input: unknown) => void done.push(input) });
+  const put = (inputs: readonly unknown[], options: object = {}) =>
+    everbeat.enqueueMany(task, inputs, { options: { queue, ...options } });
+  const claimer = handClaimer(everbeat.database, [name]);
+  return {
+    ...{ name, queue, other, put },
+    doneOf: (kind: string) => done.filter((input) => String(input).startsWith(kind)),
+    look: (run = 10) => claimer.look({ queues: [queue, other], room: [null, null], run }),
+    /** It is told of new tasks, and else looks once a minute. */
+    async work() {
+      const options = { queues: [queue, other], concurrency: 10, pollInterval: "1m", handleSignals: false } as const;
+      const worker = await everbeat.work([task], options);
+      onTestFinished(() => worker.stop({ now: true }));
+    },
+  };
+}
+type Scene = ReturnType<typeof scene>;
+
+const several = (kind: string, count: number) => Array.from({ length: count }, (_, n) => `${kind} ${n}`);
+
+/** From now on until it is let go. */
+async function hold(lock: string, values: unknown[]) {
+  const client = new pg.Client(database.url);
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query("begin");
+  await client.query(lock, values);
+  return { letGo: () => client.query("commit") };
+}
+const holdKeys = (keys: readonly string[]) =>
+  hold("select pg_advisory_xact_lock(everbeat.gate_lock_id('exclusive', k)) from unnest($1::text[]) k", [keys]);
+
+/** Puts tasks in that are held up, and whoever holds them up has the lock by then. */
+const HELD_UP: [string, number, (scene: Scene) => ReturnType<typeof hold>][] = [
+  [
+    "the row of a queue that has a limit",
+    1,
+    async ({ other, put }) => {
+      await everbeat.queues.set(other, { concurrency: 5 });
+      await put(["held"], { queue: other });
+      return hold("select from everbeat.queue where name = $1 for update", [other]);
+    },
+  ],
+  [
+    "what counts the rate of a queue",
+    2,
+    async ({ other, put }) => {
+      await everbeat.queues.set(other, { rateLimit: { limit: 1_000, per: "1s" } });
+      await put(["held 1"], { queue: other });
+      expect(await database.query("select everbeat.take_rate($1, 1000, 1000, 1)", [`queue/${other}`])).toHaveLength(1);
+      await put(["held 2"], { queue: other });
+      return hold("select from everbeat.rate where key = $1 for update", [`queue/${other}`]);
+    },
+  ],
+  [
+    "what counts the rate of a queue, before it is there",
+    1,
+    async ({ other, put }) => {
+      await everbeat.queues.set(other, { rateLimit: { limit: 1_000, per: "1s" } });
+      await put(["held"], { queue: other });
+      return hold("insert into everbeat.rate (key, spent_until, deferred_until) values ($1, now(), now())", [
+        `queue/${other}`,
+      ]);
+    },
+  ],
+  [
+    "what counts the rate of a key",
+    20,
+    async ({ put }) => {
+      const key = randomUUID();
+      await database.query("select everbeat.take_rate($1, 1000, 1000, 1)", [`key/${key}`]);
+      await put(several("held", 20), { rateLimit: { key, limit: 1_000, per: "1s" } });
+      return hold("select from everbeat.rate where key = $1 for update", [`key/${key}`]);
+    },
+  ],
+  ...[12, 300].map(
+    (count) =>
+      [
+        `the exclusive key of ${count} tasks`,
+        count,
+        async ({ put }: Scene) => {
+          const exclusiveKey = randomUUID();
+          await put(several("held", count), { exclusiveKey, exclusiveLimit: 5 });
+          return holdKeys([exclusiveKey]);
+        },
+      ] satisfies (typeof HELD_UP)[number],
+  ),
+  [
+    "the exclusive keys of 150 tasks, each with its own",
+    150,
+    async ({ put }) => {
+      const keys = several("key", 150).map((key) => `${key} ${randomUUID()}`);
+      const held = await holdKeys(keys);
+      for (const [n, exclusiveKey] of keys.entries()) await put([`held ${n}`], { exclusiveKey });
+      return held;
+    },
+  ],
+];
+
+describe.each(HELD_UP)("a transaction that keeps %s", (_, count, holdUp) => {
+  test("holds up no other task; and when it has ended, those that it held up run soon", async () => {
+    const own = scene();
+    const held = await holdUp(own);
+    await own.put(several("other", 50));
+    await own.work();
+    await eventually(() => own.doneOf("other"), { until: (done) => done.length === 50, within: 20_000 });
+    // It is still so when more come.
+    await own.put(several("more", 20));
+    await eventually(() => own.doneOf("more"), { until: (done) => done.length === 20, within: 20_000 });
+    expect(own.doneOf("held")).toEqual([]);
+    await held.letGo();
+    await eventually(() => own.doneOf("held"), { until: (done) => done.length === count, within: 20_000 });
+  }, 70_000);
+});
+
+describe("a search that was held up", () => {
+  test("says so, and neither that there is more nor that all was seen", async () => {
+    const { put, look, queue } = scene();
+    const exclusiveKey = randomUUID();
+    await put(["held"], { exclusiveKey });
+    await database.query("update everbeat.ready set run_at = now() - interval '1 minute' where queue = $1", [queue]);
+    await put(["other"]);
+    const held = await holdKeys([exclusiveKey]);
+    for (const inputs of [["other"], []]) {
+      const found = await look();
+      expect(found).toMatchObject({ isHeldUp: true, hasMore: false });
+      expect(found.claimed.map(({ input }) => input)).toEqual(inputs);
+      const unseen = "select from everbeat.ready where queue = $1 and run_at > $2::timestamptz";
+      expect(await database.query(unseen, [queue, found.seenUpTo])).toHaveLength(1);
+    }
+    await held.letGo();
+    const found = await look();
+    expect(found).toMatchObject({ isHeldUp: false, hasMore: false, seenUpTo: expect.any(String) });
+    expect(found.claimed.map(({ input }) => input)).toEqual(["held"]);
+  });
+
+  test("by the row of a queue has waited for it only for a moment, and names it; a second one is not waited for", async () => {
+    const { queue, other, put, look } = scene();
+    for (const one of [queue, other]) {
+      await everbeat.queues.set(one, { concurrency: 0 });
+      await put([1], { queue: one });
+    }
+    expect(await look()).toMatchObject({ isHeldUp: false, lockedQueue: undefined });
+    const held = await hold("select from everbeat.queue where name = any ($1) for update", [[queue, other]]);
+    const found = await look();
+    expect(found).toMatchObject({ isHeldUp: true, hasMore: false });
+    expect([queue, other]).toContain(found.lockedQueue);
+    await held.letGo();
+  });
+});
+
+test("a queue whose row stays locked is told of once, with an alert that ends when it is free", async () => {
+  const queue = `q-${randomUUID()}`;
+  const told: string[] = [];
+  const fail = (error: unknown) => {
+    throw error;
+  };
+  const events = new Events(fail);
+  events.on("queue.locked", (event) => told.push(event.queue));
+  const locked = new LockedQueues({ database: everbeat.database, events, outages: new Outages(events) });
+  const isOpen = async () =>
+    (await everbeat.recovery.alerts()).some(({ kind, subject }) => kind === "queue-locked" && subject === queue);
+  // Not where it was locked now and then.
+  for (const seconds of [0, 1, 7, 8, 14, 15]) locked.note(queue, seconds * 1_000);
+  locked.note("another", 15_000);
+  expect([told, await isOpen()]).toEqual([[], false]);
+  for (const seconds of [16, 18, 22, 25, 26, 30]) locked.note(queue, seconds * 1_000);
+  await eventually(() => told, { until: ([name]) => name === queue, what: "the event" });
+  expect([told.length, await isOpen()]).toEqual([1, true]);
+  locked.note(undefined, 31_000);
+  locked.note("another", 34_000);
+  expect(await isOpen()).toBe(true);
+  locked.note(undefined, 36_000);
+  await eventually(isOpen, { until: (open) => !open, what: "the end of the alert" });
+});

@@ -1,0 +1,140 @@
+/** An outcome that cannot be written, for whatever reason, keeps no other task from starting and ending, and is written once it can be. */
+import pg from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+
+const other = defineTask({ name: "other", run: async (n: number) => n });
+const bad = defineTask({ name: "bad", run: async () => "done" });
+
+async function openWorker(work: { concurrency: number } = { concurrency: 10 }) {
+  const { everbeat, database } = await openTestEverbeat();
+  const session = async () => {
+    const client = new pg.Client(database.url);
+    await client.connect();
+    onTestFinished(() => client.end());
+    return client;
+  };
+  const openAlerts = async (kind: string) => (await everbeat.recovery.alerts()).filter((alert) => alert.kind === kind);
+  /** One after the other, so that each needs a round of its own. */
+  const runOthers = async (count = 20) => {
+    for (let n = 0; n < count; n++)
+      expect(await everbeat.result(await everbeat.enqueue(other, n), { timeout: "10s" })).toBe(n);
+  };
+  return { everbeat, database, session, openAlerts, runOthers, work };
+}
+
+type Opened = Awaited<ReturnType<typeof openWorker>>;
+
+/** Refuses every end of these tasks, as a trigger of the user's own might. */
+async function refuseEnds({ database }: Opened, ids: readonly string[], code: string): Promise<() => Promise<unknown>> {
+  await database.query(`
+    create function public.refuse() returns trigger language plpgsql as $$
+    begin raise exception 'not this one' using errcode = '${code}'; end $$`);
+  const list = ids.map((id) => `'${id}'`).join(", ");
+  await database.query(`
+    create trigger refuse before insert on everbeat.ended for each row when (new.task_id in (${list})) execute function public.refuse()`);
+  return () => database.query("drop trigger refuse on everbeat.ended");
+}
+
+describe("outcomes that the database refuses", () => {
+  test.each([
+    ["P0001", 1],
+    ["P0001", 3],
+    ["AU001", 1],
+    ["54000", 2],
+  ])(
+    "with %s, %i of them: the others go on, and the refused are written as they were when they can be",
+    async (code, count) => {
+      const opened = await openWorker();
+      const { everbeat, openAlerts, runOthers } = opened;
+      const ids = await everbeat.enqueueMany(bad, new Array(count).fill(undefined));
+      const allow = await refuseEnds(opened, ids, code);
+      await everbeat.work([bad, other], { ...opened.work, handleSignals: false });
+      await eventually(
+        async () => (await everbeat.tasks.list({ state: "running", name: "bad" })).tasks.length === count,
+      );
+      await runOthers();
+      if (code !== "54000") {
+        await eventually(async () => (await openAlerts("outcome-stuck")).length === count);
+        expect((await openAlerts("outcome-stuck"))[0]?.message).toContain("not this one");
+      }
+      await allow();
+      for (const id of ids) expect(await everbeat.result(id, { timeout: "10s" })).toBe("done");
+      await eventually(async () => (await openAlerts("outcome-stuck")).length === 0);
+    },
+  );
+});
+
+describe("an outcome whose claim somebody has locked", () => {
+  test("waits for that, and holds up no other", async () => {
+    const opened = await openWorker();
+    const { everbeat, session, runOthers, openAlerts } = opened;
+    let release = () => {};
+    const waits = defineTask({
+      name: "waits",
+      run: () => new Promise<string>((resolve) => (release = () => resolve("done"))),
+    });
+    await everbeat.work([waits, other], { ...opened.work, handleSignals: false });
+    const id = await everbeat.enqueue(waits);
+    await eventually(async () => (await everbeat.tasks.show(id)).state === "running");
+    const client = await session();
+    await client.query("begin");
+    await client.query("select from everbeat.running where task_id = $1 for update", [id]);
+    release();
+    await runOthers();
+    await eventually(async () => (await openAlerts("outcome-stuck")).length === 1);
+    await client.query("rollback");
+    expect(await everbeat.result(id, { timeout: "10s" })).toBe("done");
+    await eventually(async () => (await openAlerts("outcome-stuck")).length === 0);
+  });
+
+  test("also where its own handler's transaction is what has locked it", async () => {
+    const opened = await openWorker({ concurrency: 2 });
+    const { everbeat, session, runOthers } = opened;
+    const client = await session();
+    const hangs = defineTask({
+      name: "hangs",
+      timeout: "300ms",
+      async run(_: undefined, { claim }) {
+        await client.query("begin");
+        await claim.completeIn(client, "done");
+        await client.query("set constraints all immediate");
+        await new Promise(() => {});
+      },
+    });
+    await everbeat.work([hangs, other], { ...opened.work, handleSignals: false, abortGrace: "100ms" });
+    const id = await everbeat.enqueue(hangs);
+    await eventually(async () => (await everbeat.tasks.show(id)).state === "running");
+    await runOthers();
+    await client.query("rollback");
+    await expect(everbeat.result(id, { timeout: "10s" })).rejects.toMatchObject({
+      error: { code: "COMPLETION_NOT_COMMITTED" },
+    });
+  });
+});
+
+describe("an exclusive key whose lock somebody keeps", () => {
+  test("keeps no task with that key from ending, and what waits for it is let go later", async () => {
+    const opened = await openWorker();
+    const { everbeat, session, runOthers } = opened;
+    const ends: (() => void)[] = [];
+    const keyed = defineTask({ name: "keyed", run: () => new Promise<void>((resolve) => ends.push(resolve)) });
+    await everbeat.work([keyed, other], { ...opened.work, handleSignals: false });
+    const options = { exclusiveKey: "k", exclusiveLimit: 2 };
+    const ids = await everbeat.enqueueMany(keyed, [undefined, undefined, undefined], { options });
+    await eventually(() => ends.length === 2);
+    await eventually(async () => (await opened.database.query("select from everbeat.parked")).length === 1);
+    const client = await session();
+    await client.query("begin");
+    await client.query("select pg_advisory_xact_lock(everbeat.gate_lock_id('exclusive', 'k'))");
+    ends[0]?.();
+    await eventually(async () => (await everbeat.tasks.list({ state: "completed", name: "keyed" })).tasks.length === 1);
+    await runOthers();
+    await client.query("rollback");
+    await eventually(() => ends.length === 3, { within: 20_000 });
+    for (const end of ends) end();
+    for (const id of ids) await everbeat.result(id, { timeout: "10s" });
+  });
+});

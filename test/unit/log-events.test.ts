@@ -1,0 +1,22 @@
+/** What events say in the log. */
+import { expect, test } from "vitest";
+import { Events, type EverbeatEvents } from "../../src/events.ts";
+import { logEvents } from "../../src/log-events.ts";
+import { recordingLogger } from "../../src/testing/recording-logger.ts";
+
+const fail = (error: unknown) => {
+  throw error;
+};
+
+test.each([
+  ["retried", "session-lost", "resize was recovered: retried (session-lost)"],
+  ["released", "silent", "resize was recovered: released (silent)"],
+  ["failed", "by-hand", "resize was recovered: failed (by-hand)"],
+] as const)("a task that was %s (%s) is not said to have lost a worker that may be alive", (action, because, line) => {
+  const logger = recordingLogger();
+  const events = new Events(fail);
+  logEvents(events, logger);
+  const task = { taskId: "t", claimId: "1", name: "resize", attempt: 1, replicaId: "r" };
+  events.emit("task.recovered", { ...task, action, because } as EverbeatEvents["task.recovered"]);
+  expect(logger.lines.map(({ message }) => message)).toEqual([line]);
+});

@@ -1,0 +1,31 @@
+/** What is said where nothing is stale yet: who has been silent, and until when nothing is taken. */
+import { expect, test } from "vitest";
+import { silentOwnersWords } from "../../src/cli/silent-owners.ts";
+import type { ReplicaRow } from "../../src/sql/replicas.ts";
+
+const well = { unheardSince: null, claimed: 0, running: 1, silentForMs: 900, intervalMs: 2_000, promiseMs: 13_500 };
+const words = (rows: Partial<ReplicaRow>[], afterMs?: number) =>
+  silentOwnersWords(
+    rows.map((row) => ({ ...well, ...row }) as ReplicaRow),
+    afterMs,
+  );
+
+test("nothing of those that are heard, hold nothing, or cannot be heard", () => {
+  expect(words([])).toBeUndefined();
+  expect(
+    words([{}, { silentForMs: 9_000, running: 0 }, { silentForMs: 9_000, unheardSince: new Date() }]),
+  ).toBeUndefined();
+});
+
+test("how long the longest has been silent, and when its heart will have stopped", () => {
+  expect(words([{}, { silentForMs: 8_300 }])).toBe(
+    "1 task is held by a worker that has been silent for 8.3s. Nothing is taken before its heart has promised to have stopped: after 13.5s.",
+  );
+  expect(words([{ silentForMs: 8_300, claimed: 2 }, { silentForMs: 7_000 }])).toMatch(
+    /^4 tasks are held by 2 workers that have been silent for 8\.3s\./,
+  );
+});
+
+test("nothing of silences that are shorter than was asked for", () => {
+  expect(words([{ silentForMs: 8_300 }], 10_000)).toBeUndefined();
+});
