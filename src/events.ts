@@ -43,6 +43,8 @@ export interface EverbeatEvents {
    * us, who lack a right. `reason`: its own words. Told once for each text.
    */
   "database.refused": { error: unknown; doing: string; reason: string; what: "values" | "us" };
+  /** Somebody has locked what a statement needs, for longer than it waits. Told once for each text. */
+  "database.locked": { error: unknown; doing: string; reason: string };
   /** A heart is heard for the first time, or again. */
   "heart.beating": { replicaId: ReplicaId; hasSession: boolean };
   "heart.lost": { replicaId: ReplicaId; isServerDown: boolean; message: string };

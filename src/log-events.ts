@@ -42,6 +42,10 @@ const LINES: { [N in EventName]: Line<N> } = {
         ? `the database refused ${e.doing}: ${e.reason}; run \`everbeat doctor\``
         : `the database refused what it was given while ${e.doing}: ${e.reason}`,
   },
+  "database.locked": {
+    level: "warn",
+    message: (e) => `another transaction has locked what is needed for ${e.doing}: ${e.reason}; trying again`,
+  },
   "database.back": { level: "info", message: (e) => `the database is back (${e.doing})` },
   "heart.beating": {
     level: "debug",

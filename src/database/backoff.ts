@@ -2,17 +2,17 @@
 import { Timer } from "../timer.ts";
 
 export interface Backoff {
-  /** Waits for the next pause, longer each time. */
-  pause(signal?: AbortSignal): Promise<void>;
+  /** Waits for the next pause, longer each time, or until one of the signals fires. */
+  pause(...signals: readonly (AbortSignal | undefined)[]): Promise<void>;
   reset(): void;
 }
 
 export function createBackoff(options: { firstMs: number; maxMs: number }): Backoff {
   let next = options.firstMs;
   return {
-    async pause(signal) {
+    async pause(...signals) {
       // Full jitter on the upper half: many workers that lost the same server must not come back in step.
-      await delay(next / 2 + Math.random() * (next / 2), signal);
+      await delay(next / 2 + Math.random() * (next / 2), ...signals);
       next = Math.min(next * 2, options.maxMs);
     },
     reset() {

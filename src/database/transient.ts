@@ -82,6 +82,15 @@ export function isAway(error: unknown): boolean {
 }
 
 /**
+ * Whether the database can do nothing for us now: it is away, does not answer, or lacks disk, memory or files (53, 58). Everything else is about this
+ * statement, since others may go through at the same time.
+ */
+export function isOutage(error: unknown): boolean {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return isAway(error) || code === "NO_REPLY" || (typeof code === "string" && /^(53|58)/.test(code));
+}
+
+/**
  * Whether the same statement with other values might have been taken: they do not fit their types (22), break a constraint (23, 44), are nested too
  * deeply (54001), a trigger raised an error of its own (P0, 09, 27, 38, 39, or a class that PostgreSQL does not have), one of several claims is
  * on another task (EB004, see end_claims), a task has no record (EB005), or what is stored is damaged (XX001, XX002). Other limits (54) are the

@@ -67,15 +67,20 @@ export async function raiseStallAlerts(store: Store, alerts: readonly StallAlert
 }
 
 /**
- * Resolves the alerts of all other tasks, which get on again or have ended, and those of blocked loops whose replica or runner is gone. The
- * `case` keeps the details of other alerts from being taken apart: a handler may have said what is in them.
+ * Resolves the alerts of all other tasks, which get on again or have ended, those of blocked loops whose replica or runner is gone, and those of stuck
+ * outcomes whose claim is gone: its worker died before it could write the outcome. The `case` keeps the details of other alerts from being
+ * taken apart: a handler may have said what is in them.
  */
 export async function resolveOtherStallAlerts(store: Store, stalled: readonly TaskId[]): Promise<void> {
   const s = store.schema;
   const isOver = `(
     kind = 'task-stalled' and subject <> all ($1)
-    or case when kind = 'loop-blocked' then not exists (
-      select from ${s}.blocked_loop b
-      where b.id = (alert.details ->> 'blockedLoop')::bigint and ${isBlockageLasting(s, "b")}) end)`;
+    or case kind
+      when 'loop-blocked' then not exists (
+        select from ${s}.blocked_loop b
+        where b.id = (alert.details ->> 'blockedLoop')::bigint and ${isBlockageLasting(s, "b")})
+      when 'outcome-stuck' then not exists (
+        select from ${s}.running r where r.task_id = substr(alert.subject, 6)::uuid and r.claim_id = alert.part::bigint)
+      end)`;
   await store.query(`update ${s}.alert set resolved_at = now() where ${unlocked(store, isOver)}`, [stalled]);
 }

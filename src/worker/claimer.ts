@@ -107,6 +107,7 @@ export class Claimer {
     for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
     await this.#noneUnderWay();
     await this.#regaining;
+    this.#lockedQueues.stop();
   }
 
   /** The last look found as many as it asked for. */

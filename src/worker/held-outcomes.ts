@@ -1,10 +1,12 @@
 /**
  * Outcomes whose round has failed, until it is known what became of each. They are written beside the rounds, so that an outcome that the database
  * refuses, or whose claim somebody has locked, keeps no other task from starting or ending.
+ *
+ * Those of one round are written by one statement. If it fails while the database is there, it may be because of one of them: they are written in
+ * halves, until the one that fails is alone. That one is stuck, and is tried again now and then.
  */
 import { createBackoff } from "../database/backoff.ts";
-import { inHalves } from "../database/in-halves.ts";
-import { isAboutSomeRows, isLocked } from "../database/transient.ts";
+import { isAboutTheValues, isAway } from "../database/transient.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import { howManyFit } from "./round-plan.ts";
@@ -16,15 +18,27 @@ export interface HeldOutcomesParts<Ended> {
   readonly onVerdicts: (ended: readonly Ended[], verdicts: readonly Verdict[]) => void;
   /** Nothing can be written now. */
   readonly onTrouble: (error: unknown) => void;
-  /** This one cannot be written, while others can. */
+  /** This one cannot be written. Called at each try. */
   readonly onStuck: (outcome: Outcome, error: unknown) => void;
   /** Fires when it is to stop trying. */
   readonly signal: AbortSignal;
 }
 
+/** What became of some outcomes. away: the database is, and they wait. */
+type Became = "written" | "halved" | "stuck" | "away";
+
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 2_000;
+
 export class HeldOutcomes<Ended extends { readonly outcome: Outcome }> {
   readonly #parts: HeldOutcomesParts<Ended>;
-  #held: Ended[] = [];
+  /** Of rounds that failed. */
+  #waiting: Ended[] = [];
+  /** Written by one statement each, before those that wait: halves of one that failed. */
+  #halves: Ended[][] = [];
+  /** Each has failed alone. */
+  #stuck: Ended[] = [];
+  #pause = new AbortController();
   #isWriting = false;
 
   constructor(parts: HeldOutcomesParts<Ended>) {
@@ -32,57 +46,100 @@ export class HeldOutcomes<Ended extends { readonly outcome: Outcome }> {
   }
 
   add(ended: readonly Ended[]): void {
-    this.#held.push(...ended);
+    this.#waiting.push(...ended);
+    // They need not wait for the next try of what is stuck.
+    this.#pause.abort();
     if (!this.#isWriting) void this.#writeAll();
   }
 
   async #writeAll(): Promise<void> {
     const { signal, onVerdicts } = this.#parts;
-    const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
+    const backoff = createBackoff({ firstMs: FIRST_PAUSE_MS, maxMs: LONGEST_PAUSE_MS });
     this.#isWriting = true;
-    while (this.#held.length > 0 && !signal.aborted) {
-      const left = await this.#write(this.#held.splice(0, howManyFit(this.#held)));
-      this.#held.push(...left);
-      if (left.length > 0) await backoff.pause(signal);
-      else backoff.reset();
+    while (!signal.aborted && !this.#isEmpty) {
+      this.#pause = new AbortController();
+      const hasWritten = await this.#writeWhatCan();
+      if (hasWritten) backoff.reset();
+      if (!this.#isEmpty) await backoff.pause(signal, this.#pause.signal);
     }
     this.#isWriting = false;
-    const givenUp = this.#held.splice(0);
-    if (givenUp.length > 0)
-      onVerdicts(
-        givenUp,
-        givenUp.map(() => "given-up"),
-      );
+    const givenUp = [...this.#halves.splice(0).flat(), ...this.#waiting.splice(0), ...this.#stuck.splice(0)];
+    if (givenUp.length === 0) return;
+    onVerdicts(
+      givenUp,
+      givenUp.map(() => "given-up"),
+    );
   }
 
-  /** Tries once. Returns those of which it is not known yet what became of them. */
-  async #write(some: readonly Ended[]): Promise<readonly Ended[]> {
-    const left = new Set(some);
-    const write = async (part: readonly Ended[], outcomes = part.map(({ outcome }) => outcome)) => {
-      const verdicts = await this.#parts.write(outcomes);
-      for (const one of part) left.delete(one);
-      this.#parts.onVerdicts(part, verdicts);
-      return [];
-    };
-    const writeOther = async (one: Ended, error: unknown) => {
-      this.#parts.onStuck(one.outcome, error);
-      // If the database refuses what the outcome holds, its attempt must still end. If that is refused too, it is not about what it holds:
-      // the outcome itself is tried again.
-      if (!isLocked(error)) await write([one], [notStorable(one.outcome, error)]).catch(ignoreRefusal);
-      return [];
-    };
-    try {
-      await inHalves(some, write, writeOther, isAboutSomeRows);
-    } catch (error) {
-      // A full disk, a right that was revoked: that says nothing about the outcomes.
-      this.#parts.onTrouble(error);
+  get #isEmpty(): boolean {
+    return this.#halves.length + this.#waiting.length + this.#stuck.length === 0;
+  }
+
+  /** Until all is written, or nothing more can be written now. True: something was written. */
+  async #writeWhatCan(): Promise<boolean> {
+    let hasWritten = false;
+    for (let some = this.#next(); some; some = this.#next()) {
+      const became = await this.#write(some);
+      // Where nothing else was written either, the fault may be in the database rather than in this outcome.
+      if (became === "away" || (became === "stuck" && !hasWritten)) return hasWritten;
+      hasWritten ||= became === "written";
     }
-    return [...left];
+    // Each is tried once. Those that have come meanwhile go first.
+    for (let left = this.#stuck.length; left > 0 && this.#waiting.length === 0; left--) {
+      const became = await this.#write(this.#stuck.splice(0, 1));
+      if (became === "away") return hasWritten;
+      hasWritten ||= became === "written";
+    }
+    return hasWritten;
   }
-}
 
-function ignoreRefusal(error: unknown): void {
-  if (!isAboutSomeRows(error)) throw error;
+  #next(): Ended[] | undefined {
+    if (this.#parts.signal.aborted) return undefined;
+    const half = this.#halves.shift();
+    if (half) return half;
+    return this.#waiting.length > 0 ? this.#waiting.splice(0, howManyFit(this.#waiting)) : undefined;
+  }
+
+  async #write(some: Ended[]): Promise<Became> {
+    try {
+      await this.#writeAs(some);
+      return "written";
+    } catch (error) {
+      if (isAway(error)) {
+        this.#halves.unshift(some);
+        this.#parts.onTrouble(error);
+        return "away";
+      }
+      const [first] = some;
+      if (some.length === 1 && first) return this.#writeOther(first, error);
+      const middle = Math.ceil(some.length / 2);
+      this.#halves.unshift(some.slice(0, middle), some.slice(middle));
+      return "halved";
+    }
+  }
+
+  /**
+   * If the database refuses what the outcome holds, its attempt must still end. If that is refused too, it is not about what it holds: the
+   * outcome itself is tried again.
+   */
+  async #writeOther(one: Ended, error: unknown): Promise<Became> {
+    this.#parts.onStuck(one.outcome, error);
+    if (isAboutTheValues(error)) {
+      try {
+        await this.#writeAs([{ ...one, outcome: notStorable(one.outcome, error) }]);
+        return "written";
+      } catch {
+        // The first refusal was told of.
+      }
+    }
+    this.#stuck.push(one);
+    return "stuck";
+  }
+
+  async #writeAs(some: readonly Ended[]): Promise<void> {
+    const verdicts = await this.#parts.write(some.map(({ outcome }) => outcome));
+    this.#parts.onVerdicts(some, verdicts);
+  }
 }
 
 function notStorable({ claim, task, replica }: Outcome, error: unknown): Outcome {

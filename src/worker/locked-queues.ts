@@ -8,6 +8,8 @@ const KIND = "queue-locked";
 const LASTS_AFTER_MS = 10_000;
 /** A search names one queue. So a queue that is not named for a moment may be locked all the same. */
 const OVER_AFTER_MS = 5_000;
+/** Writing an alert may fail, and it leaves the record when it is old. */
+const TOLD_EVERY_MS = 60_000;
 
 export interface LockedQueuesParts {
   readonly database: Database;
@@ -18,12 +20,15 @@ export interface LockedQueuesParts {
 interface Locked {
   readonly sinceMs: number;
   readonly seenMs: number;
-  readonly isTold: boolean;
+  /** When the alert was raised last. */
+  readonly toldMs: number | undefined;
 }
 
 export class LockedQueues {
   readonly #parts: LockedQueuesParts;
   readonly #locked = new Map<string, Locked>();
+  /** One after the other, so that what was said last is what stays. */
+  #writing: Promise<void> = Promise.resolve();
 
   constructor(parts: LockedQueuesParts) {
     this.#parts = parts;
@@ -31,25 +36,39 @@ export class LockedQueues {
 
   /** After each search: which queue it has waited for in vain. */
   note(queue: string | undefined, nowMs: number): void {
-    for (const [name, { seenMs, isTold }] of this.#locked) {
+    for (const [name, { seenMs, toldMs }] of this.#locked) {
       if (nowMs - seenMs < OVER_AFTER_MS) continue;
       this.#locked.delete(name);
-      if (isTold) this.#write(resolveAlerts(this.#parts.database, KIND, name));
+      if (toldMs !== undefined) this.#resolve(name);
     }
     if (queue === undefined) return;
-    const { sinceMs = nowMs, isTold = false } = this.#locked.get(queue) ?? {};
-    const lasts = nowMs - sinceMs >= LASTS_AFTER_MS;
-    this.#locked.set(queue, { sinceMs, seenMs: nowMs, isTold: isTold || lasts });
-    if (lasts && !isTold) this.#write(this.#tell(queue));
+    const { sinceMs = nowMs, toldMs } = this.#locked.get(queue) ?? {};
+    const isToTell = nowMs - sinceMs >= LASTS_AFTER_MS && nowMs - (toldMs ?? -TOLD_EVERY_MS) >= TOLD_EVERY_MS;
+    this.#locked.set(queue, { sinceMs, seenMs: nowMs, toldMs: isToTell ? nowMs : toldMs });
+    if (isToTell) this.#tell(queue);
   }
 
-  async #tell(queue: string): Promise<void> {
+  /** This worker looks no more. Another that still meets the lock tells of it again. */
+  stop(): void {
+    for (const [name, { toldMs }] of this.#locked) if (toldMs !== undefined) this.#resolve(name);
+    this.#locked.clear();
+  }
+
+  #tell(queue: string): void {
     const { database, events } = this.#parts;
     const message = `Another transaction has kept the row of queue "${queue}", or what counts its rate, locked for ${LASTS_AFTER_MS / 1_000} s or longer. No task of the queue is claimed until it ends. Look for it in pg_stat_activity (idle in transaction) and pg_prepared_xacts.`;
-    if (await raiseAlert(database, { kind: KIND, subject: queue, message })) events.emit("queue.locked", { queue });
+    this.#write(async () => {
+      if (await raiseAlert(database, { kind: KIND, subject: queue, message })) events.emit("queue.locked", { queue });
+    });
   }
 
-  #write(writing: Promise<void>): void {
-    writing.catch((error: unknown) => this.#parts.outages.noticed(error, "claiming tasks"));
+  #resolve(queue: string): void {
+    this.#write(() => resolveAlerts(this.#parts.database, KIND, queue));
+  }
+
+  #write(act: () => Promise<void>): void {
+    this.#writing = this.#writing
+      .then(act)
+      .catch((error: unknown) => this.#parts.outages.noticed(error, "claiming tasks"));
   }
 }

@@ -1,6 +1,6 @@
 /** Says once that the database was lost and once that it is back, however many statements noticed; and once what it refused. */
 import { databaseError, isNotAllowed } from "../database/database-error.ts";
-import { isAboutSomeRows } from "../database/transient.ts";
+import { isLocked, isOutage } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 
 /** Texts of refusals are remembered, so that each is told of once; not for ever, since they may name ids. */
@@ -16,8 +16,8 @@ export class Outages {
   }
 
   noticed(error: unknown, doing: string): void {
-    if (isAboutSomeRows(error) || isNotAllowed(error)) this.#refused(error, doing);
-    else this.#lost(error, doing);
+    if (isOutage(error) && !isNotAllowed(error)) this.#lost(error, doing);
+    else this.#refused(error, doing);
   }
 
   over(doing: string): void {
@@ -39,6 +39,7 @@ export class Outages {
     if (this.#refusals.has(refusal)) return;
     if (this.#refusals.size >= MOST_REFUSALS) this.#refusals.clear();
     this.#refusals.add(refusal);
-    this.#events.emit("database.refused", { error, doing, reason, what: isNotAllowed(error) ? "us" : "values" });
+    if (isLocked(error)) this.#events.emit("database.locked", { error, doing, reason });
+    else this.#events.emit("database.refused", { error, doing, reason, what: isNotAllowed(error) ? "us" : "values" });
   }
 }

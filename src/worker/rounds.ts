@@ -3,8 +3,8 @@
  * is room for. Where batches are large, two are under way at a time, so that the database works on one while this process
  * works on the other; what ends in the meantime leaves together with the next. A slow task holds back nobody.
  *
- * While the database is away outcomes are held here, in memory: a process that is killed in that time loses them, and its
- * tasks are recovered like those of any dead worker.
+ * While the database is away outcomes are held in memory (held-outcomes.ts): a process that is killed in that time loses them, and
+ * its tasks are recovered like those of any dead worker.
  */
 import type { Database } from "../database/database.ts";
 import type { ClaimRequest } from "../sql/claims.ts";
@@ -53,6 +53,12 @@ export interface RoundsParts<Ended> {
   readonly onUnparked: () => void;
   /** It is known what became of these outcomes: a verdict on each, in the same order. */
   readonly onVerdicts: (ended: readonly Ended[], verdicts: readonly Verdict[]) => void;
+}
+
+interface Reply {
+  readonly report: EndingReport;
+  /** Where it was asked for tasks, too. */
+  readonly found?: Found;
 }
 
 const MAX_UNDER_WAY = 2;
@@ -174,31 +180,37 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
     const begunAtMs = performance.now();
     this.#begunAtMs = begunAtMs;
     const outcomes = ended.map(({ outcome }) => outcome);
-    try {
-      this.#settle(ended, await this.#writeAndTake(outcomes, look));
-    } catch (error) {
-      // The claim may have been committed and only its reply lost: whoever looked has to look for its own.
-      look?.failed(error);
-      if (!look) this.#parts.outages.noticed(error, "writing outcomes");
-      if (ended.length > 0) this.#heldOutcomes.add(ended);
-    } finally {
-      this.#repliedAtMs = performance.now();
-      this.#usualMs += (this.#repliedAtMs - begunAtMs - this.#usualMs) / ROUNDS_OF_LATE;
-      this.#underWay--;
-      this.tick();
-    }
+    const reply = await this.#ask(outcomes, look).catch((error: unknown) => ({ error }));
+    this.#repliedAtMs = performance.now();
+    this.#usualMs += (this.#repliedAtMs - begunAtMs - this.#usualMs) / ROUNDS_OF_LATE;
+    this.#underWay--;
+    if ("error" in reply) this.#onFailed(ended, look, reply.error);
+    else this.#onReply(ended, look, reply);
+    this.tick();
   }
 
-  async #writeAndTake(outcomes: readonly Outcome[], look: Look | undefined): Promise<readonly Verdict[]> {
-    if (!look) return this.#verdicts(outcomes, await endClaims(this.#parts.database, outcomes));
-    const { ended, ...found } = await workRound(this.#parts.database, look.request, outcomes);
-    this.#brought = found.claimed.length;
+  async #ask(outcomes: readonly Outcome[], look: Look | undefined): Promise<Reply> {
+    if (!look) return { report: await endClaims(this.#parts.database, outcomes) };
+    const { ended: report, ...found } = await workRound(this.#parts.database, look.request, outcomes);
+    return { report, found };
+  }
+
+  #onReply(ended: readonly Ended[], look: Look | undefined, { report, found }: Reply): void {
+    const outcomes = ended.map(({ outcome }) => outcome);
+    if (found) this.#brought = found.claimed.length;
     const verdicts = this.#verdicts(outcomes, {
-      ...ended,
-      hasUnparked: ended.hasUnparked && found.claimed.length === 0,
+      ...report,
+      hasUnparked: report.hasUnparked && !found?.claimed.length,
     });
-    look.found(found);
-    return verdicts;
+    if (found) look?.found(found);
+    this.#settle(ended, verdicts);
+  }
+
+  #onFailed(ended: readonly Ended[], look: Look | undefined, error: unknown): void {
+    // The claim may have been committed and only its reply lost: whoever looked has to look for its own.
+    if (look) look.failed(error);
+    else this.#parts.outages.noticed(error, "writing outcomes");
+    if (ended.length > 0) this.#heldOutcomes.add(ended);
   }
 
   #verdicts(outcomes: readonly Outcome[], report: EndingReport): Verdict[] {

@@ -10,28 +10,46 @@ import type { Outages } from "./outages.ts";
 const KIND = "outcome-stuck";
 /** The first refusal may only be of what the outcome holds, and a lock may be gone in a moment. */
 const TOLD_FROM = { refused: 2, locked: 4 };
+/** An alert leaves the record when it is old, and writing it may have failed: it is raised again at every so many tries. */
+const TOLD_EVERY = 100;
 
 export class StuckOutcomes {
   readonly #parts: { readonly database: Database; readonly outages: Outages };
-  readonly #times = new Map<ClaimId, number>();
+  readonly #tries = new Map<ClaimId, number>();
+  readonly #told = new Set<ClaimId>();
+  /** One after the other, so that what was said last is what stays. */
+  #writing: Promise<void> = Promise.resolve();
 
   constructor(parts: { readonly database: Database; readonly outages: Outages }) {
     this.#parts = parts;
   }
 
   note({ claim, task }: Outcome, error: unknown): void {
-    const times = (this.#times.get(claim) ?? 0) + 1;
-    this.#times.set(claim, times);
+    const tries = (this.#tries.get(claim) ?? 0) + 1;
+    this.#tries.set(claim, tries);
     this.#parts.outages.noticed(error, "writing outcomes");
-    if (times !== (isLocked(error) ? TOLD_FROM.locked : TOLD_FROM.refused)) return;
+    const from = isLocked(error) ? TOLD_FROM.locked : TOLD_FROM.refused;
+    if (tries < from || (this.#told.has(claim) && tries % TOLD_EVERY !== 0)) return;
     const message = `The outcome of task ${task} cannot be written: ${toErrorRecord(error).message} Its worker keeps it and tries again.`;
-    void raiseAlert(this.#parts.database, { kind: KIND, subject: subjectOf(task), message }).catch(() => {});
+    // By the claim, a sweep knows when it is over, should this worker die first.
+    const alert = { kind: KIND, part: claim, subject: subjectOf(task), message };
+    this.#write(async () => {
+      await raiseAlert(this.#parts.database, alert);
+      if (this.#tries.has(claim)) this.#told.add(claim);
+    });
   }
 
   noteWritten(outcomes: readonly Outcome[]): void {
-    if (this.#times.size === 0) return;
-    for (const { claim, task } of outcomes)
-      if (this.#times.delete(claim)) void resolveAlerts(this.#parts.database, KIND, subjectOf(task)).catch(() => {});
+    if (this.#tries.size === 0) return;
+    for (const { claim, task } of outcomes) {
+      this.#told.delete(claim);
+      if (this.#tries.delete(claim)) this.#write(() => resolveAlerts(this.#parts.database, KIND, subjectOf(task)));
+    }
+  }
+
+  /** What could not be written about an alert is no reason to stop: it is raised again, and sweeps resolve those that are over. */
+  #write(act: () => Promise<void>): void {
+    this.#writing = this.#writing.then(act).catch(() => {});
   }
 }
 

@@ -66,6 +66,8 @@ export interface WorkerParts {
 export class Worker {
   readonly #parts: WorkerParts;
   readonly #outages: Outages;
+  /** It holds as many outcomes as it may, and asked for no tasks on that account. */
+  #isFull = false;
   readonly #slots: Slots;
   readonly #received = new Received();
   readonly #hand: Hand;
@@ -174,7 +176,7 @@ export class Worker {
       },
       recovery: parts.recovery,
       onRoom: () => this.#onRoom(),
-      onWritten: () => this.#rounds.held === settings.maxHeldOutcomes - 1 && this.#claimer.wake(),
+      onWritten: () => this.#onWritten(),
       onUnsure: () => this.#claimer.lookForOwn(),
     });
     const onError = (doing: string) => (error: unknown) => this.#outages.noticed(error, doing);
@@ -276,10 +278,17 @@ export class Worker {
     return atMost(this.#isInHurry ? AT_ONCE_MS : LAST_WRITES_MS, work);
   }
 
+  /** Outcomes are written in batches, so there may be room for many tasks at once. */
+  #onWritten(): void {
+    if (!this.#isFull || this.#rounds.held >= this.#parts.settings.maxHeldOutcomes) return;
+    this.#isFull = false;
+    this.#claimer.wake();
+  }
+
   #demand(asked: Demand, isAlone: boolean): Demand {
     const { settings } = this.#parts;
-    if (this.#isStopping || this.#standDown.isUnderWay || this.#rounds.held >= settings.maxHeldOutcomes)
-      return NO_DEMAND;
+    this.#isFull = this.#rounds.held >= settings.maxHeldOutcomes;
+    if (this.#isStopping || this.#standDown.isUnderWay || this.#isFull) return NO_DEMAND;
     return demandOf({
       settings: this.#hand.isOverstocked ? { ...settings, prefetch: 0 } : settings,
       slots: this.#slots,

@@ -200,6 +200,7 @@ describe("by hand, whatever silence is asked for", () => {
     const worker = await startWorker({ url: database.url, tasks: HOLD, open });
     const id = await everbeat.enqueue(task("hold"), {});
     await worker.heard({ handler: "begun", taskId: id });
+    await database.untilHeard(worker.replicaId);
     worker.signal("SIGSTOP");
     const failing = () => everbeat.recovery.failStaleRunning({ after: 0 });
     expect(await eventually(failing, { until: ({ count }) => count > 0, within: 30_000 })).toEqual({
@@ -222,7 +223,7 @@ describe("by hand, whatever silence is asked for", () => {
     const worker = await startWorker({ url: database.url, tasks: HOLD });
     const id = await everbeat.enqueue(task("hold"), {});
     await worker.heard({ handler: "begun", taskId: id });
-    await eventually(async () => (await database.replica(worker.replicaId)).vitals, { what: "a beat of its own" });
+    await database.untilHeard(worker.replicaId);
     await worker.kill();
     const failing = () => everbeat.recovery.failStaleRunning({ after: "1s" });
     await eventually(failing, { until: ({ count }) => count > 0, within: 30_000 });

@@ -17,7 +17,7 @@ async function working(): Promise<{ database: CrashDatabase; proxy: CuttingProxy
   const worker = await startWorker({
     ...{ url: proxy.url, open: { replyTimeout: REPLY_TIMEOUT_MS }, tasks: [{ handler: "note" }, { handler: "hold" }] },
     work: { pollInterval: 200, concurrency: 2, prefetch: 4 },
-    forward: ["database.lost", "claim.lost", "replica.fenced", "beat.refused"],
+    forward: ["database.lost", "database.locked", "claim.lost", "replica.fenced", "beat.refused"],
   });
   return { database, proxy, worker };
 }
@@ -74,16 +74,17 @@ describe.each([
   });
 });
 
-test("a statement that waits for as long as the reply may take is not carried out twice", async () => {
+test("an outcome that waits for a lock in vain is not written twice", async () => {
   const scene = await working();
   const { database, worker } = scene;
   const id = await database.everbeat.enqueue(task("hold"), {});
   await worker.heard({ handler: "begun", taskId: id });
   const { release } = await holding(database.url, "select from everbeat.running for update");
   worker.release();
-  await worker.heard({ event: "database.lost" }, 30_000);
+  await worker.heard({ event: "database.locked" }, 30_000);
   await release();
-  await expectDone(scene, [id]);
+  await database.everbeat.result(id, { timeout: 30_000 });
+  await database.expectSound();
   expect(worker.messages.filter(({ handler }) => handler === "begun")).toHaveLength(1);
   expect(await database.everbeat.tasks.show(id)).toMatchObject({ attempt: 1, late: [] });
 });

@@ -1,4 +1,5 @@
 /** An outcome that cannot be written, for whatever reason, keeps no other task from starting and ending, and is written once it can be. */
+import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
@@ -56,15 +57,52 @@ describe("outcomes that the database refuses", () => {
         async () => (await everbeat.tasks.list({ state: "running", name: "bad" })).tasks.length === count,
       );
       await runOthers();
-      if (code !== "54000") {
-        await eventually(async () => (await openAlerts("outcome-stuck")).length === count);
-        expect((await openAlerts("outcome-stuck"))[0]?.message).toContain("not this one");
-      }
+      await eventually(async () => (await openAlerts("outcome-stuck")).length === count);
+      expect((await openAlerts("outcome-stuck"))[0]?.message).toContain("not this one");
       await allow();
       for (const id of ids) expect(await everbeat.result(id, { timeout: "10s" })).toBe("done");
       await eventually(async () => (await openAlerts("outcome-stuck")).length === 0);
     },
   );
+});
+
+test("outcomes of the same round as one that is refused for an unusual reason are written, and the database is not called away", async () => {
+  const opened = await openWorker();
+  const { everbeat } = opened;
+  const ends: (() => void)[] = [];
+  const together = defineTask({
+    name: "together",
+    run: (_: number) => new Promise<string>((resolve) => ends.push(() => resolve("done"))),
+  });
+  const lost: unknown[] = [];
+  everbeat.on("database.lost", (event) => lost.push(event));
+  const ids = await everbeat.enqueueMany(together, [1, 2, 3, 4, 5]);
+  const allow = await refuseEnds(opened, ids.slice(0, 1), "0A000");
+  await everbeat.work([together], { ...opened.work, handleSignals: false });
+  await eventually(() => ends.length === 5);
+  for (const end of ends) end();
+  for (const id of ids.slice(1)) expect(await everbeat.result(id, { timeout: "10s" })).toBe("done");
+  expect(lost).toEqual([]);
+  await allow();
+  expect(await everbeat.result(ids[0] as string, { timeout: "10s" })).toBe("done");
+});
+
+test("the alert about an outcome whose worker died first is resolved by a sweep, and those of others are not", async () => {
+  const opened = await openWorker();
+  const { everbeat, openAlerts, database } = opened;
+  const waits = defineTask({ name: "waits", run: () => new Promise<void>(() => {}) });
+  const id = await everbeat.enqueue(waits);
+  await everbeat.work([waits], { ...opened.work, handleSignals: false });
+  await eventually(async () => (await everbeat.tasks.show(id)).state === "running");
+  const raise = (claim: string, task: string) =>
+    database.query("insert into everbeat.alert (kind, part, subject, message) values ('outcome-stuck', $1, $2, '')", [
+      ...[claim, `task ${task}`],
+    ]);
+  const [running] = await database.query<{ claim: string }>("select claim_id::text as claim from everbeat.running");
+  await raise(String(running?.claim), id);
+  await raise("1", randomUUID());
+  await eventually(async () => (await openAlerts("outcome-stuck")).length === 1);
+  expect((await openAlerts("outcome-stuck"))[0]?.subject).toBe(`task ${id}`);
 });
 
 describe("an outcome whose claim somebody has locked", () => {

@@ -26,6 +26,11 @@ export interface CrashDatabase extends TestDatabase {
   replica(id: string): Promise<ReplicaRow>;
   /** Waits until it has this status. */
   untilStatus(id: string, status: ReplicaRow["status"], within?: number): Promise<ReplicaRow>;
+  /**
+   * Waits for a beat of this replica that comes after the first sweep. Before a sweep nobody has listened, so that nothing is known of anybody;
+   * and the end of a session proves something from that beat on.
+   */
+  untilHeard(id: string): Promise<void>;
   /** How many replicas were ever declared dead. */
   deaths(): Promise<number>;
   crashesOf(taskId: string): Promise<number>;
@@ -53,6 +58,13 @@ export async function openCrashDatabase(options: OpenOptions = {}, serverUrl?: s
     replica,
     untilStatus: (id, status, within = 30_000) =>
       eventually(() => replica(id), { until: (row) => row.status === status, within, what: `${id} to be ${status}` }),
+    async untilHeard(id) {
+      const heard = "everbeat.heart h, everbeat.listening l where everbeat.session_counts(h, l) and h.replica_id = $1";
+      await eventually(() => number(`select count(*) from ${heard}`, [id]), {
+        within: 30_000,
+        what: `${id} to be heard`,
+      });
+    },
     deaths: () => number("select count(*) from everbeat.replica where died_at is not null"),
     crashesOf: (taskId) => number("select crashes from everbeat.tasks where id = $1", [taskId]),
   };
