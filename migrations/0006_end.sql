@@ -97,7 +97,8 @@ begin
       )
       select array_agg(claim_id) as claims, array_agg(exclusive_key) filter (where exclusive_key is not null) as keys,
              array_agg(queue) filter (where limited) as queues,
-             array_agg(task_id) as tasks, (select exists (select from waiter)) as are_awaited, null::uuid[] as endless
+             array_agg(task_id) as tasks, (select exists (select from waiter)) as are_awaited,
+             (select exists (select from alert where kind = 'task-stalled' and resolved_at is null)) as are_stalled, null::uuid[] as endless
       into v_these from gone;
     else
       with o as materialized (
@@ -135,6 +136,7 @@ begin
              (select array_agg(queue) from (
                 select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q) as queues,
              (select array_agg(task_id) from gone) as tasks, (select exists (select from waiter)) as are_awaited,
+             (select exists (select from alert where kind = 'task-stalled' and resolved_at is null)) as are_stalled,
              (select array_agg(task_id) from again where attempt % 50 = 0 or attempt = 2147483647) as endless,
              (select array_agg(queue) from back) as back_queues, (select array_agg(priority) from back) as back_priorities
       into v_these;
@@ -147,6 +149,10 @@ begin
     v_endless := v_endless || v_these.endless;
     if v_these.are_awaited then
       v_tasks := v_tasks || v_these.tasks;
+    end if;
+    -- Hardly ever is one of these alerts open. So an end of a task costs one look at their index, and writes nothing more.
+    if v_these.are_stalled then
+      perform resolve_stall_alerts(v_these.tasks);
     end if;
     if v_these.tasks = p_tasks and v_these.claims = p_claims then
       v_left := '{}';
