@@ -97,7 +97,8 @@ begin
       )
       select array_agg(claim_id) as claims, array_agg(exclusive_key) filter (where exclusive_key is not null) as keys,
              array_agg(queue) filter (where limited) as queues,
-             array_agg(task_id) as tasks, (select exists (select from waiter)) as are_awaited, null::uuid[] as endless
+             array_agg(task_id) as tasks, (select exists (select from waiter)) as are_awaited,
+             (select exists (select from alert where kind = 'task-stalled' and resolved_at is null)) as are_stalled, null::uuid[] as endless
       into v_these from gone;
     else
       with o as materialized (
@@ -135,6 +136,7 @@ begin
              (select array_agg(queue) from (
                 select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q) as queues,
              (select array_agg(task_id) from gone) as tasks, (select exists (select from waiter)) as are_awaited,
+             (select exists (select from alert where kind = 'task-stalled' and resolved_at is null)) as are_stalled,
              (select array_agg(task_id) from again where attempt % 50 = 0 or attempt = 2147483647) as endless,
              (select array_agg(queue) from back) as back_queues, (select array_agg(priority) from back) as back_priorities
       into v_these;
@@ -147,6 +149,10 @@ begin
     v_endless := v_endless || v_these.endless;
     if v_these.are_awaited then
       v_tasks := v_tasks || v_these.tasks;
+    end if;
+    -- Hardly ever is one of these alerts open. So an end of a task costs one look at their index, and writes nothing more.
+    if v_these.are_stalled then
+      perform resolve_stall_alerts(v_these.tasks);
     end if;
     if v_these.tasks = p_tasks and v_these.claims = p_claims then
       v_left := '{}';
@@ -286,6 +292,21 @@ deferrable initially deferred for each row execute function check_at_commit();
 -- The trigger also fires with session_replication_role = replica. Otherwise a guard would check nothing there, and nobody would notice.
 alter table commit_check enable always trigger commit_check_at_commit;
 
+-- Whether two JSON documents have the same value: keys may be in another order. PostgreSQL refuses to compare documents in which
+-- a string holds \u0000 or half a surrogate pair. So all escapes with a \u are compared as the text that they are written in. Every backslash of
+-- a string is first written as such an escape too, so that no other string comes to look the same.
+create function is_same_json(p_one text, p_other text) returns boolean
+language plpgsql immutable
+as $$
+begin
+  if p_one = p_other then
+    return true;
+  end if;
+  p_one := replace(replace(p_one, E'\\\\', E'\\u005c'), E'\\u', E'\\\\u');
+  p_other := replace(replace(p_other, E'\\\\', E'\\u005c'), E'\\u', E'\\\\u');
+  return p_one::jsonb = p_other::jsonb;
+end $$;
+
 -- Called inside the user's transaction: fails at once where the claim is lost already, and again at commit. There is one check for
 -- each claim, however often it is asked for. A claim that was only guarded may be completed later in the same transaction.
 create function guard_claim(p_claim bigint, p_task uuid, p_outcome json) returns void
@@ -303,8 +324,9 @@ begin
   if found or p_outcome is null then
     return;
   end if;
-  update commit_check set outcome = p_outcome
-  where xact = pg_current_xact_id() and claim_id = p_claim and (outcome is null or (outcome -> 'result')::text = (p_outcome -> 'result')::text);
+  update commit_check set outcome = coalesce(outcome, p_outcome)
+  where xact = pg_current_xact_id() and claim_id = p_claim
+    and (outcome is null or is_same_json(outcome ->> 'result', p_outcome ->> 'result'));
   if not found then
     raise exception 'claim % was completed in this transaction before, with another result', p_claim using errcode = 'EB007';
   end if;

@@ -42,6 +42,10 @@ begin
     select notify_all('changed', replica_id::text) from (select distinct replica_id from told) r
   )
   select array_agg(task_id) into v_done from told, (select count(*) from sent) s;
+  -- A task that is being cancelled no longer counts as stalled (see find_stalled).
+  if v_done is not null then
+    perform resolve_stall_alerts(v_done);
+  end if;
   return query select unnest(v_done), 'cancelling';
   v_left := without(v_left, v_done);
 

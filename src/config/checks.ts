@@ -74,17 +74,25 @@ export function isDuration(range: { minMs: number; maxMs: number }): Check<numbe
 
 export function isText(rule: { max: number; pattern?: RegExp; hint?: string }): Check<string> {
   return (value, path, problems) => {
+    const unstorable = typeof value === "string" ? unstorableIn(value) : undefined;
+    if (unstorable !== undefined) {
+      problems.add(path, `contains ${unstorable}, which PostgreSQL cannot store as text: ${describe(value)}`);
+      return undefined;
+    }
     const fits =
       typeof value === "string" &&
       value.length > 0 &&
       lengthOf(value) <= rule.max &&
-      // Neither can be stored as text.
-      !/\0|\p{Surrogate}/u.test(value) &&
       (!rule.pattern || rule.pattern.test(value));
     if (fits) return value;
     problems.add(path, `must be ${rule.hint ?? `text of 1 to ${rule.max} characters`}, not ${describe(value)}`);
     return undefined;
   };
+}
+
+function unstorableIn(text: string): string | undefined {
+  if (text.includes("\0")) return "a NUL character";
+  return /\p{Surrogate}/u.test(text) ? "half a surrogate pair" : undefined;
 }
 
 /** In characters, as the database counts them. */
@@ -143,8 +151,20 @@ export const isFunction: Check<(...args: never[]) => unknown> = (value, path, pr
   return undefined;
 };
 
+export const isAbortSignal: Check<AbortSignal> = (value, path, problems) => {
+  // By what is used of it: one of another realm, or of a library, is as good.
+  const { addEventListener, throwIfAborted } = (value ?? {}) as Partial<AbortSignal>;
+  if (typeof addEventListener === "function" && typeof throwIfAborted === "function") return value as AbortSignal;
+  problems.add(path, `must be an AbortSignal, not ${describe(value)}`);
+  return undefined;
+};
+
 export function isOptions<S extends Record<string, Check<unknown>>>(shape: S): Check<Checked<S>> {
   return (value, path, problems) => checkOptions(value, shape, { path, problems });
+}
+
+export function orNull<T>(check: Check<T>): Check<T | null> {
+  return (value, path, problems) => (value === null ? null : check(value, path, problems));
 }
 
 /** A value as it should appear in a message: short, and never a dump. */

@@ -13,16 +13,20 @@ export const MAX_DURATION_MS = 10 * YEAR_MS;
  * milliseconds and refuses a statement with any other number. `duration_ms` does the same in SQL.
  */
 export function durationMs(value: unknown): number | undefined {
-  const ms = typeof value === "number" ? value : typeof value === "string" ? readDuration(value) : undefined;
-  return ms !== undefined && ms >= 0 && ms <= MAX_DURATION_MS ? Math.round(ms) : undefined;
+  if (typeof value === "string") return readDuration(value);
+  return typeof value === "number" && value >= 0 && value <= MAX_DURATION_MS ? Math.round(value) : undefined;
 }
 
+/** Reckoned in whole numbers, as exactly as in SQL: 1.0005 s would be 1,000.4999999999999 ms, and 0.49999999999999999 ms would be half of one. */
 function readDuration(text: string): number | undefined {
   // Spaces and digits of ASCII only: what else is one depends on the database's locale in SQL.
-  const match = /^[ \t\r\n]*(\d{1,255}(?:\.\d{1,255})?)[ \t\r\n]*(ms|s|m|h|d)[ \t\r\n]*$/.exec(text);
+  const match = /^[ \t\r\n]*(\d{1,255})(?:\.(\d{1,255}))?[ \t\r\n]*(ms|s|m|h|d)[ \t\r\n]*$/.exec(text);
   if (!match) return undefined;
-  // 1.0005 s is 1,000.4999999999999 ms to JavaScript.
-  return Number((Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS]).toPrecision(15));
+  const [, whole = "", fraction = "", unit] = match;
+  const one = 10n ** BigInt(fraction.length);
+  const ms = BigInt(whole + fraction) * BigInt(UNIT_MS[unit as keyof typeof UNIT_MS]);
+  if (ms > BigInt(MAX_DURATION_MS) * one) return undefined;
+  return Number((2n * ms + one) / (2n * one));
 }
 
 /** 90_000 → "1m 30s", for people. */

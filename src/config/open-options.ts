@@ -8,9 +8,11 @@ import {
   describe,
   isBoolean,
   isDuration,
+  isFunction,
   isInteger,
   isOneOf,
   isText,
+  pathOf,
 } from "./checks.ts";
 import type { Duration } from "./duration.ts";
 import { Problems } from "./problems.ts";
@@ -63,7 +65,10 @@ export interface OpenSettings {
   readonly onProgress: ((message: string) => void) | undefined;
 }
 
-const LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
+const METHODS = ["debug", "info", "warn", "error"] as const;
+const LEVELS = [...METHODS, "silent"] as const;
+const A_LOG =
+  'must be a level ("debug", "info", "warn", "error" or "silent") or a logger with the methods debug, info, warn and error, such as pino or console';
 
 const isDatabase: Check<DatabaseOption> = (value, path, problems) => {
   if (typeof value === "string" && value !== "") return value;
@@ -75,16 +80,20 @@ const isDatabase: Check<DatabaseOption> = (value, path, problems) => {
 };
 
 const isLog: Check<Logger | LogLevel> = (value, path, problems) => {
-  if (typeof value === "object" && value !== null && typeof (value as Logger).info === "function")
-    return value as Logger;
-  return isOneOf(LEVELS)(value, path, problems);
-};
-
-const isCallback: Check<(message: string) => void> = (value, path, problems) => {
-  if (typeof value === "function") return value as (message: string) => void;
-  problems.add(path, `must be a function, not ${describe(value)}`);
+  if (typeof value === "string") return isOneOf(LEVELS)(value, path, problems);
+  const given = (value ?? {}) as Record<string, unknown>;
+  const missing = METHODS.filter((method) => typeof given[method] !== "function");
+  const isFilterUsable = given["isLevelEnabled"] === undefined || typeof given["isLevelEnabled"] === "function";
+  if (missing.length === 0 && isFilterUsable) return value as Logger;
+  if (missing.length > 0) problems.add(path, `${A_LOG}; ${lack(value, missing)}`);
+  else isFunction(given["isLevelEnabled"], pathOf(path, "isLevelEnabled"), problems);
   return undefined;
 };
+
+function lack(value: unknown, missing: readonly string[]): string {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return `not ${describe(value)}`;
+  return `this object lacks ${missing.join(", ")}`;
+}
 
 const SHAPE = {
   database: isDatabase,
@@ -103,7 +112,7 @@ const SHAPE = {
   recovery: anything,
   listens: isBoolean,
   log: isLog,
-  onProgress: isCallback,
+  onProgress: isFunction as Check<(message: string) => void>,
 };
 
 export function checkOpen(options: OpenOptions | undefined): OpenSettings {

@@ -1,5 +1,5 @@
 /** Queues: how full they are, and their settings, which hold for every replica at once. */
-import { type Check, checkOptions, isInteger } from "../config/checks.ts";
+import { checkOptions, isInteger, orNull } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
@@ -13,11 +13,6 @@ export interface QueueOptions {
   /** A budget of `limit` starts, earned back evenly over `per`; null for any number. */
   rateLimit?: { limit: number; per: Duration } | null;
 }
-
-const orNull =
-  <T>(check: Check<T>): Check<T | null> =>
-  (value, path, problems) =>
-    value === null ? null : check(value, path, problems);
 
 const SHAPE = {
   concurrency: orNull(isInteger({ min: 0, max: 1_000_000 })),

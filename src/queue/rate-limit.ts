@@ -33,8 +33,9 @@ export const isKeyedRateLimit: Check<RateLimit & { readonly key: string }> = cou
 function countable<T extends RateLimit>(shape: Record<string, Check<unknown>>, parts: string): Check<T> {
   const check = isOptions(shape);
   return (value, path, problems) => {
-    const isGiven = (part: string) => (value as Record<string, unknown> | null)?.[part] !== undefined;
-    if (typeof value === "object" && !Object.keys(shape).every(isGiven)) problems.add(path, `needs ${parts}`);
+    const isGiven = (part: string) => (value as Record<string, unknown>)[part] !== undefined;
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    if (isObject && !Object.keys(shape).every(isGiven)) problems.add(path, `needs ${parts}`);
     const given = check(value, path, problems) as (Omit<T, "perMs"> & { readonly per: number }) | undefined;
     if (given === undefined) return undefined;
     const { per: perMs, ...rest } = given;

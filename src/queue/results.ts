@@ -2,7 +2,7 @@
  * Waiting for tasks to end: told by the database where it can tell, looking by itself where it cannot. However many wait,
  * they share their statements and one connection at a time, so that waiting never starves the work that is waited for.
  */
-import { anything, type Check, checkOptions, isDuration } from "../config/checks.ts";
+import { checkOptions, isAbortSignal, isDuration } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
 import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
@@ -28,7 +28,7 @@ export interface Wait {
 
 export const isResultTimeout = isDuration({ minMs: 0, maxMs: 30 * 86_400_000 });
 
-const WAIT_SHAPE = { timeout: isResultTimeout, signal: anything as Check<AbortSignal> };
+const WAIT_SHAPE = { timeout: isResultTimeout, signal: isAbortSignal };
 
 /** What a call of `result` was given. */
 export function checkWait(id: unknown, options: unknown): Wait {

@@ -1,5 +1,14 @@
 /** Looking tasks up and ordering something done to them: what people and their tools do. */
-import { type Checked, checkOptions, isDuration, isInstant, isInteger, isOneOf, isText } from "../config/checks.ts";
+import {
+  type Checked,
+  checkOptions,
+  isBoolean,
+  isDuration,
+  isInstant,
+  isInteger,
+  isOneOf,
+  isText,
+} from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
@@ -7,6 +16,7 @@ import { type CancelOutcome, cancelTasks, type Ordered, type RetryOutcome, retry
 import type { TaskFilter } from "../sql/task-filter.ts";
 import { countByState, listTaskIds, listTasks, showTask, type TaskDetails, type TaskSummary } from "../sql/tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
+import { isReplicaId } from "../task/id-checks.ts";
 import { isUuid, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { TASK_STATES, type TaskState } from "../task/states.ts";
@@ -31,7 +41,7 @@ const QUERY_SHAPE = {
   state: isOneOf(TASK_STATES),
   name: isName,
   queue: isName,
-  replicaId: isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a replica's id (a UUID)" }),
+  replicaId: isReplicaId,
   errorCode: isText({ max: 200 }),
   createdAfter: isInstant,
   createdBefore: isInstant,
@@ -46,12 +56,20 @@ export interface CancelOptions {
 
 export const isCancelGrace = isDuration({ minMs: 0, maxMs: 86_400_000 });
 
+const RETRY_SHAPE = { force: isBoolean };
 const CANCEL_SHAPE = { reason: isText({ max: 1_000 }), grace: isCancelGrace };
 
 export function checkCancel(options: unknown): Checked<typeof CANCEL_SHAPE> {
   const problems = new Problems();
   const checked = checkOptions(options, CANCEL_SHAPE, { path: "options", problems });
   problems.throwIfAny("The cancellation");
+  return checked;
+}
+
+function checkRetry(options: unknown): Checked<typeof RETRY_SHAPE> {
+  const problems = new Problems();
+  const checked = checkOptions(options, RETRY_SHAPE, { path: "options", problems });
+  problems.throwIfAny("The retry");
   return checked;
 }
 
@@ -105,7 +123,7 @@ export class TaskOrders {
     which: string | readonly string[] | TaskQuery,
     options: { force?: boolean } = {},
   ): Promise<readonly Ordered<RetryOutcome>[]> {
-    const force = options.force === true;
+    const { force = false } = checkRetry(options);
     return this.#each(which, force ? ["failed", "claimed", "running"] : ["failed"], (ids) =>
       retryTasks(this.#database, ids, force),
     );
@@ -130,7 +148,7 @@ export class TaskOrders {
     const problems = new Problems();
     const filter: TaskFilter = checkOptions(which, QUERY_SHAPE, { path: "", problems });
     // A filter whose every value happens to be undefined must not mean everything there is.
-    if (Object.values(filter).every((value) => value === undefined)) {
+    if (problems.isEmpty && Object.values(filter).every((value) => value === undefined)) {
       problems.add("", "it is not said which tasks: give ids, or a filter such as { state, name, queue }");
     }
     problems.throwIfAny("The choice of tasks");

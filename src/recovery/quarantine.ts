@@ -1,8 +1,9 @@
 /** The tasks that are not tried again because they kill their workers. To run one again, `tasks.retry` it. */
-import { checkOptions, isInteger, isListOf, isText } from "../config/checks.ts";
+import { checkOptions, isInteger, isListOf } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
 import { countQuarantined, listQuarantined, type QuarantinedTask, type QuarantineFilter } from "../sql/suspicion.ts";
+import { isTaskId } from "../task/id-checks.ts";
 import { isName } from "../task/settings.ts";
 
 export interface QuarantineQuery {
@@ -16,7 +17,7 @@ export interface QuarantineQuery {
 const SHAPE = {
   name: isName,
   queue: isName,
-  ids: isListOf(isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a task's id (a UUID)" })),
+  ids: isListOf(isTaskId),
   limit: isInteger({ min: 1, max: 10_000 }),
 };
 

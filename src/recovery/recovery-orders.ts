@@ -1,5 +1,5 @@
 /** Finding and recovering by hand, also where automatic recovery is switched off. */
-import { checkOptions, isBoolean, isDuration, isInteger, isListOf, isOneOf, isText } from "../config/checks.ts";
+import { checkOptions, isBoolean, isDuration, isInteger, isListOf, isOneOf, orNull } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
@@ -19,6 +19,7 @@ import { readUnrest } from "../sql/reliability.ts";
 import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
 import type { StaleFilter } from "../sql/stale-tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
+import { isReplicaId, isTaskId } from "../task/id-checks.ts";
 import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { type Explanation, explain } from "./explain.ts";
@@ -30,6 +31,7 @@ import { byHandError } from "./recovery-action.ts";
 import { FLAPPING, type Reliability, reliabilityOf } from "./reliability.ts";
 import { type ExitReport, reportExit } from "./report-exit.ts";
 import { ReviewOrders } from "./review.ts";
+import { isSignalName } from "./signal-name.ts";
 import { findStaleTasks, type StaleTask } from "./stale-tasks.ts";
 import { sweepPatienceMs } from "./sweeping.ts";
 
@@ -51,8 +53,6 @@ export interface RecoveryCount {
   readonly ids: readonly TaskId[];
 }
 
-const isReplicaId = isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a replica's id (a UUID)" });
-const isTaskId = isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a task's id (a UUID)" });
 export const isStaleAfter = isDuration({ minMs: 0, maxMs: 365 * 86_400_000 });
 const SHAPE = {
   after: isStaleAfter,
@@ -64,9 +64,11 @@ const SHAPE = {
   dryRun: isBoolean,
 };
 const EXIT_SHAPE = {
-  exitCode: isInteger({ min: 0, max: 0xffff_ffff }),
-  signal: isText({ max: 20, pattern: /^SIG[A-Z0-9]+$/, hint: 'the name of a signal, such as "SIGKILL"' }),
+  // Of a process that has ended, Node gives null for the one that does not apply.
+  exitCode: orNull(isInteger({ min: 0, max: 0xffff_ffff })),
+  signal: orNull(isSignalName),
 };
+const ALERTS_SHAPE = { onlyOpen: isBoolean, limit: isInteger({ min: 1, max: 10_000 }) };
 
 export class RecoveryOrders {
   /** Tasks that failed because their worker died: what somebody should look at. */
@@ -156,8 +158,7 @@ export class RecoveryOrders {
    */
   async reportExit(replicaId: string, exit: { exitCode?: number | null; signal?: string | null }): Promise<ExitReport> {
     const problems = new Problems();
-    const given = Object.fromEntries(Object.entries(exit ?? {}).filter(([, value]) => value !== null));
-    const { exitCode, signal } = checkOptions(given, EXIT_SHAPE, { path: "", problems });
+    const { exitCode, signal } = checkOptions(exit, EXIT_SHAPE, { path: "", problems });
     if (!isUuid(replicaId)) problems.add("replicaId", "must be a replica's id");
     problems.throwIfAny("The report of an exit");
     const ended = replicaId as ReplicaId;
@@ -182,8 +183,11 @@ export class RecoveryOrders {
     return readListening(this.#database);
   }
 
-  alerts(options: { onlyOpen?: boolean; limit?: number } = {}): Promise<readonly AlertRow[]> {
-    return listAlerts(this.#database, { onlyOpen: options.onlyOpen ?? true, limit: options.limit ?? 100 });
+  async alerts(options: { onlyOpen?: boolean; limit?: number } = {}): Promise<readonly AlertRow[]> {
+    const problems = new Problems();
+    const { onlyOpen = true, limit = 100 } = checkOptions(options, ALERTS_SHAPE, { path: "", problems });
+    problems.throwIfAny("The list of alerts");
+    return listAlerts(this.#database, { onlyOpen, limit });
   }
 
   async #find(afterMs: number | undefined, filter: StaleFilter): Promise<StaleTask[]> {

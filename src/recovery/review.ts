@@ -3,6 +3,7 @@ import { checkOptions, isBoolean, isInteger, isListOf, isText } from "../config/
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
 import { countNeedingReview, listReviews, markReviewed, type ReviewFilter, type ReviewTask } from "../sql/review.ts";
+import { isTaskId } from "../task/id-checks.ts";
 import type { TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 
@@ -16,11 +17,10 @@ export interface ReviewQuery {
   limit?: number;
 }
 
-const isId = isText({ max: 36, pattern: /^[0-9a-f-]{36}$/i, hint: "a task's id (a UUID)" });
 const SHAPE = {
   name: isName,
   queue: isName,
-  ids: isListOf(isId),
+  ids: isListOf(isTaskId),
   all: isBoolean,
   limit: isInteger({ min: 1, max: 10_000 }),
 };
@@ -47,7 +47,7 @@ export class ReviewOrders {
   /** Takes these off the list; to run one again, `tasks.retry` it. Returns those that were on it, or had been. */
   async done(ids: readonly string[], options: { note?: string } = {}): Promise<readonly TaskId[]> {
     const problems = new Problems();
-    const checked = isListOf(isId)(ids, "ids", problems) ?? [];
+    const checked = isListOf(isTaskId)(ids, "ids", problems) ?? [];
     const { note } = checkOptions(options, { note: isText({ max: 2_000 }) }, { path: "", problems });
     problems.throwIfAny("The review");
     return markReviewed(this.#database, checked as TaskId[], note);

@@ -76,7 +76,8 @@ const isQueues: Check<Map<string, number | undefined>> = (value, path, problems)
       queues.set(name, checked.concurrency);
     }
   }
-  if (queues.size === 0) problems.add(path, `must name at least one queue, not ${describe(value)}`);
+  const isNone = typeof value !== "object" || value === null || Object.keys(value).length === 0;
+  if (isNone) problems.add(path, `must name at least one queue, not ${describe(value)}`);
   return queues;
 };
 

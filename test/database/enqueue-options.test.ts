@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
+import { durationMs } from "../../src/config/duration.ts";
 import { InvalidOptionsError } from "../../src/config/problems.ts";
 import { databaseError } from "../../src/database/database-error.ts";
 import { ENQUEUE_SHAPE } from "../../src/queue/enqueue-options.ts";
@@ -140,6 +141,79 @@ describe("a Date", () => {
     for (const option of ["runAt", "expiresAt"])
       expect(await byClient({ [option]: at })).toEqual({ problems: [expect.stringContaining(option)] });
     await expect(everbeat.tasks.list({ createdAfter: at })).rejects.toThrow(/createdAfter: must be/);
+  });
+});
+
+describe("a duration is read alike", () => {
+  const long = (digit: string, count: number) => digit.repeat(count);
+  /** What each of them is in milliseconds; null: it is none. */
+  const ODD: readonly (readonly [given: string | number, ms: number | null])[] = [
+    ["1234567890123456789ms", null],
+    ["123456789012345678901234567890.5s", null],
+    [`0.${long("9", 15)}5ms`, 1],
+    [`0.4${long("9", 18)}ms`, 0],
+    [`0.4${long("9", 254)}ms`, 0],
+    [`0.5${long("0", 254)}ms`, 1],
+    ["2.49999999999999999ms", 2],
+    ["1234567890.4999999999ms", 1_234_567_890],
+    ["1234567890.49999999s", null],
+    ["123456789.123499999999s", 123_456_789_123],
+    ["123456789.1234999999999999s", 123_456_789_123],
+    ["123456789.1235s", 123_456_789_124],
+    ["0.000005787037037037036ms", 0],
+    ["0.00000000578703703703703d", 0],
+    ["0.00000000578703703703704d", 1],
+    [`0.00048333333333333333${long("3", 30)}h`, 1_740],
+    [`${long("0", 254)}5s`, 5_000],
+    [`${long("0", 255)}5s`, null],
+    [`1.${long("0", 255)}s`, 1_000],
+    [`1.${long("0", 256)}s`, null],
+    ["315360000000ms", 10 * YEAR_MS],
+    ["315360000000.0000001ms", null],
+    ["315360000000.000000000000000000001ms", null],
+    ["315359999999.99999999ms", 10 * YEAR_MS],
+    ["3650d", 10 * YEAR_MS],
+    ["3650.0000000000000000001d", null],
+    [`${long("9", 255)}d`, null],
+    [0.49999999999999994, 0],
+    [0.5, 1],
+    [2.5, 3],
+    [1e-7, 0],
+    [5e-324, 0],
+    [1e21, null],
+    [Number.MAX_VALUE, null],
+    [315_359_999_999.99994, 10 * YEAR_MS],
+    [315_360_000_000.00006, null],
+  ];
+
+  test.each(ODD)("%s", async (given, ms) => {
+    const [{ ms: inSql } = {}] = await database.query<{ ms: string | null }>(
+      "select everbeat.duration_ms($1::jsonb) as ms",
+      [JSON.stringify(given)],
+    );
+    expect({ client: durationMs(given) ?? null, sql: inSql && Number(inSql) }).toEqual({ client: ms, sql: ms });
+    const [client, sql] = await both({ expiresIn: given });
+    expect("stored" in client).toBe(ms !== null);
+    expect("stored" in sql).toBe(ms !== null);
+    if (ms !== null) expect(sql).toEqual(client);
+  });
+
+  test("whatever its digits are", async () => {
+    const digits = fc.array(fc.nat({ max: 9 }), { minLength: 1, maxLength: 30 }).map((each) => each.join(""));
+    const nines = fc.nat({ max: 30 }).map((count) => `4${long("9", count)}`);
+    const written = fc
+      .tuple(digits, fc.option(fc.oneof(digits, nines)), fc.constantFrom("ms", "s", "m", "h", "d"))
+      .map(([whole, part, unit]) => `${whole.slice(0, 12)}${part === null ? "" : `.${part}`}${unit}`);
+    await fc.assert(
+      fc.asyncProperty(fc.array(written, { minLength: 50, maxLength: 50 }), async (given) => {
+        const rows = await database.query<{ ms: string | null }>(
+          "select everbeat.duration_ms(x) as ms from jsonb_array_elements($1::jsonb) with ordinality e (x, place) order by place",
+          [JSON.stringify(given)],
+        );
+        expect(given.map(durationMs)).toEqual(rows.map(({ ms }) => (ms === null ? undefined : Number(ms))));
+      }),
+      { numRuns: 100 },
+    );
   });
 });
 

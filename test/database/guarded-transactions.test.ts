@@ -69,11 +69,45 @@ describe("one transaction", () => {
     expect((await everbeat.tasks.show(task.taskId)).attempts).toHaveLength(1);
   });
 
-  test("is refused another result at the call, and commits nothing", async () => {
+  const half = "🫀".slice(1);
+  test.each<[string, unknown, unknown]>([
+    ["keys in another order", { a: 1, b: 2 }, { b: 2, a: 1 }],
+    ["such keys further in", [{ a: { x: 1, y: [{ p: 1, q: 2 }] } }], [{ a: { y: [{ q: 2, p: 1 }], x: 1 } }]],
+    ["such keys beside odd text", { a: `\0\\u0000${half}"\n`, b: 2 }, { b: 2, a: `\0\\u0000${half}"\n` }],
+    ["such odd keys", { "\0": 1, [half]: 2, "\\": 3 }, { "\\": 3, [half]: 2, "\0": 1 }],
+    ["what JSON leaves out", { a: 1, b: undefined }, { a: 1 }],
+    ["nothing and null", undefined, null],
+  ])("may complete its task again with the same result in other words: %s", async (_, first, second) => {
     const task = await running();
     await transaction(task, async (tx) => {
-      await handle(task).completeIn(tx, 1);
-      await expect(handle(task).completeIn(tx, 2)).rejects.toMatchObject({ code: "COMPLETED_DIFFERENTLY" });
+      await handle(task).completeIn(tx, first);
+      await handle(task).completeIn(tx, second);
+    });
+    const [stored] = await database.query<{ result: string }>(
+      "select result::text from everbeat.ended where task_id = $1",
+      [task.taskId],
+    );
+    // What was said first is what is stored.
+    expect(stored?.result).toBe(JSON.stringify(first ?? null));
+  });
+
+  test.each<[unknown, unknown]>([
+    [1, 2],
+    [1, "1"],
+    [{ a: 1 }, { a: 1, b: null }],
+    [
+      [1, 2],
+      [2, 1],
+    ],
+    ["\0", "\\u0000"],
+    [half, "\ufffd"],
+    ["\\u005c", "\\"],
+    [{ "\0": 1 }, { "\\u0000": 1 }],
+  ])("is refused another result (%j, then %j) at the call, and commits nothing", async (first, second) => {
+    const task = await running();
+    await transaction(task, async (tx) => {
+      await handle(task).completeIn(tx, first);
+      await expect(handle(task).completeIn(tx, second)).rejects.toMatchObject({ code: "COMPLETED_DIFFERENTLY" });
     });
     expect(await stateOf(task)).toBe("running");
     expect(await effects(task)).toBe(0);

@@ -2,13 +2,14 @@
 import { describe, expect, test } from "vitest";
 import { exactDuration, longDuration } from "../../src/config/duration.ts";
 import { checkOpen } from "../../src/config/open-options.ts";
-import { Problems } from "../../src/config/problems.ts";
+import { InvalidOptionsError, Problems } from "../../src/config/problems.ts";
 import { unknownEvent } from "../../src/everbeat.ts";
 import { checkEnqueueOptions, ENQUEUE_SHAPE } from "../../src/queue/enqueue-options.ts";
 import { checkQueue } from "../../src/queue/queue-orders.ts";
 import { byHandError } from "../../src/recovery/recovery-action.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { ENQUEUE_ONLY } from "../../src/task/settings.ts";
+import { checkWork } from "../../src/worker/options.ts";
 
 const run = () => null;
 const define = (options: object) => () => defineTask({ name: "a", run, ...options });
@@ -16,6 +17,16 @@ const enqueued = (options: object) => () => {
   const problems = new Problems();
   checkEnqueueOptions(options, "", problems);
   problems.throwIfAny("enqueue");
+};
+
+const problemsOf = (call: () => unknown): readonly string[] => {
+  try {
+    call();
+  } catch (error) {
+    if (error instanceof InvalidOptionsError) return error.problems;
+    throw error;
+  }
+  return [];
 };
 
 describe("a caller is told", () => {
@@ -39,12 +50,47 @@ describe("a caller is told", () => {
     ["all options that a definition has", define({ zzzzzzzzzz: 1 }), "stalledAfter, onStall, input, run"],
     ["how attempts are given", define({ retry: 3 }), "retry: must be an object such as { attempts: 3 }, not 3"],
     [
+      "that a NUL character cannot be stored",
+      enqueued({ uniqueKey: "a\0b" }),
+      'uniqueKey: contains a NUL character, which PostgreSQL cannot store as text: "a\\u0000b"',
+    ],
+    [
+      "that half a surrogate pair cannot be stored",
+      enqueued({ rateLimit: { key: "🫀".slice(1), limit: 1, per: "1s" } }),
+      'rateLimit.key: contains half a surrogate pair, which PostgreSQL cannot store as text: "\\udec0"',
+    ],
+    [
+      "what a logger needs",
+      () => checkOpen({ log: {} } as never),
+      'log: must be a level ("debug", "info", "warn", "error" or "silent") or a logger with the methods debug, info, warn and error, such as pino or console; this object lacks debug, info, warn, error',
+    ],
+    [
+      "what a logger lacks",
+      () => checkOpen({ log: { debug: run, info: run, warn: "loud", error: run } } as never),
+      "such as pino or console; this object lacks warn",
+    ],
+    [
+      "that a logger's own filter must be a function",
+      () => checkOpen({ log: { ...console, isLevelEnabled: true } } as never),
+      "log.isLevelEnabled: must be a function, not true",
+    ],
+    ["which level is meant", () => checkOpen({ log: "wran" } as never), 'not "wran"; did you mean "warn"?'],
+    [
       "which schemas PostgreSQL keeps for itself",
       () => checkOpen({ schema: "pg_x" }),
       "schema: must be 1 to 60 lower-case letters, digits or _, not starting with a digit, nor with pg_",
     ],
   ])("%s", (_what, call, words) => {
     expect(call).toThrow(words);
+  });
+
+  test.each<[string, unknown, () => unknown]>([
+    ["a task's rate limit", null, enqueued({ rateLimit: null })],
+    ["a task's rate limit", [], enqueued({ rateLimit: [] })],
+    ["a queue's rate limit", [], () => checkQueue("mail", { rateLimit: [] } as never)],
+    ["a worker's queues", ["a b"], () => checkWork([defineTask({ name: "a", run })], { queues: ["a b"] })],
+  ])("one thing about %s of %j, not two", (_what, _value, call) => {
+    expect(problemsOf(call)).toHaveLength(1);
   });
 
   test.each(["task.failed", "task.completed", "task.crashed"])("which event is meant by %s", (name) => {
