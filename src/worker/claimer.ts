@@ -213,7 +213,7 @@ export class Claimer {
     this.#parts.outages.over("claiming tasks");
     this.#backoff.reset();
     this.#heldUpLooks = found.isHeldUp ? this.#heldUpLooks + 1 : 0;
-    this.#lockedQueues.note(found.lockedQueue, nowMs);
+    this.#lockedQueues.note(found.lockedQueue, found.claimed, nowMs);
     const { search, asked, hasMet } = look;
     this.#cursors.end(search, { ...found, asked, hasMet, tookMs: nowMs - look.startedMs, nowMs });
     const phase = phaseAfter(this.#phase, look, found.claimed);

@@ -93,6 +93,7 @@ describe("an outcome for the forgotten task", () => {
         const { late } = await endClaims(everbeat.database, some);
         return some.map(({ claim }) => (late.includes(claim) ? "late" : "done"));
       },
+      findLocked: async () => new Set(),
       onVerdicts: (ended, all) => {
         for (const [at, { outcome }] of ended.entries()) verdicts.set(outcome, all[at] as Verdict);
       },
