@@ -152,6 +152,13 @@ test("a table is as wide as COLUMNS says where there is no terminal, and then ha
   expect(narrow.stdout.split("\n").filter((line) => widthOf(line) > 80)).toEqual([]);
 });
 
+test("the attempts of a task fit into 80 columns", async () => {
+  const { stdout } = await cli(["tasks", "show", ids.failed[0] as string], piped);
+  const [, attempts = ""] = /^Attempts\n((?: .*\n)+)/m.exec(stdout) ?? [];
+  expect(attempts).toContain(replicas.at(-2));
+  expect(attempts.split("\n").filter((line) => widthOf(line) > 80)).toEqual([]);
+});
+
 test("a name that is longer than the line is laid out over several", async () => {
   const { stdout } = await cli(["queues"], piped);
   expect(stdout.replace(/\n */g, "")).toContain(LONGEST_QUEUE);
