@@ -90,6 +90,16 @@ export interface SweepTurn {
   readonly isHeld: boolean;
   /** Where it is not ours: how far back we stand in the line of those who would take over. Null where it is ours. */
   readonly place: number | null;
+  /** Hearts whose rows could not be written: some of them, if there are many… */
+  readonly refused: readonly RefusedHeart[];
+  /** …and how many there are. */
+  readonly refusedCount: number;
+}
+
+export interface RefusedHeart {
+  readonly replicaId: ReplicaId;
+  readonly code: string;
+  readonly message: string;
 }
 
 export interface Sweeper {
@@ -106,12 +116,15 @@ export interface Sweeper {
 export async function beginSweep(store: Store, sweeper: Sweeper): Promise<SweepTurn> {
   const { id, isReplica, minIntervalMs, gapMs, places } = sweeper;
   const [turn] = await store.query<SweepTurn>(
-    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs", is_held as "isHeld", place
+    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs", is_held as "isHeld", place,
+            coalesce(refused, '[]') as refused, refused_count as "refusedCount"
      from ${store.schema}.begin_sweep($1, $2, $3, $4, $5)`,
     [id, Math.round(minIntervalMs), Math.round(gapMs), places, isReplica],
     "often",
   );
-  return turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null, isHeld: false, place: null };
+  return (
+    turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null, isHeld: false, place: null, refused: [], refusedCount: 0 }
+  );
 }
 
 /** Those who should be alive and have been silent for that long or are without their session, as heard now. */
