@@ -283,6 +283,13 @@ create function session_counts(p_heart heart, p_listening listening) returns boo
 language sql immutable
 as $$ select coalesce(p_heart.session_epoch = p_listening.epoch and p_heart.beat_at >= p_listening.sessions_since, false) $$;
 
+-- How long reapers have seen a heart's session free. Null: they have not, or it proves nothing. What was noted in another epoch, or before the heart beat
+-- without a session, stays on record until the next sweep.
+create function session_free_ms(p_heart heart, p_listening listening, p_until timestamptz default clock_timestamp()) returns double precision
+language sql immutable
+-- Not as text: it must find the other function whatever the search_path is, and become part of the query all the same.
+return case when session_counts(p_heart, p_listening) then date_part('epoch', p_until - nullif(p_heart.session_free_since, 'infinity')) * 1000 end;
+
 -- Whether the server is known to have kept its sessions since then: one that began before is still there. A crash ends them all, also
 -- where an unlogged table survives it, as it does on some managed servers. Who may see other users' sessions sees the server's own processes too.
 create function has_lived_since(p_since timestamptz) returns boolean
@@ -490,11 +497,11 @@ create function end_hold() returns setof boolean
 language sql set search_path from current set lock_timeout = '500ms'
 as $$ update listening set held_since = null, hold_confirmed_at = null where held_since is not null returning true $$;
 
--- Those who should be alive and are not surely well: not heard for that long, or without their session. Mostly there are none, and
+-- Those who should be alive and are not surely well: not heard for that long, or, where sessions count, without their session. Mostly there are none, and
 -- nothing is sent. With them, how many machines there are, and whether their own has somebody who is well.
 -- As it was when this sweep began, like the verdicts below: its process may have been stopped since, and those it would judge with it.
 -- Where the clock was set back since it began, it knows nothing, and neither do they: beats are stamped by the new time.
-create function doubtful_hearts(p_silent_ms double precision)
+create function doubtful_hearts(p_silent_ms double precision, p_do_sessions_count boolean default true)
 returns table (replica_id uuid, machine_id text, hostname text, status text, silent_for_ms double precision,
                session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, interval_ms integer, vitals json,
                machines integer, is_machine_well boolean)
@@ -508,16 +515,19 @@ begin
   if v_listening.swept_at > clock_timestamp() or not exists (
     select from heart h join replica r on r.id = h.replica_id
     where r.status in ('online', 'draining')
-      and (h.session_free_since < 'infinity' or silent_ms(h, r.started_at, v_listening, v_listening.swept_at) >= p_silent_ms)) then
+      and (p_do_sessions_count and session_free_ms(h, v_listening, v_listening.swept_at) is not null
+           or silent_ms(h, r.started_at, v_listening, v_listening.swept_at) >= p_silent_ms)) then
     return;
   end if;
   return query
     with fleet as materialized (
       select h.replica_id, r.machine_id, coalesce(r.machine_id, r.id::text) as machine, r.hostname, r.status, s.silent_ms,
-             date_part('epoch', v_listening.swept_at - nullif(h.session_free_since, 'infinity')) * 1000 as session_free_ms, h.promise_ms, h.session_promise_ms,
-             h.interval_ms, h.signs, h.session_free_since = 'infinity' and s.silent_ms < p_silent_ms as is_well
+             s.session_free_ms, h.promise_ms, h.session_promise_ms,
+             h.interval_ms, h.signs, s.session_free_ms is null and s.silent_ms < p_silent_ms as is_well
       from heart h join replica r on r.id = h.replica_id
-      cross join lateral (select silent_ms(h, r.started_at, v_listening, v_listening.swept_at) as silent_ms offset 0) s
+      cross join lateral (
+        select silent_ms(h, r.started_at, v_listening, v_listening.swept_at) as silent_ms,
+               case when p_do_sessions_count then session_free_ms(h, v_listening, v_listening.swept_at) end as session_free_ms offset 0) s
       where r.status in ('online', 'draining')
     ), company as (
       select f.machine, bool_or(f.is_well) as is_well from fleet f group by f.machine

@@ -181,8 +181,10 @@ export class Reaper {
 
   async #judge(): Promise<Judged[]> {
     const { database, settings } = this.#parts;
-    const doubtMs = doubtFromMs([policyOf(settings, "claimed"), policyOf(settings, "running")]);
-    return (await readDoubtfulHearts(database, doubtMs)).map((heart) => judge(heart, settings));
+    const silentFromMs = doubtFromMs([policyOf(settings, "claimed"), policyOf(settings, "running")]);
+    const doSessionsCount = settings.sessionGraceMs !== undefined;
+    const hearts = await readDoubtfulHearts(database, { silentFromMs, doSessionsCount });
+    return hearts.map((heart) => judge(heart, settings));
   }
 
   /** True: somebody was declared dead. */

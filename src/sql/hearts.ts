@@ -69,6 +69,7 @@ export interface DoubtfulHeart {
   readonly hostname: string;
   readonly status: "online" | "draining";
   readonly silentForMs: number;
+  /** Null: its session is there, or does not count. */
   readonly sessionFreeForMs: number | null;
   readonly promiseMs: number;
   readonly sessionPromiseMs: number;
@@ -127,14 +128,17 @@ export async function beginSweep(store: Store, sweeper: Sweeper): Promise<SweepT
   );
 }
 
-/** Those who should be alive and have been silent for that long or are without their session, as heard now. */
-export async function readDoubtfulHearts(store: Store, silentFromMs: number): Promise<DoubtfulHeart[]> {
+/** Those who should be alive and have been silent for that long or, where sessions count, are without theirs, as heard now. */
+export async function readDoubtfulHearts(
+  store: Store,
+  { silentFromMs, doSessionsCount }: { silentFromMs: number; doSessionsCount: boolean },
+): Promise<DoubtfulHeart[]> {
   return store.query<DoubtfulHeart>(
     `select replica_id::text as "replicaId", machine_id as "machineId", hostname, status, silent_for_ms as "silentForMs",
             session_free_for_ms as "sessionFreeForMs", promise_ms as "promiseMs", session_promise_ms as "sessionPromiseMs", interval_ms as "intervalMs", vitals,
             machines, is_machine_well as "isMachineWell"
-     from ${store.schema}.doubtful_hearts($1)`,
-    [silentFromMs],
+     from ${store.schema}.doubtful_hearts($1, $2)`,
+    [silentFromMs, doSessionsCount],
   );
 }
 
