@@ -48,7 +48,7 @@ export async function readOwners(store: Store, filter: StaleFilter): Promise<Own
     `select o.replica_id::text as owner, r.hostname, coalesce(r.status, 'missing') as "ownerStatus", case when ${ARE_SETTINGS} then r.recovery end as settings,
             ${s}.silent_ms(h, r.started_at, l) as "silentForMs", ${s}.session_counts(h, l) as "hasSession",
             coalesce(h.session_key = any (k.held), false) as "holdsSession",
-            (extract(epoch from clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000)::float8 as "sessionFreeForMs",
+            ${s}.session_free_ms(h, l) as "sessionFreeForMs",
             h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs", h.interval_ms as "intervalMs"
      from (select distinct u.replica_id from ${s}.running u where ${FILTER}) o
      cross join (select ${s}.held_sessions() as held) k
