@@ -24,12 +24,12 @@ create table heart (
   promise_ms         integer not null,   -- without an acknowledged beat for this long, it stops its own work
   session_promise_ms integer not null,   -- the same without its session lock
   session_key        bigint not null,
-  session_free_since timestamptz not null default 'infinity', -- since when a reaper has seen the lock free; infinity: it has not
+  session_free_since timestamptz not null default 'infinity' check (session_free_since > '-infinity'), -- since when a reaper has seen the lock free; infinity: it has not
   is_dead            boolean not null default false, -- declared dead: here too, so that a beat at the same time sees it
   epoch              text not null,
   session_epoch      text,               -- the epoch in which it took its lock; null: it has none, or it would mean nothing
   signs              integer[],          -- its vitals (see vitals_of)
-  beat_at            timestamptz not null
+  beat_at            timestamptz not null check (isfinite(beat_at)) -- before PostgreSQL 17, one heart that is not would stop all verdicts
 ) with (fillfactor = 50);
 
 -- Vitals as a beat writes them and as everybody reads them. Without their names, which would be half of it, and as whole numbers

@@ -123,3 +123,16 @@ describe("a heart whose row a trigger refuses", () => {
     expect(turn.refused).toHaveLength(20);
   });
 });
+
+test.each([
+  ["beat_at", "infinity"],
+  ["beat_at", "-infinity"],
+  ["session_free_since", "-infinity"],
+])(
+  "%s cannot be set to %s by hand: older servers cannot tell how long ago that is, and no heart would be judged",
+  async (column, time) => {
+    await withoutSessions(1);
+    const setTo = database.query(`update everbeat.heart set ${column} = '${time}'`);
+    await expect(setTo).rejects.toMatchObject({ code: "23514" });
+  },
+);
