@@ -166,10 +166,15 @@ export class Everbeat implements AsyncDisposable {
     });
     this.#workers.add(worker);
     worker.start();
-    if (settings.handleSignals) {
-      const signals = leaveOnSignals({ gracefully: () => this.close(), now: () => this.close({ now: true }) });
-      this.#events.on("worker.stopped", (event) => event.replicaId === worker.replicaId && signals.close());
-    }
+    const signals = settings.handleSignals
+      ? leaveOnSignals({ gracefully: () => this.close(), now: () => this.close({ now: true }) })
+      : undefined;
+    const unsubscribe = this.#events.on("worker.stopped", ({ replicaId }) => {
+      if (replicaId !== worker.replicaId) return;
+      unsubscribe();
+      signals?.close();
+      this.#workers.delete(worker);
+    });
     return worker;
   }
 
