@@ -40,13 +40,21 @@ export class KeyedCalls {
     return this.#held.has(keyOf(task)) ? this.#wait(task) : this.#shared.add(task);
   }
 
-  /** For a call with many tasks, which has statements of its own. It is not tried again sooner than it is worth: what has taken long waits long. */
+  /**
+   * For a call with many tasks, which has statements of its own. Each try waits for locks at least as long as the try before it took. `again`: an
+   * earlier try may have done it, and only the reply was lost. That try may also be the one that still holds the keys.
+   */
   async whenFree<T>(work: (patienceMs: number, again: boolean) => Promise<T>): Promise<T> {
     let tookMs = 0;
+    let mayBeDone = false;
     const attempt = async (patienceMs: number) => {
       const beganAt = performance.now();
+      const workAgain = (again: boolean) => {
+        mayBeDone ||= again;
+        return work(Math.ceil(Math.max(patienceMs, tookMs)), mayBeDone);
+      };
       try {
-        return await patiently((again) => work(Math.ceil(Math.max(patienceMs, tookMs)), again), isPassing);
+        return await patiently(workAgain, isPassing);
       } finally {
         tookMs = performance.now() - beganAt;
       }
@@ -61,6 +69,11 @@ export class KeyedCalls {
   async idle(): Promise<void> {
     await this.#shared.idle();
     await Promise.all([...this.#held.values()].map((calls) => calls.idle()));
+  }
+
+  /** From now on nobody waits for somebody else's key or id: who does is told that this was closed. */
+  giveUpWaiting(): void {
+    this.#turns.close();
   }
 
   /** Calls with the same key stay together. If a statement waits, it is made in halves, until those who wait are known. */
@@ -92,7 +105,7 @@ export class KeyedCalls {
     return tasks.map((task) => answers.get(task));
   }
 
-  /** The next to ask for it, or behind those who do. */
+  /** Queues the call behind others with the same key; makes that queue if there is none. */
   #wait(task: NewTask): Promise<EnqueueAnswer> {
     const key = keyOf(task);
     const waiting = this.#held.get(key);

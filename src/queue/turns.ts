@@ -2,6 +2,7 @@
  * What has to wait for a lock of somebody else's transaction, for however long, waits in turns: a few at a time ask the database, each for a
  * moment, and the others wait in memory. So they take no more than that of the connections, and whose lock is free has it soon.
  */
+import { ClosedError } from "../database/errors.ts";
 import { isLocked } from "../database/transient.ts";
 
 export interface TurnsOptions {
@@ -15,10 +16,17 @@ export interface TurnsOptions {
 export class Turns {
   readonly #options: TurnsOptions;
   #underWay = 0;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
+  #isClosed = false;
 
   constructor(options: TurnsOptions) {
     this.#options = options;
+  }
+
+  /** Whoever waits in line is refused at once, and who has a turn when that is over. */
+  close(): void {
+    this.#isClosed = true;
+    for (const { reject } of this.#waiting.splice(0)) reject(new ClosedError());
   }
 
   /** Tries until nothing is locked. Whoever has tried in vain goes to the end of the line. */
@@ -40,14 +48,15 @@ export class Turns {
   }
 
   async #begin(): Promise<void> {
+    if (this.#isClosed) throw new ClosedError();
     if (this.#underWay < this.#options.atOnce) this.#underWay++;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else await new Promise<void>((resolve, reject) => this.#waiting.push({ resolve, reject }));
   }
 
   /** The place goes to the next in line. */
   #end(): void {
     const next = this.#waiting.shift();
-    if (next) next();
+    if (next) next.resolve();
     else this.#underWay--;
   }
 }
