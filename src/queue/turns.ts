@@ -7,9 +7,11 @@ import { isLocked } from "../database/transient.ts";
 
 export interface TurnsOptions {
   readonly atOnce: number;
-  /** How long somebody asks in one turn while others wait for theirs… */
-  readonly patienceMs: number;
-  /** …and while nobody does. In vain, each turn is a line in the server's log. */
+  /** How long somebody asks in one turn while others wait for theirs: the less, the more there are. In vain, each turn is a line in the server's log. */
+  readonly patienceMs: { readonly shortest: number; readonly longest: number };
+  /** Within this time everybody should have had a turn, if that is possible. */
+  readonly everybodyWithinMs: number;
+  /** How long somebody asks while nobody waits. */
   readonly lonelyPatienceMs: number;
 }
 
@@ -44,7 +46,10 @@ export class Turns {
   }
 
   get #patienceMs(): number {
-    return this.#waiting.length > 0 ? this.#options.patienceMs : this.#options.lonelyPatienceMs;
+    const { atOnce, patienceMs, everybodyWithinMs, lonelyPatienceMs } = this.#options;
+    if (this.#waiting.length === 0) return lonelyPatienceMs;
+    const share = (everybodyWithinMs * atOnce) / (this.#waiting.length + atOnce);
+    return Math.ceil(Math.min(Math.max(share, patienceMs.shortest), patienceMs.longest));
   }
 
   async #begin(): Promise<void> {

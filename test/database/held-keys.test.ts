@@ -154,3 +154,24 @@ describe("closing", () => {
     for (const answer of answers) expect(await answer).toMatchObject({ code: "CLOSED" });
   });
 });
+
+test("of many keys in one turn, those that are free wait for none that are held, and one that becomes free does not wait for long", async () => {
+  const held = keys(200);
+  const [mine, lastly] = [keys(1)[0] as object, keys(1)[0] as object];
+  const { client } = await holding(...held);
+  const other = await holding(lastly);
+  const stuck = held.map(call);
+  const [free, freed] = [call(mine), call(lastly)];
+  const heldKeys =
+    "select from pg_stat_activity where datname = current_database() and query like '%enqueue_keyed%' and state = 'active'";
+  // If each held key were waited for, this would take 40 s.
+  await eventually(() => free.state.id, { within: 15_000, what: "the free key" });
+  expect((await database.query(heldKeys)).length).toBeLessThanOrEqual(4);
+  expect(freed.state).toEqual({});
+  await other.client.query("rollback");
+  await eventually(() => freed.state.id, { within: 15_000, what: "the key that became free" });
+  // None of those that are held was answered meanwhile.
+  expect(stuck.filter(({ state }) => state.id !== undefined || state.error !== undefined)).toEqual([]);
+  await client.query("commit");
+  for (const { done } of stuck) expect(await done).toEqual({ id: expect.any(String) });
+});
