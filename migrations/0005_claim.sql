@@ -343,7 +343,7 @@ begin
       exit by_priority when v_claimed >= v_total;
     end loop;
   end loop;
-  -- For others, which ends that are followed by a claim leave to it.
+  -- Ends that are followed by a claim ring for nobody. So the claim rings for what they have let go and it has not taken itself.
   if v_followed < cardinality(v_let_go) then
     perform ring(v_let_go_in);
   end if;

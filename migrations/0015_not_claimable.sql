@@ -158,11 +158,15 @@ exception when sqlstate 'EB999' then
   return v_bad;
 end $$;
 
-create function raise_alert(p_kind text, p_subject text, p_message text, p_details json) returns void
+-- One for each kind and subject while it is open. False: it is open already.
+create function raise_alert(p_kind text, p_subject text, p_message text, p_details json, p_part text default null) returns boolean
 language sql set search_path from current
 as $$
-  insert into alert (kind, subject, message, details) values (p_kind, p_subject, p_message, p_details)
-  on conflict (kind, subject) where resolved_at is null do nothing
+  with raised as (
+    insert into alert (kind, part, subject, message, details) values (p_kind, p_part, p_subject, p_message, p_details)
+    on conflict (kind, subject) where resolved_at is null do nothing returning id
+  )
+  select exists (select from raised)
 $$;
 
 -- A row that cannot be claimed: its task fails, and can be retried when what is wrong has been put right. Where the task is pending, running or

@@ -67,8 +67,6 @@ export interface ProgressFacts {
   readonly changedAgoMs: number | null;
 }
 
-export type OnCrash = "fail" | "retry" | "requeue";
-
 export interface KeyFacts {
   readonly key: string;
   readonly limit: number;

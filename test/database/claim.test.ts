@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { adoptClaims, readOutlook, releaseClaims, startClaims } from "../../src/sql/claims.ts";
+import { adoptClaims, readOutlook, startClaims } from "../../src/sql/claims.ts";
 import { runUpkeep } from "../../src/sql/upkeep.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { handClaimer } from "../support/claims.ts";
+import { handClaimer, releaseClaims } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 
 const { everbeat, database } = await openTestEverbeat();

@@ -7,7 +7,7 @@ import pg from "pg";
 import { describe, expect, test } from "vitest";
 import { createClaimHandle } from "../../src/runner/claim-handle.ts";
 import { endBlockedReplica, noteBlockedLoop } from "../../src/sql/blocked-loops.ts";
-import { adoptClaims, type ClaimedTask, rehomeClaims, releaseClaims, startClaims } from "../../src/sql/claims.ts";
+import { adoptClaims, type ClaimedTask, rehomeClaims, startClaims } from "../../src/sql/claims.ts";
 import { endClaims, type Outcome } from "../../src/sql/outcomes.ts";
 import { writeProgress } from "../../src/sql/progress.ts";
 import { recoverClaims } from "../../src/sql/recover-claims.ts";
@@ -18,7 +18,7 @@ import type { TaskId } from "../../src/task/ids.ts";
 import { NO_PROGRESS } from "../../src/task/progress.ts";
 import { HeldOutcomes } from "../../src/worker/held-outcomes.ts";
 import type { Verdict } from "../../src/worker/rounds.ts";
-import { completed, handClaimer } from "../support/claims.ts";
+import { completed, handClaimer, releaseClaims } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 
