@@ -1,4 +1,5 @@
 /** A task's settings, checked once: what workers run by, and what the database keeps of the definition. */
+import { createHash } from "node:crypto";
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import {
@@ -186,4 +187,12 @@ export function settingsRecord(settings: TaskSettings): Record<string, unknown> 
   const { queue, priority, retry, timeoutMs, onCrash, crashBudget, whenCutOff, runIn, stalledAfterMs, onStall } =
     settings;
   return { queue, priority, retry, timeoutMs, onCrash, crashBudget, whenCutOff, runIn, stalledAfterMs, onStall };
+}
+
+/** A short mark of that record: workers that have the same settings for a task have the same mark. */
+export function settingsMark(settings: TaskSettings): string {
+  return createHash("sha256")
+    .update(JSON.stringify(settingsRecord(settings)))
+    .digest("hex")
+    .slice(0, 16);
 }
