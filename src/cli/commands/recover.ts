@@ -8,7 +8,7 @@ import { addCommand, type Call, type Cli } from "../command.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { printable } from "../printable.ts";
-import { silentOwnersWords } from "../silent-owners.ts";
+import { notYetStaleWords } from "../silent-owners.ts";
 import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
 import { HOW_TO_BE_SURE, readUnheard, type Unheard, unsureWords } from "../unheard.ts";
@@ -132,7 +132,7 @@ function describeDone(recovery: Recovery, unheard: Unheard, screen: Call["screen
     if (refused.length > 0) return ["Nothing was done."];
     const unsure = unsureWords(unheard);
     if (unsure === undefined) {
-      const silent = silentOwnersWords(unheard.all);
+      const silent = notYetStaleWords(unheard.all, unheard.settings);
       return [`No task is stale, so nothing was done.${silent ? ` ${silent}` : ""}`];
     }
     return [colours.yellow(`${unsure} Nothing was done.`), colours.dim(HOW_TO_BE_SURE)];

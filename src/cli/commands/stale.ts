@@ -3,7 +3,7 @@ import { type Command, Option } from "commander";
 import type { StaleTask } from "../../recovery/stale-tasks.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
-import { silentOwnersWords } from "../silent-owners.ts";
+import { notYetStaleWords } from "../silent-owners.ts";
 import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
 import { HOW_TO_BE_SURE, readUnheard, unsureWords } from "../unheard.ts";
@@ -45,7 +45,7 @@ async function showStale(call: Call<StaleOptions>): Promise<undefined> {
       if (unsure !== undefined)
         return [...list, yellow(unsure), dim(tasks.length === 0 ? HOW_TO_BE_SURE : `${HOW_TO_BE_SURE}. ${byHand}`)];
       if (tasks.length === 0) {
-        const silent = silentOwnersWords(unheard.all, options.after);
+        const silent = notYetStaleWords(unheard.all, unheard.settings, options.after);
         return silent ? `No task is stale yet. ${silent}` : "No task is stale: whoever holds one is alive and heard.";
       }
       return [...list, dim(`Workers recover these by themselves, unless that is switched off. ${byHand}`)];
