@@ -49,7 +49,7 @@ export const PRIORITY_RANGE = { min: -100, max: 100 } as const;
 export const isName = isText({
   max: 128,
   pattern: /^[A-Za-z0-9][A-Za-z0-9._:/-]*$/,
-  hint: "1 to 128 letters, digits or . _ : / -, starting with a letter or a digit",
+  hint: "1 to 128 ASCII letters, digits or . _ : / -, starting with a letter or a digit",
 });
 
 export const isShare: Check<number> = (value, path, problems) => {
