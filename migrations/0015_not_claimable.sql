@@ -47,7 +47,7 @@ exception when others then
   return case when sqlstate <> 'EB999' then format('%s (%s)', sqlerrm, sqlstate) end;
 end $$;
 
--- Queues in which this claim fails, while it does not fail in all of them but the last. Null if it does not fail at all.
+-- The claim fails in these queues together, and not if the last is left out. Null if it does not fail at all.
 create function failing_queues(p_claim asked_claim) returns text[]
 language plpgsql set search_path from current
 as $$
@@ -108,8 +108,8 @@ begin
   return bad_rows(p_rows[: v_middle], p_queue, p_claim) || bad_rows(p_rows[v_middle + 1 :], p_queue, p_claim);
 end $$;
 
--- Of what this claim can come to in a queue, some that cannot be claimed: the first of them at least. p_after: it claims in these
--- queues before. Nothing of it stays.
+-- Of what this claim can come to in a queue, some that cannot be claimed: the first of them at least. p_after: before the trial, the claim is
+-- made in these queues. Nothing of it stays.
 create function first_bad_rows(p_queue text, p_claim asked_claim, p_after text[]) returns bad_row[]
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -196,7 +196,12 @@ begin
       raise;
     end if;
     v_how := format('was put off for five minutes. %s It could not be set aside either: %s (%s)', v_message, sqlerrm, sqlstate);
-    update ready r set run_at = now() + interval '5 minutes', input = null where r.ctid = v_place;
+    -- With an input it would have to stay where it was put in (see waits_at). Of one task, only one row may be without. Not now(), which would
+    -- be one place for all rows of the task.
+    update ready r
+    set run_at = clock_timestamp() + interval '5 minutes',
+        input = case when exists (select from ready o where o.task_id = v_row.task_id and o.input is null and o.ctid <> v_place) then r.input end
+    where r.ctid = v_place;
   end;
   perform raise_alert('not-claimable', v_row.name,
     format('Task %s (%s) of queue "%s" %s. There may be others of this name.', v_row.task_id, v_row.name, v_row.queue, v_how),

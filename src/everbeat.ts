@@ -27,7 +27,11 @@ import { checkWork, type WorkOptions } from "./worker/options.ts";
 import { Outages } from "./worker/outages.ts";
 import { Replica } from "./worker/replica.ts";
 import { leaveOnSignals } from "./worker/signals.ts";
+import { atMost } from "./worker/waiting.ts";
 import { Worker } from "./worker/worker.ts";
+
+/** How long a graceful end waits for those who wait for somebody else's unique key or id. */
+const KEY_PATIENCE_MS = 5_000;
 
 /** A task's id that remembers what the task returns, so that `result` has its type. */
 export type TaskHandle<Output> = TaskId & { readonly __output?: Output };
@@ -162,10 +166,15 @@ export class Everbeat implements AsyncDisposable {
     });
     this.#workers.add(worker);
     worker.start();
-    if (settings.handleSignals) {
-      const signals = leaveOnSignals({ gracefully: () => this.close(), now: () => this.close({ now: true }) });
-      this.#events.on("worker.stopped", (event) => event.replicaId === worker.replicaId && signals.close());
-    }
+    const signals = settings.handleSignals
+      ? leaveOnSignals({ gracefully: () => this.close(), now: () => this.close({ now: true }) })
+      : undefined;
+    const unsubscribe = this.#events.on("worker.stopped", ({ replicaId }) => {
+      if (replicaId !== worker.replicaId) return;
+      unsubscribe();
+      signals?.close();
+      this.#workers.delete(worker);
+    });
     return worker;
   }
 
@@ -187,9 +196,16 @@ export class Everbeat implements AsyncDisposable {
     return this.#events.on(name, listener);
   }
 
-  /** Stops the workers gracefully, then leaves the database. `now`: aborts running tasks at once. */
+  /**
+   * Stops the workers gracefully, answers the calls that are under way, then leaves the database. A call of `enqueue` that waits for a unique key
+   * or an id, which somebody else's transaction holds, is waited with for a few seconds, and then fails with a ClosedError. `now`: aborts running
+   * tasks at once, and waits for nobody's key.
+   */
   close(options: { now?: boolean } = {}): Promise<void> {
-    if (options.now) for (const worker of this.#workers) void worker.stop({ now: true });
+    if (options.now) {
+      for (const worker of this.#workers) void worker.stop({ now: true });
+      this.#enqueuer.giveUpWaiting();
+    }
     this.#closed ??= this.#closeOnce(options);
     return this.#closed;
   }
@@ -197,7 +213,10 @@ export class Everbeat implements AsyncDisposable {
   async #closeOnce(options: { now?: boolean }): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)));
     await this.#listener?.stop();
-    await Promise.all([this.#enqueuer.idle(), this.#results.idle()]);
+    const answered = this.#enqueuer.idle();
+    await atMost(KEY_PATIENCE_MS, answered);
+    this.#enqueuer.giveUpWaiting();
+    await Promise.all([answered, this.#results.idle()]);
     await this.#notices.stop();
     await this.database.close();
   }

@@ -218,7 +218,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'replicaId', u.replica_id, 'status', coalesce(r.status, 'missing'), 'hostname', r.hostname, 'pid', r.pid,
               'heardAgoMs', ${ms("c.now - h.beat_at")}, 'silentForMs', ${s}.silent_ms(h, r.started_at, l),
               'hasSession', ${s}.session_counts(h, l),
-              'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${ms("c.now - nullif(h.session_free_since, 'infinity')")},
+              'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${s}.session_free_ms(h, l, c.now),
               'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'intervalMs', h.interval_ms, 'vitals', ${s}.vitals_of(h.signs),
               'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death,
               'runner', (select json_build_object('kind', n.kind, 'pid', n.pid, 'status', n.status, 'heardAgoMs', ${ms("c.now - n.beat_at")},

@@ -105,7 +105,7 @@ export async function listReplicas(store: Store, patienceMs: number): Promise<Re
     `select r.id::text, r.hostname, r.pid, r.version, r.status, r.machine_id as "machineId", r.started_at as "startedAt",
             greatest(h.beat_at, r.seen_at) as "seenAt", ${store.schema}.silent_ms(h, r.started_at, l) as "silentForMs",
             ${store.schema}.session_counts(h, l) as "hasSession", coalesce(h.session_key = any (k.held), false) as "holdsSession",
-            (extract(epoch from clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000)::float8 as "sessionFreeForMs",
+            ${store.schema}.session_free_ms(h, l) as "sessionFreeForMs",
             h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs", h.interval_ms as "intervalMs", ${store.schema}.vitals_of(h.signs) as vitals, r.died_at as "diedAt", r.death,
             r.tasks, r.queues,
             case when r.status in ('online', 'draining') and coalesce(l.swept_at, r.started_at) < clock_timestamp() - make_interval(secs => $1::float8 / 1000)

@@ -79,6 +79,7 @@ export class Claimer {
   #heldUpLooks = 0;
   #mayOwnUnknown = false;
   #regaining: Promise<void> | undefined;
+  #endingForgotten: Promise<unknown> | undefined;
   #alarm: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void)[] = [];
   #onNoneUnderWay: (() => void)[] = [];
@@ -107,6 +108,7 @@ export class Claimer {
     for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
     await this.#noneUnderWay();
     await this.#regaining;
+    await this.#endingForgotten;
     this.#lockedQueues.stop();
   }
 
@@ -213,7 +215,7 @@ export class Claimer {
     this.#parts.outages.over("claiming tasks");
     this.#backoff.reset();
     this.#heldUpLooks = found.isHeldUp ? this.#heldUpLooks + 1 : 0;
-    this.#lockedQueues.note(found.lockedQueue, nowMs);
+    this.#lockedQueues.note(found.lockedQueue, found.claimed, nowMs);
     const { search, asked, hasMet } = look;
     this.#cursors.end(search, { ...found, asked, hasMet, tookMs: nowMs - look.startedMs, nowMs });
     const phase = phaseAfter(this.#phase, look, found.claimed);
@@ -321,13 +323,19 @@ export class Claimer {
   }
 
   async #adopt(): Promise<void> {
-    const { database, replica, known, received, onAdopted, onForgotten, steadyNow } = this.#parts;
+    const { database, replica, known, received, onAdopted, onForgotten, outages, steadyNow } = this.#parts;
     const asked = { under: replica.id, atMs: steadyNow() };
     const unknown = await adoptClaims(database, asked.under, known());
     const { unbegun: adopted, forgotten } = await tellApart(database, unknown, received);
     received.settle(adopted);
     if (adopted.length > 0) onAdopted(adopted, asked);
-    // Last: if this fails, all of it is done again, and the others are known by then.
-    if (forgotten.length > 0) await onForgotten(forgotten, asked.under);
+    // Nobody waits for this, because somebody may keep one of them locked. What is left then is found again by the claim watch.
+    if (forgotten.length > 0 && !this.#endingForgotten) {
+      this.#endingForgotten = onForgotten(forgotten, asked.under)
+        .catch((error: unknown) => outages.noticed(error, "claiming tasks"))
+        .finally(() => {
+          this.#endingForgotten = undefined;
+        });
+    }
   }
 }

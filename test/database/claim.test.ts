@@ -122,11 +122,11 @@ describe("a claim", () => {
     const { queue, claim } = ownQueue();
     await everbeat.enqueueMany(noop, ["a", "b"], { options: { queue } });
     const [a, b] = await claim(0, 2);
-    expect(await startClaims(everbeat.database, [a as never])).toEqual([a?.claimId]);
+    expect(await startClaims(everbeat.database, [a as never])).toEqual({ started: [a?.claimId], locked: [] });
     // Said again because the reply was lost: it is the same start.
-    expect(await startClaims(everbeat.database, [a as never])).toEqual([a?.claimId]);
+    expect(await startClaims(everbeat.database, [a as never])).toEqual({ started: [a?.claimId], locked: [] });
     expect(await releaseClaims(everbeat.database, [a as never, b as never])).toEqual([b?.claimId]);
-    expect(await startClaims(everbeat.database, [b as never])).toEqual([]);
+    expect(await startClaims(everbeat.database, [b as never])).toEqual({ started: [], locked: [] });
   });
 });
 

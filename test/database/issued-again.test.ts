@@ -93,6 +93,7 @@ describe("an outcome for the forgotten task", () => {
         const { late } = await endClaims(everbeat.database, some);
         return some.map(({ claim }) => (late.includes(claim) ? "late" : "done"));
       },
+      findLocked: async () => new Set(),
       onVerdicts: (ended, all) => {
         for (const [at, { outcome }] of ended.entries()) verdicts.set(outcome, all[at] as Verdict);
       },
@@ -125,7 +126,7 @@ describe("a worker that holds the forgotten claim", () => {
     const { forgotten, held } = await issuedAgain("claimed");
     const other = handClaimer(everbeat.database, ["noop"]);
     await other.claim({ queues: [], room: [] });
-    expect(await startClaims(everbeat.database, [forgotten])).toEqual([]);
+    expect(await startClaims(everbeat.database, [forgotten])).toEqual({ started: [], locked: [] });
     expect(await releaseClaims(everbeat.database, [forgotten])).toEqual([]);
     expect(await rehomeClaims(everbeat.database, owner.replicaId, other.replicaId, [forgotten])).toEqual([]);
     expect(await rowOf(held.taskId)).toEqual(untouched("claimed"));

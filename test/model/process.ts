@@ -164,7 +164,7 @@ export class Process {
 
   async start(these: readonly InHand[] = this.#unstarted()): Promise<void> {
     if (these.length === 0) return;
-    const start = () => startClaims(this.#chronicle.database, these.map(claimOf));
+    const start = async () => [...(await startClaims(this.#chronicle.database, these.map(claimOf))).started];
     const held = new Set(await this.#writeAll("start", these, start));
     for (const { claim } of these) {
       const own = this.hand.get(claim);
