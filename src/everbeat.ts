@@ -1,8 +1,8 @@
 /** The composition root: what starts, in what order, and what stops. */
-import { anything, checkOptions, isFunction, unknownKey } from "./config/checks.ts";
+import { isFunction, unknownKey } from "./config/checks.ts";
 import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
-import { Problems } from "./config/problems.ts";
+import { InvalidOptionsError, Problems } from "./config/problems.ts";
 import type { Database } from "./database/database.ts";
 import { assertSchemaFits, type MigrationReport, migrate } from "./database/migrate.ts";
 import { Notices } from "./database/notices.ts";
@@ -11,7 +11,7 @@ import { type EventListener, type EventName, Events } from "./events.ts";
 import { jsonLogger, type Logger } from "./log.ts";
 import { EVENT_NAMES, logEvents } from "./log-events.ts";
 import { Enqueuer } from "./queue/enqueue.ts";
-import type { EnqueueOptions } from "./queue/enqueue-options.ts";
+import { checkMany, type EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";
 import { checkWait, Results } from "./queue/results.ts";
 import { TaskOrders } from "./queue/task-orders.ts";
@@ -47,6 +47,8 @@ export interface ManyOptions<Input> {
   tx?: EnqueueOptions["tx"] | undefined;
 }
 
+const OPEN_INSTEAD = "it is made by Everbeat.open: const everbeat = await Everbeat.open({ database })";
+
 export class Everbeat implements AsyncDisposable {
   /** Cancel, retry, list and show tasks. */
   readonly tasks: TaskOrders;
@@ -66,6 +68,8 @@ export class Everbeat implements AsyncDisposable {
   #closed: Promise<void> | undefined;
 
   private constructor(settings: OpenSettings, database: Database) {
+    // JavaScript knows nothing of "private".
+    if (!database) throw new InvalidOptionsError("new Everbeat()", [OPEN_INSTEAD]);
     this.#settings = settings;
     this.database = database;
     this.#log =
@@ -73,7 +77,7 @@ export class Everbeat implements AsyncDisposable {
         ? jsonLogger({ level: settings.log, write: (line) => process.stderr.write(line) })
         : settings.log;
     this.#events = new Events((error, name) =>
-      this.#log.error({ event: name, error: toErrorRecord(error) }, "an event listener threw"),
+      this.#log.error({ event: name, error: toErrorRecord(error, "ERROR") }, "an event listener threw"),
     );
     logEvents(this.#events, this.#log);
     this.#notices = new Notices(database);
@@ -129,11 +133,7 @@ export class Everbeat implements AsyncDisposable {
     inputs: readonly NoInfer<Input>[],
     how: ManyOptions<Input> = {},
   ): Promise<TaskHandle<Output>[]> {
-    const problems = new Problems();
-    if (!Array.isArray(inputs)) problems.add("inputs", "must be a list");
-    checkOptions(how, { options: anything, tx: anything }, { path: "", problems });
-    problems.throwIfAny("enqueueMany");
-    const { options, tx } = how;
+    const { options, tx } = checkMany(inputs, how);
     return (await this.#enqueuer.enqueueMany({ task, inputs, options, tx })) as TaskHandle<Output>[];
   }
 

@@ -19,7 +19,7 @@ import { readUnrest } from "../sql/reliability.ts";
 import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
 import { isUnheardSince, type StaleFilter } from "../sql/stale-tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
-import { isReplicaId, isTaskId } from "../task/id-checks.ts";
+import { isReplicaId, isTaskId, toTaskIds } from "../task/id-checks.ts";
 import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { type Explanation, explain } from "./explain.ts";
@@ -89,7 +89,7 @@ export class RecoveryOrders {
 
   /** Why this task is where it is, in plain words, with the evidence. */
   async explain(id: string): Promise<Explanation> {
-    const facts = isUuid(id) ? await readTaskFacts(this.#database, id.toLowerCase() as TaskId) : undefined;
+    const facts = await readTaskFacts(this.#database, toTaskIds([id])[0] as TaskId);
     if (!facts) throw new TaskNotFoundError(id);
     return explain(facts, this.#settings);
   }

@@ -52,6 +52,8 @@ export async function registerReplica(
     pid: number;
     version: string;
     tasks: readonly string[];
+    /** A mark of the settings of each task, in the same order. */
+    versions?: readonly string[] | undefined;
     queues: readonly string[] | undefined;
     recovery: unknown;
     promise: HeartPromise;
@@ -68,8 +70,8 @@ export async function registerReplica(
        values ($1, now(), ${store.schema}.joining_epoch(), $9, $10, $11, ${store.schema}.session_key($1), $12)
        on conflict (replica_id) do update set beat_at = now() where not heart.is_dead
      )
-     insert into ${store.schema}.replica (id, hostname, pid, version, tasks, queues, machine_id, recovery)
-     values ($1, $2, $3, $4, $5, $6, $7, $8::json)
+     insert into ${store.schema}.replica (id, hostname, pid, version, tasks, queues, machine_id, recovery, versions)
+     values ($1, $2, $3, $4, $5, $6, $7, $8::json, $13)
      on conflict (id) do nothing`,
     [
       replica.id,
@@ -84,6 +86,7 @@ export async function registerReplica(
       replica.promise.promiseMs,
       replica.promise.sessionPromiseMs,
       replica.sessionEpoch ?? null,
+      replica.versions ?? null,
     ],
   );
 }

@@ -203,6 +203,9 @@ test("a task that does not exist is not explained", async () => {
   const { code, answer } = await jsonHere<{ error: { code: string } }>(["explain", randomUUID()], at);
   expect(code).toBe(1);
   expect(answer.error.code).toBe("TASK_NOT_FOUND");
+  const odd = await here(["explain", "abc"], at);
+  expect(odd.code).toBe(2);
+  expect(odd.stderr).toContain(`"abc": a task's id is a UUID`);
 });
 
 test("the doctor says that nobody sweeps, where workers are on record and silent", async () => {

@@ -7,7 +7,7 @@ import { toErrorRecord } from "../../task/error-record.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { withEverbeat } from "../open-for-command.ts";
-import { silentOwnersWords } from "../silent-owners.ts";
+import { notYetStaleWords } from "../silent-owners.ts";
 import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
 import { type Column, table } from "../table.ts";
@@ -138,7 +138,7 @@ function describeDone(recovery: Recovery, unheard: Unheard, screen: Call["screen
     if (refused.length > 0) return ["Nothing was done."];
     const unsure = unsureWords(unheard);
     if (unsure === undefined) {
-      const silent = silentOwnersWords(unheard.all);
+      const silent = notYetStaleWords(unheard.all, unheard.settings);
       return prose(`No task is stale, so nothing was done.${silent ? ` ${silent}` : ""}`, { width });
     }
     return [

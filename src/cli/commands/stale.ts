@@ -3,7 +3,7 @@ import { type Command, Option } from "commander";
 import type { StaleTask } from "../../recovery/stale-tasks.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
-import { silentOwnersWords } from "../silent-owners.ts";
+import { notYetStaleWords } from "../silent-owners.ts";
 import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
 import { HOW_TO_BE_SURE, readUnheard, unsureWords } from "../unheard.ts";
@@ -52,7 +52,7 @@ async function showStale(call: Call<StaleOptions>): Promise<undefined> {
           ...(tasks.length === 0 ? [] : say(byHand, colours.dim)),
         ];
       if (tasks.length === 0) {
-        const silent = silentOwnersWords(unheard.all, options.after);
+        const silent = notYetStaleWords(unheard.all, unheard.settings, options.after);
         return say(
           silent ? `No task is stale yet. ${silent}` : "No task is stale: whoever holds one is alive and heard.",
         );
