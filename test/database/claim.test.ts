@@ -210,6 +210,19 @@ describe("an exclusive key", () => {
     expect(await claim()).toHaveLength(1);
   });
 
+  test("with mixed limits goes by the limit of each task, so that one may start beside a task that should be alone", async () => {
+    const { claim, ...options } = exclusive();
+    const alone = (input: string) => everbeat.enqueue(noop, input, options);
+    const shared = (input: string) => everbeat.enqueue(noop, input, { ...options, exclusiveLimit: 3 });
+    await alone("first");
+    const [first] = await claim();
+    await shared("beside");
+    await alone("waits");
+    expect(inputs(await claim())).toEqual(["beside"]);
+    await claimer.complete(first as never);
+    expect(await claim()).toEqual([]);
+  });
+
   test("shows what waits for it as parked, and does not hold back others in the queue", async () => {
     const { claim, ...options } = exclusive();
     const [, second] = await everbeat.enqueueMany(noop, [1, 2], { options });
