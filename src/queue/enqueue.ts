@@ -9,7 +9,7 @@ import type { AnyTask } from "../task/define-task.ts";
 import { DuplicateTaskError, NotInTransactionError } from "../task/errors.ts";
 import { type TaskId, TaskIds } from "../task/ids.ts";
 import { type ParsedInput, parseInput, refusedAsJson } from "../task/input.ts";
-import { toJson, toJsonQuickly, withCause } from "../task/json.ts";
+import { problemLine, toJson, toJsonQuickly } from "../task/json.ts";
 import { checkTerms, type Terms } from "./enqueue-options.ts";
 import { KeyedCalls } from "./keyed-calls.ts";
 import { patiently } from "./patiently.ts";
@@ -154,7 +154,7 @@ export class Enqueuer {
   #toText(given: GivenInput, parsed: ParsedInput, problems: Problems): string | Promise<string> {
     const json = toJson(given.input, this.#limitBytes);
     if (!parsed.ok) for (const problem of parsed.problems) problems.add(given.path, problem);
-    if (!json.ok) problems.add(given.path, withCause(json));
+    if (!json.ok) problems.add(given.path, problemLine(json));
     if (!parsed.ok || !json.ok) return "";
     const { text, changes } = json;
     if (changes.size === 0 || !given.task.schema) return text;

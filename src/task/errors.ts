@@ -1,7 +1,7 @@
 /** One error per way in which a task or a call about it can go wrong. */
 import { exactDuration } from "../config/duration.ts";
 import { EverbeatError } from "../errors.ts";
-import type { ErrorRecord } from "./error-record.ts";
+import { type ErrorRecord, inOneLine } from "./error-record.ts";
 import type { ClaimId, TaskId } from "./ids.ts";
 import type { EndedState } from "./states.ts";
 
@@ -81,8 +81,9 @@ export class InvalidInputError extends EverbeatError {
 
 export class ResultNotStorableError extends EverbeatError {
   readonly code = "RESULT_NOT_STORABLE";
-  constructor(task: string, problem: string) {
-    super(`The result of task "${task}" cannot be stored: ${problem}. Return plain JSON, or nothing.`);
+  /** `cause`: what a getter or a toJSON() of the result threw. */
+  constructor(task: string, { problem, cause }: { problem: string; cause?: unknown }) {
+    super(`The result of task "${task}" cannot be stored: ${problem}. Return plain JSON, or nothing.`, { cause });
   }
 }
 
@@ -149,7 +150,7 @@ export class TaskEndedError extends EverbeatError {
     readonly state: Exclude<EndedState, "completed">,
     readonly error: ErrorRecord,
   ) {
-    super(`Task ${taskId} ${state === "cancelled" ? "was cancelled" : state}: ${error.message}`);
+    super(`Task ${taskId} ${state === "cancelled" ? "was cancelled" : state}: ${inOneLine(error)}`);
     this.code = error.code;
   }
 }

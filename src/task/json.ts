@@ -2,13 +2,23 @@
  * JSON that loses nothing: what `JSON.stringify` would silently drop or change (NaN, functions, Map, holes, …) is a
  * problem here, with the path to it, instead of a surprise in another process.
  */
-export type JsonResult =
-  | { readonly ok: true; readonly text: string /** None for plain data. */; readonly changes: ReadonlySet<JsonChange> }
-  | {
-      readonly ok: false;
-      readonly problem: string /** What a getter or a toJSON() threw. */;
-      readonly cause?: unknown;
-    };
+import { inOneLine, toErrorRecord } from "./error-record.ts";
+
+export type JsonResult = Stored | NotStorable;
+
+interface Stored {
+  readonly ok: true;
+  readonly text: string;
+  /** None for plain data. */
+  readonly changes: ReadonlySet<JsonChange>;
+}
+
+interface NotStorable {
+  readonly ok: false;
+  readonly problem: string;
+  /** What a getter or a toJSON() threw. */
+  readonly cause?: unknown;
+}
 
 /** What comes back from JSON in another form: a `Date` as text, what its `toJSON()` says, `undefined` as nothing, an instance as a plain object. */
 export type JsonChange = "date" | "toJSON" | "undefined" | "instance";
@@ -216,6 +226,6 @@ function at(path: string, what: string): string {
 }
 
 /** The problem in one line, with the message of what was thrown. */
-export function withCause({ problem, cause }: { problem: string; cause?: unknown }): string {
-  return cause instanceof Error ? `${problem} (cause: ${cause.message})` : problem;
+export function problemLine({ problem, cause }: NotStorable): string {
+  return cause === undefined ? problem : `${problem} (cause: ${inOneLine(toErrorRecord(cause))})`;
 }

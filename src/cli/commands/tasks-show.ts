@@ -4,6 +4,7 @@ import { rateWords } from "../../config/rate-words.ts";
 import { readClock } from "../../sql/clock.ts";
 import type { ProgressRow } from "../../sql/progress.ts";
 import type { AttemptRow, LateRow, TaskDetails } from "../../sql/tasks.ts";
+import { type ErrorRecord, inOneLine } from "../../task/error-record.ts";
 import type { Colours } from "../colours.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
@@ -63,7 +64,7 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
       ["metadata", task.metadata === null ? undefined : shortJson(task.metadata)],
       ["result", task.state === "completed" ? shortJson(task.result) : undefined],
       ["post-mortem", task.postMortem ?? undefined],
-      ["error", task.error ? colours.red(`${task.error.code}: ${task.error.message}`) : undefined],
+      ["error", task.error ? colours.red(`${task.error.code}: ${inOneLine(task.error)}`) : undefined],
     ],
     { colours },
   );
@@ -78,7 +79,20 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
     parts.push([title, ...lateTable(task.late, now, screen)]);
   }
   if (task.error?.stack) parts.push([colours.bold("Stack"), ...quoted(task.error.stack, { colours })]);
+  if (task.error) parts.push(...behind(task.error, colours));
   return paragraphs(...parts);
+}
+
+/** What an error was made of: a part for its cause, and for each error in it. */
+function behind({ cause, errors = [], errorsLeftOff }: ErrorRecord, colours: Colours): string[][] {
+  const part = (name: string, error: ErrorRecord) => {
+    const text = [`${error.code}: ${error.message}`, ...(error.stack === undefined ? [] : [error.stack])].join("\n");
+    return [[colours.bold(name), ...quoted(text, { colours })], ...behind(error, colours)];
+  };
+  return [
+    ...errors.flatMap((error, index) => part(`Error ${index + 1} of ${errors.length + (errorsLeftOff ?? 0)}`, error)),
+    ...(cause === undefined ? [] : part("Cause", cause)),
+  ];
 }
 
 function title({ attemptsDropped }: TaskDetails, colours: Colours): string {
@@ -115,7 +129,7 @@ function attemptTable(attempts: readonly AttemptRow[], now: Date, { colours, wid
       { title: "TOOK", value: (row) => lasting(row.startedAt, row.endedAt ?? now), align: "right" },
       {
         title: "ERROR",
-        value: (row) => row.error?.message ?? "",
+        value: (row) => (row.error ? inOneLine(row.error) : ""),
         isOptional: true,
         style: (text) => colours.dim(text),
       },
@@ -132,7 +146,7 @@ function lateTable(late: readonly LateRow[], now: Date, { colours, width }: Scre
       { title: "CLAIM", value: (row) => row.claimId, align: "right" },
       { title: "REPLICA", value: (row) => row.replicaId },
       { title: "ARRIVED", value: (row) => fromNow(row.arrivedAt, now) },
-      { title: "ERROR", value: (row) => row.error?.message ?? "", isOptional: true },
+      { title: "ERROR", value: (row) => (row.error ? inOneLine(row.error) : ""), isOptional: true },
     ],
     { colours, width, indent: 2 },
   );
