@@ -63,7 +63,7 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
       ["input", shortJson(task.input)],
       ["metadata", task.metadata === null ? undefined : shortJson(task.metadata)],
       ["result", task.state === "completed" ? shortJson(task.result) : undefined],
-      ["post-mortem", task.postMortem ?? undefined],
+      ["post-mortem", postMortemWords(task.attempts)],
       ["error", task.error ? colours.red(`${task.error.code}: ${inOneLine(task.error)}`) : undefined],
     ],
     { colours },
@@ -98,6 +98,14 @@ function behind({ cause, errors = [], errorsLeftOff }: ErrorRecord, colours: Col
 function title({ attemptsDropped }: TaskDetails, colours: Colours): string {
   if (attemptsDropped === 0) return colours.bold("Attempts");
   return `${colours.bold("Attempts")} ${colours.dim(`without ${attemptsDropped} in the middle, which are no longer on record`)}`;
+}
+
+const POST_MORTEMS_SHOWN = 5;
+
+/** Each with its attempt: the error of the task may be that of another one. */
+function postMortemWords(attempts: readonly AttemptRow[]): string | undefined {
+  const dead = attempts.filter(({ postMortem }) => postMortem !== null).slice(-POST_MORTEMS_SHOWN);
+  return dead.map(({ attempt, postMortem }) => `attempt ${attempt}: ${postMortem}`).join("\n") || undefined;
 }
 
 function runnerWords({ kind, pid, status }: NonNullable<TaskDetails["runner"]>): string {
