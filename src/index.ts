@@ -65,6 +65,7 @@ export {
   CompletionNotCommittedError,
   CutOffError,
   DuplicateTaskError,
+  IdTakenError,
   InvalidInputError,
   NotInTransactionError,
   ReplicaGoneError,

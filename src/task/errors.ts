@@ -133,6 +133,19 @@ export class DuplicateTaskError extends EverbeatError {
   }
 }
 
+/** An id that a caller chose twice, for tasks of two names. */
+export class IdTakenError extends EverbeatError {
+  readonly code = "ID_TAKEN";
+  constructor(
+    readonly task: string,
+    readonly taskId: TaskId,
+    /** The name of the task that has the id. */
+    readonly holder: string,
+  ) {
+    super(`Task "${task}" was not enqueued: its id ${taskId} is that of a task "${holder}". Choose another id for it.`);
+  }
+}
+
 export class TaskNotFoundError extends EverbeatError {
   readonly code = "TASK_NOT_FOUND";
   constructor(readonly taskId: string) {
