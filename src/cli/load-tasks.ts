@@ -7,14 +7,33 @@ import * as everbeat from "../index.ts";
 import { createImporter, type Importer } from "../runner/import-module.ts";
 import { type AnyTask, fromModule, tasksIn } from "../task/define-task.ts";
 import { describeBreakage } from "./describe-breakage.ts";
-import { NoTasksError, SameNameError, TasksFileBrokenError, TasksFileMissingError } from "./errors.ts";
+import {
+  NoTasksError,
+  SameNameError,
+  TasksFileBrokenError,
+  TasksFileMissingError,
+  TasksFileNeverEndsError,
+} from "./errors.ts";
 
-export async function loadTasks(files: readonly string[], cwd: string = process.cwd()): Promise<readonly AnyTask[]> {
+export interface LoadOptions {
+  readonly cwd?: string;
+  /** Told of a file that takes long, once. */
+  readonly onSlow?: (file: string) => void;
+  readonly slowAfterMs?: number;
+}
+
+const SLOW_AFTER_MS = 10_000;
+
+export async function loadTasks(
+  files: readonly string[],
+  { cwd = process.cwd(), onSlow, slowAfterMs = SLOW_AFTER_MS }: LoadOptions = {},
+): Promise<readonly AnyTask[]> {
   const importFile = createImporter(cwd, async () => everbeat);
   const found = new Map<string, { task: AnyTask; file: string }>();
   const others: string[] = [];
   for (const file of files) {
-    const exports = await load(resolve(cwd, file), file, importFile);
+    const slow = setTimeout(() => onSlow?.(file), slowAfterMs).unref();
+    const exports = await load(resolve(cwd, file), file, importFile).finally(() => clearTimeout(slow));
     for (const [name, value] of Object.entries(exports)) {
       const tasks = tasksIn(value);
       if (tasks.length === 0) others.push(`${name} (${typeof value})`);
@@ -28,9 +47,25 @@ export async function loadTasks(files: readonly string[], cwd: string = process.
 async function load(path: string, given: string, importFile: Importer): Promise<Record<string, unknown>> {
   if (!statSync(path, { throwIfNoEntry: false })?.isFile()) throw new TasksFileMissingError(given, nearestFile(path));
   try {
-    return await importFile(path);
+    return await unlessItNeverEnds(given, importFile(path));
   } catch (error) {
+    if (error instanceof TasksFileNeverEndsError) throw error;
     throw new TasksFileBrokenError(given, describeBreakage(error), { cause: error });
+  }
+}
+
+/** A module whose top-level await waits for something that nothing will ever do: Node would end the process without a word. */
+async function unlessItNeverEnds<T>(file: string, loading: Promise<T>): Promise<T> {
+  let onIdle = () => {};
+  const idle = new Promise<never>((_, reject) => {
+    // In a turn of the loop, so that the process does not end before it has reported this.
+    onIdle = () => void setImmediate(() => reject(new TasksFileNeverEndsError(file)));
+  });
+  process.once("beforeExit", onIdle);
+  try {
+    return await Promise.race([loading, idle]);
+  } finally {
+    process.off("beforeExit", onIdle);
   }
 }
 
