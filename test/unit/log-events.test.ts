@@ -20,3 +20,12 @@ test.each([
   events.emit("task.recovered", { ...task, action, because } as EverbeatEvents["task.recovered"]);
   expect(logger.lines.map(({ message }) => message)).toEqual([line]);
 });
+
+test("that the database is back is said as loudly as that it was lost", () => {
+  const logger = recordingLogger();
+  const events = new Events(fail);
+  logEvents(events, logger);
+  events.emit("database.lost", { error: new Error("gone"), doing: "claiming" });
+  events.emit("database.back", { doing: "claiming" });
+  expect(logger.lines.map(({ level }) => level)).toEqual(["warn", "warn"]);
+});
