@@ -103,6 +103,22 @@ begin
     else (select true from lane l where l.queue = u.queue and l.priority = u.priority and not l.is_leaving limit 1) is null end;
 end $$;
 
+-- The same id again is the same task again. It is none if that one has another name: then the caller would wait for a task that is not there.
+create function refuse_taken_ids(p_terms json) returns void
+language plpgsql set search_path from current
+as $$
+declare
+  v_taken record;
+begin
+  select t.id, t.name as holder, g.name into v_taken
+  from json_to_recordset(p_terms) as g (ids uuid[], name text), unnest(g.ids) i join task t on t.id = i
+  where t.name <> g.name limit 1;
+  if found then
+    raise exception 'task % was not enqueued: its id % is that of a task %', v_taken.name, v_taken.id, v_taken.holder
+      using errcode = 'EB009', detail = json_build_object('name', v_taken.name, 'id', v_taken.id, 'holder', v_taken.holder);
+  end if;
+end $$;
+
 -- p_fresh: no id was ever used before. Else the same id again is the same task again: a call that was repeated because
 -- its reply was lost, or one whose caller chose the ids. That costs a search for each, and an insert in two steps.
 -- p_alone: this statement is a transaction of its own. p_id: the id that the (only) task gets instead of its own.
@@ -121,6 +137,7 @@ declare
   v_queues     text[];
   v_priorities smallint[];
   v_due        text[];
+  v_put        bigint;
 begin
   if p_patience_ms is not null then
     perform set_config('lock_timeout', p_patience_ms::text, true);
@@ -161,10 +178,13 @@ begin
       insert into ready (task_id, queue, priority, run_at, name, gated, expires_at)
       select id, queue, priority, run_at, name, exclusive_key is not null or rate_key is not null, expires_at from put
     ), used as materialized (
-      select queue, priority, bool_or(run_at <= c_soon) as is_due from put group by queue, priority
+      select queue, priority, bool_or(run_at <= c_soon) as is_due, count(*) as tasks from put group by queue, priority
     )
-    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where is_due)
-    into v_queues, v_priorities, v_due from used u;
+    select array_agg(queue), array_agg(priority), array_agg(queue) filter (where is_due), coalesce(sum(tasks), 0)
+    into v_queues, v_priorities, v_due, v_put from used u;
+    if v_put < (select sum(cardinality(x.ids)) from json_to_recordset(p_terms) as x (ids uuid[])) then
+      perform refuse_taken_ids(p_terms);
+    end if;
     -- All were there, and may be so for too short a time to be durable (insert_task_promptly). The caller is about to be told that they
     -- are: locking one writes to the log, and makes the commit wait for it and for all that was written before.
     if v_queues is null then

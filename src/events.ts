@@ -32,6 +32,8 @@ export interface EverbeatEvents {
   "outcome.repeated": TaskRef;
   /** A handler ignored its signal past the grace; its slot was given to others. */
   "handler.abandoned": TaskRef & { reason: string };
+  /** The function that says which errors are not worth retrying has failed itself. `reason`: what it threw, in a line. */
+  "retry.unless-threw": TaskRef & { error: unknown; reason: string };
   /** A claim was committed and its reply lost; the task was found and runs. */
   "claim.adopted": TaskRef;
   /** An attempt that had ended is on record as running: the database has lost the last part of its memory. */

@@ -66,6 +66,7 @@ export {
   CompletionNotCommittedError,
   CutOffError,
   DuplicateTaskError,
+  IdTakenError,
   InvalidInputError,
   NotInTransactionError,
   ReplicaGoneError,

@@ -28,6 +28,10 @@ const LINES: { [N in EventName]: Line<N> } = {
     level: "warn",
     message: (e) => `${e.name} ignored its signal (${e.reason}) and was abandoned`,
   },
+  "retry.unless-threw": {
+    level: "error",
+    message: (e) => `${e.name}: its retry.unless threw, so the failure counts as worth a retry: ${e.reason}`,
+  },
   "claim.adopted": { level: "info", message: (e) => `${e.name} was claimed and the reply lost; running it now` },
   "claim.forgotten": {
     level: "warn",
@@ -46,7 +50,8 @@ const LINES: { [N in EventName]: Line<N> } = {
     level: "warn",
     message: (e) => `another transaction has locked what is needed for ${e.doing}: ${e.reason}; trying again`,
   },
-  "database.back": { level: "info", message: (e) => `the database is back (${e.doing})` },
+  // As loud as the loss: whoever was told of that waits for this.
+  "database.back": { level: "warn", message: (e) => `the database is back (${e.doing})` },
   "heart.beating": {
     level: "debug",
     message: (e) => `the heart beats${e.hasSession ? "" : ", without a session of its own"}`,

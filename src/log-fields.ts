@@ -40,7 +40,7 @@ function showableError(error: Error, inside: readonly object[]): unknown {
   return Object.fromEntries(known);
 }
 
-const ERROR_KEYS = ["name", "message", "code", "stack", "cause"];
+const ERROR_KEYS = ["name", "message", "code", "stack", "cause", "errors"];
 
 function withToJson(value: object): value is { toJSON(): unknown } {
   return typeof (value as { toJSON?: unknown }).toJSON === "function";

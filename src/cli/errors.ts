@@ -42,6 +42,15 @@ export class TasksFileBrokenError extends EverbeatError {
   }
 }
 
+export class TasksFileNeverEndsError extends EverbeatError {
+  readonly code = "TASKS_FILE_NEVER_ENDS";
+  constructor(file: string) {
+    super(
+      `${file} could not be loaded: a top-level await in it, or in a file that it imports, never ends. It waits for something that nothing in this process will do.`,
+    );
+  }
+}
+
 export class NoTasksError extends EverbeatError {
   readonly code = "NO_TASKS";
   constructor(files: readonly string[], exported: readonly string[]) {

@@ -13,15 +13,29 @@ import {
   TasksFileBrokenError,
   TasksFileIsFolderError,
   TasksFileMissingError,
+  TasksFileNeverEndsError,
   TasksFileNotCodeError,
 } from "./errors.ts";
 
-export async function loadTasks(files: readonly string[], cwd: string = process.cwd()): Promise<readonly AnyTask[]> {
+export interface LoadOptions {
+  readonly cwd?: string;
+  /** Told of a file that takes long, once. */
+  readonly onSlow?: (file: string) => void;
+  readonly slowAfterMs?: number;
+}
+
+const SLOW_AFTER_MS = 10_000;
+
+export async function loadTasks(
+  files: readonly string[],
+  { cwd = process.cwd(), onSlow, slowAfterMs = SLOW_AFTER_MS }: LoadOptions = {},
+): Promise<readonly AnyTask[]> {
   const importFile = createImporter(cwd, async () => everbeat);
   const found = new Map<string, { task: AnyTask; file: string }>();
   const others: string[] = [];
   for (const file of files) {
-    const exports = await load(resolve(cwd, file), file, importFile);
+    const slow = setTimeout(() => onSlow?.(file), slowAfterMs).unref();
+    const exports = await load(resolve(cwd, file), file, importFile).finally(() => clearTimeout(slow));
     for (const [name, value] of Object.entries(exports)) {
       const tasks = tasksIn(value);
       if (tasks.length === 0) others.push(`${name} (${typeof value})`);
@@ -39,8 +53,9 @@ async function load(path: string, given: string, importFile: Importer): Promise<
   // What Node says about it is about import attributes, and differs between its versions.
   if (extname(path) === ".json") throw new TasksFileNotCodeError(given);
   try {
-    return await importFile(path);
+    return await unlessItNeverEnds(given, importFile(path));
   } catch (error) {
+    if (error instanceof TasksFileNeverEndsError) throw error;
     if (isNoCode(error, path)) throw new TasksFileNotCodeError(given, { cause: error });
     throw new TasksFileBrokenError(given, describeBreakage(error), { cause: error });
   }
@@ -50,6 +65,21 @@ async function load(path: string, given: string, importFile: Importer): Promise<
 function isNoCode(error: unknown, path: string): boolean {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
   return code === "ERR_UNKNOWN_FILE_EXTENSION" && String(message).includes(path);
+}
+
+/** A module whose top-level await waits for something that nothing will ever do: Node would end the process without a word. */
+async function unlessItNeverEnds<T>(file: string, loading: Promise<T>): Promise<T> {
+  let onIdle = () => {};
+  const idle = new Promise<never>((_, reject) => {
+    // In a turn of the loop, so that the process does not end before it has reported this.
+    onIdle = () => void setImmediate(() => reject(new TasksFileNeverEndsError(file)));
+  });
+  process.once("beforeExit", onIdle);
+  try {
+    return await Promise.race([loading, idle]);
+  } finally {
+    process.off("beforeExit", onIdle);
+  }
 }
 
 function nearestFile(path: string): string | undefined {

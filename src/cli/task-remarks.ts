@@ -1,5 +1,6 @@
 /** What is worth saying about a task besides its state, in a few words. */
 import type { TaskSummary } from "../sql/tasks.ts";
+import { inOneLine } from "../task/error-record.ts";
 import { fromNow, lasting } from "./times.ts";
 
 export function remarkOn(task: TaskSummary, now: Date): string {
@@ -15,7 +16,7 @@ export function remarkOn(task: TaskSummary, now: Date): string {
     case "failed":
     case "cancelled":
     case "expired":
-      return task.error?.message ?? "";
+      return task.error ? inOneLine(task.error) : "";
   }
 }
 

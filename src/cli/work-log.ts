@@ -2,6 +2,7 @@
 import { formatDuration } from "../config/duration.ts";
 import { jsonLogger, type LogFields, type Logger, type LogLevel, UNSHOWABLE, writeFirst } from "../log.ts";
 import { showableFields } from "../log-fields.ts";
+import { type ErrorRecord, inOneLine } from "../task/error-record.ts";
 import type { AttemptOutcome } from "../task/states.ts";
 import type { Colours } from "./colours.ts";
 import type { Screen } from "./screen.ts";
@@ -49,7 +50,7 @@ function sentence(fields: LogFields, message: string): string {
   const { event, name, outcome, durationMs, willRunAgain, error, attempt } = fields;
   if (event === "task.started") return `${name} started${Number(attempt) > 1 ? `, attempt ${attempt}` : ""}`;
   if (event !== "task.ended") return message;
-  const why = (error as { message?: string } | undefined)?.message;
+  const why = error === undefined ? "" : inOneLine(error as ErrorRecord);
   const again = willRunAgain ? "; it will run again" : "";
   return `${name} ${outcome} after ${formatDuration(Number(durationMs))}${why ? `: ${why}` : ""}${again}`;
 }

@@ -25,7 +25,7 @@ import { TASK_STATES, type TaskState } from "../task/states.ts";
 import { isKeyedRateLimit } from "./rate-limit.ts";
 
 export interface EnqueueOptions {
-  /** The task's id (a UUID). The same id twice is the same task: pass your own to make a call repeatable. */
+  /** The task's id (a UUID). The same id twice is the same task: pass your own to make a call repeatable. Another task's id is refused. */
   id?: string | undefined;
   queue?: string | undefined;
   /** -100 (first) to 100 (last). */

@@ -8,8 +8,8 @@ import type { Transaction } from "../task/context.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { DuplicateTaskError, NotInTransactionError } from "../task/errors.ts";
 import { type TaskId, TaskIds } from "../task/ids.ts";
-import { type ParsedInput, parseInput } from "../task/input.ts";
-import { toJson, toJsonQuickly } from "../task/json.ts";
+import { type ParsedInput, parseInput, refusedAsJson } from "../task/input.ts";
+import { problemLine, toJson, toJsonQuickly } from "../task/json.ts";
 import { checkTerms, type Terms } from "./enqueue-options.ts";
 import { KeyedCalls } from "./keyed-calls.ts";
 import { patiently } from "./patiently.ts";
@@ -28,6 +28,13 @@ export interface ManyRequest {
   /** The same for all, or a function that makes them for each input. */
   readonly options: unknown;
   readonly tx: Transaction | undefined;
+}
+
+interface GivenInput {
+  readonly task: AnyTask;
+  readonly input: unknown;
+  /** What it is called in a problem. */
+  readonly path: string;
 }
 
 export class Enqueuer {
@@ -142,19 +149,27 @@ export class Enqueuer {
   #checkInput(task: AnyTask, input: unknown, problems: Problems, index?: number): string | Promise<string> {
     const quick = task.schema ? undefined : toJsonQuickly(input, this.#limitBytes);
     if (quick !== undefined) return quick;
+    const path = index === undefined ? "input" : `[${index}].input`;
     const parsed = parseInput(task, input);
-    if (!(parsed instanceof Promise)) return this.#toText(input, parsed, problems, index);
-    return parsed.then((outcome) => this.#toText(input, outcome, problems, index));
+    if (!(parsed instanceof Promise)) return this.#toText({ task, input, path }, parsed, problems);
+    return parsed.then((outcome) => this.#toText({ task, input, path }, outcome, problems));
   }
 
   /** What was given is stored, not what the schema made of it: it is parsed again where it runs. */
-  #toText(input: unknown, parsed: ParsedInput, problems: Problems, index: number | undefined): string {
-    const json = toJson(input, this.#limitBytes);
-    if (parsed.ok && json.ok) return json.text;
-    const path = index === undefined ? "input" : `[${index}].input`;
-    if (!parsed.ok) for (const problem of parsed.problems) problems.add(path, problem);
-    if (!json.ok) problems.add(path, json.problem);
-    return "";
+  #toText(given: GivenInput, parsed: ParsedInput, problems: Problems): string | Promise<string> {
+    const json = toJson(given.input, this.#limitBytes);
+    if (!parsed.ok) for (const problem of parsed.problems) problems.add(given.path, problem);
+    if (!json.ok) problems.add(given.path, problemLine(json));
+    if (!parsed.ok || !json.ok) return "";
+    const { text, changes } = json;
+    if (changes.size === 0 || !given.task.schema) return text;
+    // JSON has changed it on the way: what a worker will read is checked, too. It would fail there, for good.
+    const note = (stored: ParsedInput) => {
+      if (!stored.ok) problems.add(given.path, refusedAsJson(stored.problems, changes));
+      return text;
+    };
+    const stored = parseInput(given.task, JSON.parse(text));
+    return stored instanceof Promise ? stored.then(note) : note(stored);
   }
 
   #create(terms: Terms, input: string): NewTask {

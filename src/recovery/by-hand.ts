@@ -3,6 +3,8 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerSigns } from "../sql/stale-tasks.ts";
 import { evidenceOf } from "./evidence-of.ts";
 import { policyOf } from "./policy.ts";
+import type { Death } from "./recovery-action.ts";
+import type { StaleTask } from "./stale-tasks.ts";
 import { type Evidence, verdictOn } from "./verdict.ts";
 
 /** A beat may come later than its interval says. */
@@ -36,6 +38,19 @@ export function ownerByHand(
   const hasEnded = hasSession && !holdsSession && sessionEndedForMs(evidence) > evidence.sessionPromiseMs;
   const hasStopped = silentForMs > evidence.promiseMs || hasEnded;
   return { isStale: silentForMs > afterMs && hasStopped, isDead: isDead || hasEnded };
+}
+
+/** What is known of the death of such an owner, for the post-mortems of its attempts. */
+export function deathByHand(owner: Pick<StaleTask, "owner" | "ownerStatus" | "hostname" | "silentForMs">): Death {
+  const { ownerStatus } = owner;
+  return {
+    replicaId: owner.owner,
+    machineId: undefined,
+    hostname: owner.hostname ?? undefined,
+    because: ownerStatus === "offline" || ownerStatus === "missing" ? ownerStatus : "silent",
+    silentForMs: owner.silentForMs ?? undefined,
+    vitals: undefined,
+  };
 }
 
 /**

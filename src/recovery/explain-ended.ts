@@ -1,7 +1,7 @@
 /** How a task ended, and whether that is the end of it. */
 import { formatDuration } from "../config/duration.ts";
 import type { TaskFacts } from "../sql/explain-task.ts";
-import type { ErrorRecord } from "../task/error-record.ts";
+import { type ErrorRecord, inOneLine } from "../task/error-record.ts";
 import type { Reason } from "./explain.ts";
 import { progressEvidence } from "./explain-hung.ts";
 import { counted, triesWords } from "./explain-words.ts";
@@ -16,7 +16,7 @@ export function explainEnded(facts: TaskFacts): Reason {
 function endingOf(facts: TaskFacts): Ending {
   const { id, state, error } = facts;
   const ago = facts.endedAgoMs === null ? "" : ` ${formatDuration(facts.endedAgoMs)} ago`;
-  const told = error ? `: ${error.message}` : ".";
+  const told = error ? `: ${inOneLine(error)}` : ".";
   const retry = `everbeat tasks retry ${id}`;
   if (state === "completed")
     return { because: "completed", summary: `It completed${ago}.`, next: "Nothing more.", advice: [] };
@@ -80,7 +80,7 @@ function evidenceOf(facts: TaskFacts): string[] {
   const lines = [triesWords({ attempt, failures, crashes })];
   if (tookMs !== null) lines.push(`its last attempt, under claim ${claimId}, took ${formatDuration(tookMs)}`);
   lines.push(...progressEvidence(facts));
-  if (error) lines.push(`${error.code}: ${error.message}`);
+  if (error) lines.push(`${error.code}: ${inOneLine(error)}`);
   if (late.length > 0) lines.push(lateWords(late));
   return lines;
 }

@@ -3,6 +3,7 @@ import { formatDuration } from "../config/duration.ts";
 import { rateWords } from "../config/rate-words.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { KeyHolder, TaskFacts } from "../sql/explain-task.ts";
+import { inOneLine } from "../task/error-record.ts";
 import type { Reason } from "./explain.ts";
 import { counted, triesWords } from "./explain-words.ts";
 import { presencesOf } from "./suspicion.ts";
@@ -213,7 +214,7 @@ function history(facts: TaskFacts): string[] {
   const { last, postMortem, attempt, failures, crashes, suspicion, expiresInMs } = facts;
   const lines: string[] = [];
   if (last) {
-    const why = last.error ? `: ${last.error.message}` : "";
+    const why = last.error ? `: ${inOneLine(last.error)}` : "";
     lines.push(`attempt ${last.attempt} ended ${formatDuration(last.endedAgoMs)} ago as ${last.outcome}${why}`);
   }
   if (last?.outcome === "crashed" && postMortem && !last.error?.message.includes(postMortem.sentence))

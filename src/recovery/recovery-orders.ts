@@ -22,10 +22,12 @@ import { TaskNotFoundError } from "../task/errors.ts";
 import { isReplicaId, isTaskId, toTaskIds } from "../task/id-checks.ts";
 import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
+import { deathByHand } from "./by-hand.ts";
 import { type Explanation, explain } from "./explain.ts";
 import { LockedTaskError } from "./locked-task.ts";
 import { PartlyRecoveredError, type RefusedRecovery } from "./partly-recovered.ts";
 import { findPostMortems, type PostMortemQuery } from "./post-mortem-query.ts";
+import { PostMortems } from "./post-mortems.ts";
 import { QuarantineOrders } from "./quarantine.ts";
 import { byHandError } from "./recovery-action.ts";
 import { FLAPPING, type Reliability, reliabilityOf } from "./reliability.ts";
@@ -218,12 +220,31 @@ export class RecoveryOrders {
           if (freed.locked.includes(claimId)) refused.push({ id, error: new LockedTaskError(id) });
         return tasks.filter(({ claimId }) => freed.done.includes(claimId));
       };
-      done.push(...(await inHalves(all, freeSome, onRefused, isAboutSomeRows)));
+      const freed = await inHalves(all, freeSome, onRefused, isAboutSomeRows);
+      if (action === "failed") await this.#examine(freed);
+      done.push(...freed);
     }
     this.#tell(done, action);
     const { count, ids } = counted(done);
     if (refused.length > 0) throw new PartlyRecoveredError(ids, refused);
     return { count, ids };
+  }
+
+  /** Attempts of one owner. Those that ended by its death have post-mortems, whoever ends them. */
+  async #examine(failed: readonly StaleTask[]): Promise<void> {
+    const dead = failed.filter(({ isOwnerDead }) => isOwnerDead);
+    const [first] = dead;
+    if (!first) return;
+    const part = "its part in it: not known, since it was failed by hand; it is charged with the crash";
+    const attempts = dead.map(({ id, claimId, name, owner }) => ({
+      taskId: id,
+      claimId,
+      name,
+      replicaId: owner,
+      part,
+    }));
+    const postMortems = new PostMortems({ database: this.#database, events: this.#events });
+    await postMortems.writeAttempts(deathByHand(first), attempts);
   }
 
   #tell(done: readonly StaleTask[], action: "failed" | "released"): void {

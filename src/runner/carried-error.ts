@@ -37,7 +37,7 @@ export function reviveError(carried: CarriedError): Error {
   return error;
 }
 
-function reviveOwn({ code, message, fields = {} }: CarriedError): Error | undefined {
+function reviveOwn({ code, message, cause, fields = {} }: CarriedError): Error | undefined {
   const taskId = fields["taskId"] as TaskId;
   switch (code) {
     case "CLAIM_LOST":
@@ -53,16 +53,21 @@ function reviveOwn({ code, message, fields = {} }: CarriedError): Error | undefi
     case "INVALID_INPUT":
       return new InvalidInputError(fields["task"] as string, (fields["problems"] ?? []) as string[]);
     case "RESULT_NOT_STORABLE":
-      return Object.assign(new ResultNotStorableError("", ""), { message });
+      return Object.assign(new ResultNotStorableError("", { problem: "" }), { message, ...causeOf(cause) });
     default:
       return undefined;
   }
 }
 
-function reviveAny({ code, name, message, cause }: CarriedError): Error {
-  const error = new Error(message, cause === undefined ? undefined : { cause: reviveAny(cause) });
+function reviveAny({ code, name, message, cause, errors, errorsLeftOff }: CarriedError): Error {
+  const error = new Error(message, causeOf(cause));
   if (name !== undefined) error.name = name;
+  if (errors !== undefined) Object.assign(error, { errors: errors.map(reviveAny), errorsLeftOff });
   return code === NO_CODE ? error : Object.assign(error, { code });
+}
+
+function causeOf(cause: ErrorRecord | undefined): { cause?: Error } {
+  return cause === undefined ? {} : { cause: reviveAny(cause) };
 }
 
 function fieldOf(thrown: unknown, name: string): [string, unknown][] {

@@ -58,7 +58,7 @@ export function createClaimHandle(parts: ClaimHandleParts): ClaimHandle {
     },
     async completeIn<Result>(tx: Transaction, result: Result) {
       const json = toJson(result, parts.resultLimitBytes);
-      if (!json.ok) throw new ResultNotStorableError(parts.name, json.problem);
+      if (!json.ok) throw new ResultNotStorableError(parts.name, json);
       const store = storeInTransaction(tx, parts.schema);
       await parts.settle?.();
       await guardClaim(store, parts, {

@@ -109,7 +109,7 @@ export class JobServer {
     if (value instanceof Error) return threw(task, value);
     const json = toJson(value, this.#parts.charge.resultLimitBytes);
     if (json.ok) return { kind: "returned", resultJson: json.text };
-    return threw(task, new ResultNotStorableError(task.name, json.problem));
+    return threw(task, new ResultNotStorableError(task.name, json));
   }
 
   #contextOf({ number, items, aborts }: Job, index: number): BatchItem<never>["context"] {

@@ -41,7 +41,7 @@ export interface TaskFacts {
   /** Crashes that it was at together with others; whether it runs apart from other suspects on that account. */
   readonly suspicion: number;
   readonly isApart: boolean;
-  /** What its last attempt that crashed probably died of. */
+  /** What its last attempt died of, if it did; never that of an earlier one. */
   readonly postMortem: { readonly id: string; readonly sentence: string } | null;
   readonly key: KeyFacts | null;
   /** Its own rate limit; null where it has none. */
@@ -188,7 +188,9 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
             (select count(*)::int from ${s}.suspicion x where x.task_id = t.id and not x.is_charged) as suspicion,
             coalesce((select bool_or(x.is_apart) from ${s}.suspicion x where x.task_id = t.id), false) as "isApart",
             (select json_build_object('id', x.id::text, 'sentence', x.sentence)
-             from ${s}.post_mortem x where x.task_id = t.id order by x.id desc limit 1) as "postMortem",
+             from ${s}.post_mortem x where x.task_id = t.id
+               and x.claim_id = coalesce(t.claim_id, (select max(a.claim_id) from ${s}.attempt a where a.task_id = t.id))
+             order by x.id desc limit 1) as "postMortem",
             (select json_build_object('key', k.exclusive_key, 'limit', k.exclusive_limit,
                'holders', coalesce((select json_agg(json_build_object('taskId', x.task_id, 'name', x.name, 'state', x.state,
                    'replicaId', x.replica_id, 'ownerStatus', coalesce(xr.status, 'missing'),

@@ -46,8 +46,6 @@ export interface TaskDetails extends TaskSummary {
   /** How many attempts are no longer on record: of a task that is tried for ever, the first 10 stay, and the newest 100 to 150. */
   readonly attemptsDropped: number;
   readonly late: readonly LateRow[];
-  /** What its last attempt that crashed probably died of. */
-  readonly postMortem: string | null;
   /** The thread or process that it is running in; null where that is its worker's own. */
   readonly runner: Pick<RunnerRow, "id" | "kind" | "pid" | "status"> | null;
 }
@@ -63,6 +61,8 @@ export interface AttemptRow {
   readonly error: ErrorRecord | null;
   /** What it last said of itself; null where it said nothing. */
   readonly progress: ProgressRow | null;
+  /** What its worker or runner probably died of; null where it did not end by a death, or nobody has written it down. */
+  readonly postMortem: string | null;
 }
 
 /** An outcome that came after its claim was lost: refused, and kept here. */
@@ -100,7 +100,6 @@ export async function showTask(store: Store, id: TaskId): Promise<TaskDetails | 
             t.expires_at as "expiresAt",
             (select json_build_object('key', k.rate_key, 'limit', k.rate_limit, 'perMs', k.rate_per_ms)
              from ${store.schema}.task k where k.id = t.id and k.rate_key is not null) as "rateLimit",
-            (select p.sentence from ${store.schema}.post_mortem p where p.task_id = t.id order by p.id desc limit 1) as "postMortem",
             (select json_build_object('id', n.id, 'kind', n.kind, 'pid', n.pid, 'status', n.status)
              from ${store.schema}.running u join ${store.schema}.runner n on n.id = u.runner_id where u.task_id = t.id) as runner
      from ${store.schema}.tasks t where t.id = $1`,
@@ -109,8 +108,10 @@ export async function showTask(store: Store, id: TaskId): Promise<TaskDetails | 
   if (!task) return undefined;
   const attempts = await store.query<Omit<AttemptRow, "progress">>(
     `select claim_id as "claimId", attempt, replica_id::text as "replicaId", claimed_at as "claimedAt", started_at as "startedAt",
-            ended_at as "endedAt", outcome, error
-     from ${store.schema}.attempts where task_id = $1 order by claim_id`,
+            ended_at as "endedAt", outcome, error,
+            (select p.sentence from ${store.schema}.post_mortem p where p.task_id = a.task_id and p.claim_id = a.claim_id
+             order by p.id desc limit 1) as "postMortem"
+     from ${store.schema}.attempts a where task_id = $1 order by claim_id`,
     [id],
   );
   const late = await store.query<LateRow>(

@@ -19,6 +19,8 @@ export interface SupervisorLink {
   readonly leaveNow: Promise<void>;
   /** Before it starts to work: says when it has joined, and when it is ready. */
   tellOf(everbeat: Everbeat): void;
+  /** While this is waited for, the link does not keep the process alive: that nothing is left to do can be noticed. */
+  asleep<T>(work: Promise<T>): Promise<T>;
   /** What it was given to run cannot be run. */
   refuse(): void;
 }
@@ -45,6 +47,7 @@ export function linkToSupervisor(): SupervisorLink | undefined {
     leave: fired(leave.signal),
     leaveNow: fired(leaveNow.signal),
     tellOf: tellOfReplicas,
+    asleep: unheldBy,
     refuse: () => tell({ everbeat: "refused" }),
   };
 }
@@ -67,6 +70,11 @@ function tellOfReplicas(everbeat: Everbeat): void {
       sayReady();
     });
   }
+}
+
+async function unheldBy<T>(work: Promise<T>): Promise<T> {
+  process.channel?.unref();
+  return work.finally(() => process.channel?.ref());
 }
 
 function tell(message: ChildMessage): void {

@@ -13,7 +13,7 @@ export interface RetryOptions {
   backoff?: "exponential" | "fixed" | Duration[] | undefined;
   /** The first delay (default 1 s). */
   delay?: Duration | undefined;
-  /** No delay is longer (default 1 h). */
+  /** Where exponential growth ends (default 1 h, or `delay` where that is longer). */
   maxDelay?: Duration | undefined;
   /** The random share of each delay, 0 to 1 (default 0.2). */
   jitter?: number | undefined;

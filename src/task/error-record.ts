@@ -7,24 +7,84 @@ export interface ErrorRecord {
   readonly message: string;
   readonly stack?: string;
   readonly cause?: ErrorRecord;
+  /** Of an `AggregateError`: the first of the errors in it. */
+  readonly errors?: readonly ErrorRecord[];
+  /** How many more there were. */
+  readonly errorsLeftOff?: number;
 }
 
 const MAX_TEXT = 16_384;
 const MAX_CAUSES = 5;
+/** Of one aggregate, and of everything in one record: aggregates can be within each other. */
+const MAX_ERRORS = 5;
+const MAX_RECORDS = 12;
+const MAX_CAUSE_TEXT = 500;
 
-export function toErrorRecord(thrown: unknown, fallbackCode = "TASK_FAILED", depth = 0): ErrorRecord {
+/** How much may still go into a record. */
+interface Room {
+  records: number;
+}
+
+export function toErrorRecord(thrown: unknown, fallbackCode = "TASK_FAILED"): ErrorRecord {
   if (!isErrorLike(thrown)) return { code: fallbackCode, message: kept(`The handler threw ${showThrown(thrown)}.`) };
+  return recordOf(thrown, { fallbackCode, depth: 0, room: { records: MAX_RECORDS } });
+}
+
+/** The message with what is behind it, for a line of text: `fetch failed (cause: bad port)`. */
+export function inOneLine({ message, cause, errors = [], errorsLeftOff = 0 }: ErrorRecord): string {
+  const more = errorsLeftOff === 0 ? [] : [`${errorsLeftOff} more`];
+  const parts = [
+    ...(errors.length === 0 ? [] : [`errors: ${[...errors.map(inOneLine), ...more].join("; ")}`]),
+    // Many a message repeats that of its cause.
+    ...(cause === undefined || message.includes(cause.message) ? [] : [`cause: ${inOneLine(cause)}`]),
+  ];
+  return parts.length === 0 ? message : `${message} (${clip(parts.join("; "), MAX_CAUSE_TEXT, "…")})`;
+}
+
+interface RecordParts {
+  readonly fallbackCode: string;
+  readonly depth: number;
+  readonly room: Room;
+}
+
+function recordOf(thrown: unknown, parts: RecordParts): ErrorRecord {
+  parts.room.records--;
+  if (!isErrorLike(thrown)) return { code: parts.fallbackCode, message: kept(showThrown(thrown)) };
   const code = readText(thrown, "code");
   const name = readText(thrown, "name");
   const stack = readText(thrown, "stack");
-  const cause = safely(() => (thrown as { cause?: unknown }).cause);
   return {
-    code: kept(code ?? fallbackCode),
+    code: kept(code ?? parts.fallbackCode),
     ...(name === undefined ? {} : { name: kept(name) }),
     message: kept(readText(thrown, "message") || name || "an error without a message"),
     ...(stack === undefined ? {} : { stack: kept(framesOf(stack)) }),
-    ...(cause == null || depth >= MAX_CAUSES ? {} : { cause: toErrorRecord(cause, fallbackCode, depth + 1) }),
+    ...causeOf(thrown, parts),
+    ...errorsIn(thrown, parts),
   };
+}
+
+function causeOf(thrown: object, { fallbackCode, depth, room }: RecordParts): Pick<ErrorRecord, "cause"> {
+  const cause = safely(() => (thrown as { cause?: unknown }).cause);
+  if (cause == null || depth >= MAX_CAUSES || room.records <= 0) return {};
+  return { cause: recordOf(cause, { fallbackCode, depth: depth + 1, room }) };
+}
+
+function errorsIn(
+  thrown: object,
+  { fallbackCode, depth, room }: RecordParts,
+): Pick<ErrorRecord, "errors" | "errorsLeftOff"> {
+  // By its name too: one that was carried from a runner, or read from the record, is no instance any more.
+  const isAggregate = thrown instanceof AggregateError || readText(thrown, "name") === "AggregateError";
+  const all = isAggregate ? safely(() => [...(thrown as AggregateError).errors] as unknown[]) : undefined;
+  if (!all || all.length === 0 || depth >= MAX_CAUSES) return {};
+  const errors: ErrorRecord[] = [];
+  for (const one of all.slice(0, MAX_ERRORS)) {
+    if (room.records <= 0) break;
+    errors.push(recordOf(one, { fallbackCode, depth: depth + 1, room }));
+  }
+  const before = safely(() => (thrown as Partial<ErrorRecord>).errorsLeftOff) ?? 0;
+  const leftOff = all.length - errors.length + before;
+  return { errors, ...(leftOff === 0 ? {} : { errorsLeftOff: leftOff }) };
 }
 
 /** What was thrown, unless the mere question what it is throws in turn, as a proxy can: that must not reach the worker. */

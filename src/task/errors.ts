@@ -1,7 +1,7 @@
 /** One error per way in which a task or a call about it can go wrong. */
 import { exactDuration } from "../config/duration.ts";
 import { EverbeatError } from "../errors.ts";
-import type { ErrorRecord } from "./error-record.ts";
+import { type ErrorRecord, inOneLine } from "./error-record.ts";
 import type { ClaimId, TaskId } from "./ids.ts";
 import { NOT_JSON } from "./json.ts";
 import type { EndedState } from "./states.ts";
@@ -82,9 +82,10 @@ export class InvalidInputError extends EverbeatError {
 
 export class ResultNotStorableError extends EverbeatError {
   readonly code = "RESULT_NOT_STORABLE";
-  constructor(task: string, problem: string) {
+  /** `cause`: what a getter or a toJSON() of the result threw. */
+  constructor(task: string, { problem, cause }: { problem: string; cause?: unknown }) {
     const advice = problem.startsWith(NOT_JSON) ? " Return plain JSON, or nothing." : "";
-    super(`The result of task "${task}" cannot be stored: ${problem}.${advice}`);
+    super(`The result of task "${task}" cannot be stored: ${problem}.${advice}`, { cause });
   }
 }
 
@@ -134,6 +135,19 @@ export class DuplicateTaskError extends EverbeatError {
   }
 }
 
+/** An id that a caller chose twice, for tasks of two names. */
+export class IdTakenError extends EverbeatError {
+  readonly code = "ID_TAKEN";
+  constructor(
+    readonly task: string,
+    readonly taskId: TaskId,
+    /** The name of the task that has the id. */
+    readonly holder: string,
+  ) {
+    super(`Task "${task}" was not enqueued: its id ${taskId} is that of a task "${holder}". Choose another id for it.`);
+  }
+}
+
 export class TaskNotFoundError extends EverbeatError {
   readonly code = "TASK_NOT_FOUND";
   constructor(readonly taskId: string) {
@@ -151,7 +165,7 @@ export class TaskEndedError extends EverbeatError {
     readonly state: Exclude<EndedState, "completed">,
     readonly error: ErrorRecord,
   ) {
-    super(`Task ${taskId} ${state === "cancelled" ? "was cancelled" : state}: ${error.message}`);
+    super(`Task ${taskId} ${state === "cancelled" ? "was cancelled" : state}: ${inOneLine(error)}`);
     this.code = error.code;
   }
 }

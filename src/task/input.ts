@@ -1,6 +1,7 @@
 /** Checks an input against its task's schema, whichever library that came from. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { AnyTask } from "./define-task.ts";
+import type { JsonChange } from "./json.ts";
 
 export type ParsedInput =
   | { readonly ok: true; readonly value: unknown }
@@ -21,4 +22,17 @@ function toParsed(outcome: StandardSchemaV1.Result<unknown>): ParsedInput {
 function describeIssue(issue: StandardSchemaV1.Issue): string {
   const path = (issue.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join(".");
   return path === "" ? issue.message : `${path}: ${issue.message}`;
+}
+
+const HINTS: Readonly<Record<JsonChange, string>> = {
+  date: "a Date becomes text, which z.coerce.date() takes",
+  toJSON: "an object with a toJSON() becomes what that returns",
+  undefined: "an undefined property is left out, and no input at all becomes null, which z.null() takes",
+  instance: "an instance of a class becomes a plain object",
+};
+
+/** Says of an input that fits its schema as it was given, and no longer when it is read from JSON. */
+export function refusedAsJson(problems: readonly string[], changes: ReadonlySet<JsonChange>): string {
+  const hints = [...changes].map((change) => HINTS[change]).join("; ");
+  return `it is stored as JSON, and in that form the schema refuses it: ${problems.join("; ")} (${hints})`;
 }

@@ -3,10 +3,26 @@
  * problem here, with the path to it, instead of a surprise in another process.
  */
 import { types } from "node:util";
+import { inOneLine, toErrorRecord } from "./error-record.ts";
 
-export type JsonResult =
-  | { readonly ok: true; readonly text: string }
-  | { readonly ok: false; readonly problem: string };
+export type JsonResult = Stored | NotStorable;
+
+interface Stored {
+  readonly ok: true;
+  readonly text: string;
+  /** None for plain data. */
+  readonly changes: ReadonlySet<JsonChange>;
+}
+
+interface NotStorable {
+  readonly ok: false;
+  readonly problem: string;
+  /** What a getter or a toJSON() threw. */
+  readonly cause?: unknown;
+}
+
+/** What comes back from JSON in another form: a `Date` as text, what its `toJSON()` says, `undefined` as nothing, an instance as a plain object. */
+export type JsonChange = "date" | "toJSON" | "undefined" | "instance";
 
 /** How a problem begins that is not the size. */
 export const NOT_JSON = "it is not JSON";
@@ -18,15 +34,26 @@ const MAX_LEVELS = 1_000;
 const TOO_DEEP = { ok: false, problem: "it is nested more than 1,000 levels deep" } as const;
 const QUICK_DEPTH = 8;
 const MOST_BYTES_PER_CHARACTER = 3;
+const NO_CHANGES: ReadonlySet<JsonChange> = new Set();
+
+/** One look through a value. */
+interface Walk {
+  /** The objects that contain the one that is looked at. */
+  readonly above: Set<object>;
+  readonly changes: Set<JsonChange>;
+  /** What is being read. */
+  path: string;
+}
 
 export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_BYTES): JsonResult {
   const quick = toJsonQuickly(value, limitBytes);
-  if (quick !== undefined) return { ok: true, text: quick };
+  if (quick !== undefined) return { ok: true, text: quick, changes: NO_CHANGES };
+  const walk: Walk = { above: new Set(), changes: new Set(), path: "" };
   try {
-    return encode(value, limitBytes);
+    return encode(value, limitBytes, walk);
   } catch (error) {
-    if (error instanceof RangeError && /call stack/.test(error.message)) return TOO_DEEP;
-    return { ok: false, problem: `${NOT_JSON}: a getter or a toJSON() of it throws` };
+    if (isStackOverflow(error)) return TOO_DEEP;
+    return { ok: false, problem: `${NOT_JSON}: ${at(walk.path, "a getter throws")}`, cause: error };
   }
 }
 
@@ -46,10 +73,12 @@ function fits(text: string, limitBytes: number): boolean {
   return text.length * MOST_BYTES_PER_CHARACTER <= limitBytes || Buffer.byteLength(text) <= limitBytes;
 }
 
-function encode(value: unknown, limitBytes: number): JsonResult {
-  const lossy = findLossy(value, "", new Set());
+function encode(value: unknown, limitBytes: number, walk: Walk): JsonResult {
+  const lossy = findLossy(value, "", walk);
   if (lossy) return { ok: false, problem: `${NOT_JSON}: ${lossy}` };
-  const text = JSON.stringify(value === undefined ? null : value) as string | undefined;
+  const written = write(value);
+  if ("problem" in written) return { ok: false, ...written };
+  const { text } = written;
   if (text === undefined) return { ok: false, problem: `${NOT_JSON}: its toJSON() returns undefined` };
   if (isTooDeep(text)) return TOO_DEEP;
   const bytes = Buffer.byteLength(text);
@@ -59,7 +88,42 @@ function encode(value: unknown, limitBytes: number): JsonResult {
       problem: `it has ${bytes} bytes as JSON and at most ${limitBytes} are allowed; store it elsewhere and pass a reference`,
     };
   }
-  return { ok: true, text };
+  return { ok: true, text, changes: walk.changes };
+}
+
+function write(value: unknown): { text: string | undefined } | { problem: string; cause: unknown } {
+  try {
+    return { text: JSON.stringify(value === undefined ? null : value) as string | undefined };
+  } catch (error) {
+    if (isStackOverflow(error)) throw error;
+    const path = whereToJsonThrows(value, "", new Set());
+    return { problem: `${NOT_JSON}: ${at(path ?? "", "a toJSON() throws")}`, cause: error };
+  }
+}
+
+function isStackOverflow(error: unknown): boolean {
+  return error instanceof RangeError && /call stack/.test(error.message);
+}
+
+/** Asks each `toJSON()` again: `JSON.stringify` does not say which one it was. */
+function whereToJsonThrows(value: unknown, path: string, above: Set<object>): string | undefined {
+  if (typeof value !== "object" || value === null || above.has(value)) return undefined;
+  above.add(value);
+  let said: unknown = value;
+  const { toJSON } = value as { toJSON?: unknown };
+  try {
+    if (typeof toJSON === "function") said = toJSON.call(value, "");
+  } catch {
+    return path;
+  }
+  if (said !== value) return whereToJsonThrows(said, path, above);
+  for (const [key, entry] of Object.entries(value)) {
+    const inner = Array.isArray(value) ? `${path}[${key}]` : join(path, key);
+    const found = whereToJsonThrows(entry, inner, above);
+    if (found !== undefined) return found;
+  }
+  above.delete(value);
+  return undefined;
 }
 
 /** Whether this JSON has more levels than are allowed. */
@@ -87,57 +151,65 @@ function isSurelyFaithful(value: unknown, depth: number): boolean {
       return false;
   }
   if (value === null) return true;
-  if (depth === QUICK_DEPTH) return false;
+  if (depth === QUICK_DEPTH || "toJSON" in value) return false;
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) {
       if (!isSurelyFaithful(value[index], depth + 1)) return false;
     }
     return true;
   }
-  if (Object.getPrototypeOf(value) !== Object.prototype || "toJSON" in value) return false;
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false;
   for (const key in value) {
     if (!isSurelyFaithful((value as Record<string, unknown>)[key], depth + 1)) return false;
   }
   return true;
 }
 
-function findLossy(value: unknown, path: string, above: Set<object>): string | undefined {
+function findLossy(value: unknown, path: string, walk: Walk): string | undefined {
   switch (typeof value) {
     case "string":
     case "boolean":
       return undefined;
     case "undefined":
       // A missing property reads back as undefined; an array entry would come back as null.
-      return path.endsWith("]") ? at(path, "undefined in a list") : undefined;
+      if (path.endsWith("]")) return at(path, "undefined in a list");
+      walk.changes.add("undefined");
+      return undefined;
     case "number":
       return Number.isFinite(value) ? undefined : at(path, String(value));
     case "object":
-      return value === null ? undefined : findLossyInObject(value, path, above);
+      return value === null ? undefined : findLossyInObject(value, path, walk);
     default:
       return at(path, `a ${typeof value}`);
   }
 }
 
-function findLossyInObject(value: object, path: string, above: Set<object>): string | undefined {
+function findLossyInObject(value: object, path: string, walk: Walk): string | undefined {
+  const { above } = walk;
   if (above.has(value)) return at(path, "a reference back to an object that contains it");
   // It would become null, as NaN would.
   if (types.isDate(value) && Number.isNaN(value.getTime())) return at(path, "an invalid Date");
-  if (typeof (value as { toJSON?: unknown }).toJSON === "function") return undefined;
+  if (typeof (value as { toJSON?: unknown }).toJSON === "function") {
+    walk.changes.add(value instanceof Date ? "date" : "toJSON");
+    return undefined;
+  }
   above.add(value);
   try {
     if (Array.isArray(value)) {
       for (let index = 0; index < value.length; index++) {
-        const lossy = findLossy(value[index], `${path}[${index}]`, above);
+        const lossy = findLossy(value[index], `${path}[${index}]`, walk);
         if (lossy) return lossy;
       }
       return undefined;
     }
-    const prototype = Object.getPrototypeOf(value);
-    const isPlain = prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null;
-    if (!isPlain && Object.keys(value).length === 0)
-      return at(path, `${withArticle(value.constructor.name)}, which JSON cannot hold`);
-    for (const [key, entry] of Object.entries(value)) {
-      const lossy = findLossy(entry, path === "" ? key : `${path}.${key}`, above);
+    const keys = Object.keys(value);
+    if (!isPlain(value)) {
+      if (keys.length === 0) return at(path, `${withArticle(value.constructor.name)}, which JSON cannot hold`);
+      walk.changes.add("instance");
+    }
+    for (const key of keys) {
+      walk.path = join(path, key);
+      const lossy = findLossy((value as Record<string, unknown>)[key], walk.path, walk);
       if (lossy) return lossy;
     }
     return undefined;
@@ -150,6 +222,20 @@ function withArticle(name: string): string {
   return `${/^[AEIOU]/i.test(name) ? "an" : "a"} ${name}`;
 }
 
+function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null;
+}
+
+function join(path: string, key: string): string {
+  return path === "" ? key : `${path}.${key}`;
+}
+
 function at(path: string, what: string): string {
   return path === "" ? what : `${what} at ${path}`;
+}
+
+/** The problem in one line, with the message of what was thrown. */
+export function problemLine({ problem, cause }: NotStorable): string {
+  return cause === undefined ? problem : `${problem} (cause: ${inOneLine(toErrorRecord(cause))})`;
 }

@@ -3,7 +3,7 @@ import { describe } from "../config/checks.ts";
 import { clip } from "../config/clip.ts";
 import { InvalidOptionsError } from "../config/problems.ts";
 import { storableText } from "./error-record.ts";
-import { toJson } from "./json.ts";
+import { problemLine, toJson } from "./json.ts";
 
 /** A share from 0 to 1, or how many of how many. */
 export type ProgressValue = number | { readonly done: number; readonly total: number };
@@ -39,7 +39,7 @@ export function checkPhase(name: unknown, details: unknown): PhaseReport {
     problems.push(`name: must be text of 1 to ${MAX_PHASE} characters, not ${describe(name)}`);
   }
   const json = toJson(details, MAX_DETAILS_BYTES);
-  if (!json.ok) problems.push(`details: ${json.problem}`);
+  if (!json.ok) problems.push(`details: ${problemLine(json)}`);
   if (problems.length > 0 || !json.ok) throw new InvalidOptionsError("phase", problems);
   return { phase: storableText(name as string), details: details == null ? null : json.text };
 }

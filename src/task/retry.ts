@@ -5,6 +5,7 @@ export interface RetryPolicy {
   readonly backoff: "fixed" | "exponential" | readonly number[];
   /** The first delay; with "fixed", every delay. */
   readonly delayMs: number;
+  /** Where exponential growth ends. */
   readonly maxDelayMs: number;
   /** The share of each delay that is random: 0 none, 1 all of it. */
   readonly jitter: number;
@@ -35,12 +36,12 @@ export function afterFailure(
 
 /** The delay after this many failures. Jitter only ever shortens it, so maxDelay is a promise. */
 export function backoffMs(failures: number, policy: RetryPolicy, random: number): number {
-  const full = Math.min(fullDelayMs(failures, policy), policy.maxDelayMs);
-  return Math.round(full * (1 - policy.jitter * random));
+  return Math.round(fullDelayMs(failures, policy) * (1 - policy.jitter * random));
 }
 
 function fullDelayMs(failures: number, policy: RetryPolicy): number {
   if (policy.backoff === "fixed") return policy.delayMs;
-  if (policy.backoff === "exponential") return policy.delayMs * 2 ** Math.min(failures - 1, 40);
+  if (policy.backoff === "exponential")
+    return Math.min(policy.delayMs * 2 ** Math.min(failures - 1, 40), policy.maxDelayMs);
   return policy.backoff[Math.min(failures, policy.backoff.length) - 1] ?? policy.delayMs;
 }

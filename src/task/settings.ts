@@ -15,6 +15,7 @@ import {
   isOptions,
   isText,
 } from "../config/checks.ts";
+import { exactDuration } from "../config/duration.ts";
 import type { Problems } from "../config/problems.ts";
 import type { RetryOptions } from "./define-task.ts";
 import { DEFAULT_RETRY, type RetryPolicy } from "./retry.ts";
@@ -114,6 +115,8 @@ const SHAPE = {
   onStall: isOneOf(ON_STALL),
 };
 
+type GivenRetry = NonNullable<Checked<typeof SHAPE>["retry"]> | Record<string, never>;
+
 export function checkSettings(options: unknown, problems: Problems): TaskSettings {
   const given = checkOptions(
     withoutEnqueueOptions(options, problems),
@@ -123,17 +126,12 @@ export function checkSettings(options: unknown, problems: Problems): TaskSetting
   if (given.name === undefined && problems.isEmpty) problems.add("name", "is missing");
   const onCrash = given.onCrash ?? "fail";
   checkStall(given, problems);
+  checkDelays(given.retry ?? {}, problems);
   return Object.freeze({
     name: given.name ?? "",
     queue: given.queue ?? "default",
     priority: given.priority ?? 0,
-    retry: Object.freeze({
-      attempts: given.retry?.attempts ?? DEFAULT_RETRY.attempts,
-      backoff: given.retry?.backoff ?? DEFAULT_RETRY.backoff,
-      delayMs: given.retry?.delay ?? DEFAULT_RETRY.delayMs,
-      maxDelayMs: given.retry?.maxDelay ?? DEFAULT_RETRY.maxDelayMs,
-      jitter: given.retry?.jitter ?? DEFAULT_RETRY.jitter,
-    }),
+    retry: retryPolicy(given.retry ?? {}),
     isWorthRetrying: worthRetrying(given.retry?.unless as RetryOptions["unless"], problems),
     timeoutMs: given.timeout,
     onCrash,
@@ -145,6 +143,28 @@ export function checkSettings(options: unknown, problems: Problems): TaskSetting
     stalledAfterMs: given.stalledAfter,
     onStall: given.onStall ?? "alert",
   });
+}
+
+/** A delay that was written out is obeyed: a limit that was not written out makes way for it. */
+function retryPolicy({ attempts, backoff, delay, maxDelay, jitter }: GivenRetry): RetryPolicy {
+  return Object.freeze({
+    attempts: attempts ?? DEFAULT_RETRY.attempts,
+    backoff: backoff ?? DEFAULT_RETRY.backoff,
+    delayMs: delay ?? Math.min(DEFAULT_RETRY.delayMs, maxDelay ?? Number.POSITIVE_INFINITY),
+    maxDelayMs: maxDelay ?? Math.max(DEFAULT_RETRY.maxDelayMs, delay ?? 0),
+    jitter: jitter ?? DEFAULT_RETRY.jitter,
+  });
+}
+
+/** Of two things that were written out and contradict each other, neither is preferred. */
+function checkDelays({ backoff, delay, maxDelay }: GivenRetry, problems: Problems): void {
+  if (maxDelay === undefined) return;
+  const refuse = (what: string, ms: number) =>
+    problems.add("retry.maxDelay", `is less than ${what} (${exactDuration(ms)}): raise it, or leave it out`);
+  if (delay !== undefined && delay > maxDelay) refuse("delay", delay);
+  if (!Array.isArray(backoff)) return;
+  const place = backoff.findIndex((ms) => ms > maxDelay);
+  if (place >= 0) refuse(`backoff[${place}]`, backoff[place]);
 }
 
 function withoutEnqueueOptions(options: unknown, problems: Problems): unknown {

@@ -40,7 +40,7 @@ export function createFakeClaim(parts: { claimId: ClaimId; taskId: TaskId; name:
     },
     async completeIn(tx, result) {
       const json = toJson(result);
-      if (!json.ok) throw new ResultNotStorableError(parts.name, json.problem);
+      if (!json.ok) throw new ResultNotStorableError(parts.name, json);
       refuseUnlessTransaction(tx);
       refuseIfLost();
       completions.push({ tx, result });

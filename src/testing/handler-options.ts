@@ -18,7 +18,7 @@ import { Problems } from "../config/problems.ts";
 import { checkTask } from "../task/check-task.ts";
 import type { Middleware } from "../task/context.ts";
 import type { AnyTask } from "../task/define-task.ts";
-import { toJson } from "../task/json.ts";
+import { problemLine, toJson } from "../task/json.ts";
 import { isName, PRIORITY_RANGE } from "../task/settings.ts";
 
 export interface HandlerOptions {
@@ -76,10 +76,10 @@ export function checkHandler(
   else
     for (const [index, input] of inputs.entries()) {
       const json = toJson(input);
-      if (!json.ok) problems.add(kind === "one" ? "input" : `inputs[${index}]`, json.problem);
+      if (!json.ok) problems.add(kind === "one" ? "input" : `inputs[${index}]`, problemLine(json));
     }
   const metadata = toJson(given.metadata);
-  if (!metadata.ok) problems.add("options.metadata", metadata.problem);
+  if (!metadata.ok) problems.add("options.metadata", problemLine(metadata));
   problems.throwIfAny(kind === "one" ? "runHandler" : "runBatchHandler");
   return given;
 }

@@ -7,6 +7,7 @@ import type { RecoveryPolicy } from "../recovery/recovery-action.ts";
 import { type ClaimedTask, startClaims } from "../sql/claims.ts";
 import { endHeldClaims } from "../sql/outcomes.ts";
 import type { AnyTask } from "../task/define-task.ts";
+import { inOneLine, toErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import type { Asked } from "./claimer.ts";
 import { crashOutcomeOf } from "./crash-outcome.ts";
@@ -271,6 +272,7 @@ export class Attempts {
     }
     const ref = { claim: claimed.claimId, task: claimed.taskId, replica: parts.replica.id };
     const { failures, crashes } = claimed;
+    const onUnlessThrew = ending.kind === "returned" ? undefined : this.#onUnlessThrew(claimed);
     const outcome =
       ending.kind === "crashed"
         ? crashOutcomeOf(
@@ -279,7 +281,11 @@ export class Attempts {
             this.#parts.recovery,
             Math.random(),
           )
-        : outcomeOf({ ref, failures, ending, abortReason, completedInTransaction }, task.settings, Math.random());
+        : outcomeOf(
+            { ref, failures, ending, abortReason, completedInTransaction, onUnlessThrew },
+            task.settings,
+            Math.random(),
+          );
     hand.finishing();
     if (!outcome) {
       reports.forget(claimed.claimId);
@@ -292,6 +298,15 @@ export class Attempts {
     const settled = reports.settle(claimed.claimId, outcome.outcome === "completed");
     if (settled) void settled.then(() => rounds.finish(ended));
     else rounds.finish(ended);
+  }
+
+  #onUnlessThrew(claimed: ClaimedTask): (error: unknown) => void {
+    return (error) =>
+      this.#parts.events.emit("retry.unless-threw", {
+        ...refOf(claimed),
+        error,
+        reason: inOneLine(toErrorRecord(error)),
+      });
   }
 
   /** It is known what became of their outcomes. */

@@ -1,7 +1,7 @@
 /** What an attempt's ending means for its task. Pure: the same ending always gives the same outcome. */
 import type { RunnerDeath } from "../runner/runner-death.ts";
 import type { Outcome } from "../sql/outcomes.ts";
-import { type ErrorRecord, toErrorRecord } from "../task/error-record.ts";
+import { type ErrorRecord, examinable, toErrorRecord } from "../task/error-record.ts";
 import {
   ClaimLostError,
   CompletionNotCommittedError,
@@ -42,6 +42,8 @@ export interface EndedAttempt {
   readonly abortReason: unknown;
   /** The handler has completed the task in a transaction of its own, which may or may not have committed. */
   readonly completedInTransaction: boolean;
+  /** Told where the user's own judgement of the error, `retry.unless`, throws. */
+  readonly onUnlessThrew?: ((error: unknown) => void) | undefined;
 }
 
 /** Undefined: the claim is lost, and there is nothing left to say about the task. */
@@ -91,7 +93,7 @@ function withOwnError(reason: ErrorRecord, ending: Ending): ErrorRecord {
 }
 
 function failure(attempt: EndedAttempt, error: unknown, settings: TaskSettings, random: number): Outcome {
-  const isWorthRetrying = !isPointless(error) && says(settings.isWorthRetrying, error);
+  const isWorthRetrying = !isPointless(error) && says(settings.isWorthRetrying, error, attempt.onUnlessThrew);
   const next = afterFailure({ failures: attempt.failures, isWorthRetrying, random }, settings.retry);
   const base = { ...attempt.ref, outcome: "failed", failures: next.failures, error: errorOf(attempt, error) } as const;
   return next.kind === "fail" ? { ...base, to: "failed" } : { ...base, to: "pending", delayMs: next.delayMs };
@@ -109,10 +111,15 @@ function isPointless(error: unknown): boolean {
 }
 
 /** The user's own judgement of an error; one that throws is no judgement. */
-function says(isWorthRetrying: (error: unknown) => boolean, error: unknown): boolean {
+function says(
+  isWorthRetrying: (error: unknown) => boolean,
+  error: unknown,
+  onThrew: EndedAttempt["onUnlessThrew"],
+): boolean {
   try {
     return isWorthRetrying(error);
-  } catch {
+  } catch (thrown) {
+    onThrew?.(examinable(thrown));
     return true;
   }
 }

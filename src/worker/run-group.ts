@@ -195,7 +195,7 @@ function endThrown(execution: Execution, thrown: unknown): void {
 function endingOfReturned(execution: Execution, value: unknown): Ending {
   const json = toJson(value, execution.parts.resultLimitBytes);
   if (json.ok) return { kind: "returned", resultJson: json.text };
-  return { kind: "threw", error: new ResultNotStorableError(execution.task.name, json.problem) };
+  return { kind: "threw", error: new ResultNotStorableError(execution.task.name, json) };
 }
 
 function endingOfThrown(thrown: unknown): Ending {

@@ -56,7 +56,9 @@ test("a task in quarantine is listed, explained, and run again", async () => {
   expect(stdout).toMatch(new RegExp(`^${id}  resize  default +3  .* ${sentence}`, "m"));
   expect(stdout).toContain("--redrive runs it again");
   expect((await here(["status"], at)).stdout).toContain("1 task is in quarantine (everbeat tasks quarantined)");
-  expect((await here(["tasks", "show", id], at)).stdout).toMatch(new RegExp(`^post-mortem +${sentence}`, "m"));
+  expect((await here(["tasks", "show", id], at)).stdout).toMatch(
+    new RegExp(`^post-mortem +attempt 1: ${sentence}`, "m"),
+  );
   const explained = await here(["explain", id], at);
   expect(explained.stdout).toContain(`it was running when 3 workers died, more than any other task there. ${sentence}`);
   expect(explained.stdout).toContain(`$ everbeat tasks quarantined ${id} --redrive`);

@@ -1,7 +1,8 @@
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { loadTasks } from "../../src/cli/load-tasks.ts";
 import { createTestDatabase } from "../support/database.ts";
-import { everbeat as cli, projectWith } from "./run-cli.ts";
+import { everbeat as cli, everbeatJson, projectWith } from "./run-cli.ts";
 import { everbeatJsonHere } from "./run-here.ts";
 
 const database = await createTestDatabase();
@@ -85,6 +86,40 @@ describe("start refuses", () => {
     const { code, stderr } = await cli(["start", "tasks.txt"], { ...at, cwd });
     expect(code).toBe(1);
     expect(stderr).toContain("tasks.txt is neither JavaScript nor TypeScript.");
+  });
+
+  test.each(["hang.ts", "hang.js"])(
+    "a file whose top-level await never ends (%s), also under --processes",
+    async (file) => {
+      const cwd = await projectWith({ [file]: `${GOOD}await new Promise(() => {});\n`, "good.js": GOOD });
+      const words = `${file} could not be loaded: a top-level await in it, or in a file that it imports, never ends.`;
+      const alone = await cli(["start", "good.js", file], { ...at, cwd });
+      expect(alone).toMatchObject({ code: 1, stderr: expect.stringContaining(words) });
+      // A supervisor makes the schema, which the other tests here do without.
+      const own = await createTestDatabase();
+      onTestFinished(() => own.drop());
+      const supervised = await cli(["start", file, "--processes", "2"], { database: own.url, cwd });
+      expect(supervised.code).toBe(1);
+      expect(supervised.stderr.split(words)).toHaveLength(2);
+      const { answer } = await everbeatJson(["start", file], { ...at, cwd });
+      expect(answer).toMatchObject({ error: { code: "TASKS_FILE_NEVER_ENDS" } });
+    },
+  );
+
+  test("a file that takes long is told of, and loaded when it is done", async () => {
+    const cwd = await projectWith({ "slow.js": `${GOOD}await globalThis.gateOfSlow;\n` });
+    const told: string[] = [];
+    let open = () => {};
+    const gateOfSlow = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    Object.assign(globalThis, { gateOfSlow });
+    const onSlow = (file: string) => {
+      told.push(file);
+      open();
+    };
+    const tasks = await loadTasks(["slow.js"], { cwd, onSlow, slowAfterMs: 1 });
+    expect([told, tasks.map(({ name }) => name)]).toEqual([["slow.js"], ["good"]]);
   });
 
   test("an outdated schema, where it may not change it", async () => {

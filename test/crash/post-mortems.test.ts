@@ -56,7 +56,7 @@ describe("a post-mortem", () => {
     });
     expect(ofAttempt).toMatchObject({ kind: "attempt", name: "hold", taskId: id, sentence });
     expect(ofAttempt?.evidence.at(-1)).toBe("its part in it: it ran alone, and is charged with it");
-    expect((await everbeat.tasks.show(id)).postMortem).toBe(sentence);
+    expect((await everbeat.tasks.show(id)).attempts.at(-1)?.postMortem).toBe(sentence);
     expect((await everbeat.recovery.explain(id)).summary).toContain(sentence);
     expect(watcher.messages.find(({ event }) => event === "replica.examined")).toMatchObject({ sentence });
     const [doomed] = (await everbeat.recovery.reliability()).filter(({ machineId }) => machineId === "doomed");

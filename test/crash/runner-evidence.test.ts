@@ -140,5 +140,7 @@ test("a supervised replica that is killed leaves one with the signal, and memory
   expect(found).toContainEqual(expect.objectContaining({ kind: "replica", cause: "killed", replicaId, evidence }));
   expect(found).toContainEqual(expect.objectContaining({ kind: "attempt", cause: "killed", taskId: id, evidence }));
   await eventually(async () => (await everbeat.tasks.show(id)).attempt === 2, { within: 30_000 });
-  expect((await everbeat.tasks.show(id)).postMortem).toMatch(/^The process was killed \(SIGKILL\) by somebody else/);
+  expect((await everbeat.tasks.show(id)).attempts[0]?.postMortem).toMatch(
+    /^The process was killed \(SIGKILL\) by somebody else/,
+  );
 });

@@ -34,6 +34,29 @@ describe("a handler", () => {
     expect(attempts.every((attempt) => attempt.startedAt && attempt.endedAt && attempt.replicaId)).toBe(true);
   });
 
+  test("is tried again where its retry.unless throws, which is told", async () => {
+    const name = unique("ill-judged");
+    const task = defineTask({
+      name,
+      retry: {
+        attempts: 2,
+        backoff: [5],
+        unless: () => {
+          throw new Error("judge is ill");
+        },
+      },
+      run: (): number => {
+        throw new Error("it failed");
+      },
+    });
+    const threw = record("retry.unless-threw");
+    await using _worker = await disposable(working([task]));
+    const id = await everbeat.enqueue(task);
+    await expect(everbeat.result(id)).rejects.toThrow("it failed");
+    const told = [1, 2].map((attempt) => ({ taskId: id, name, attempt, reason: "judge is ill" }));
+    expect(threw).toMatchObject(told);
+  });
+
   test("sees the asynchronous context of whoever started its worker, whatever other handlers have entered", async () => {
     const application = new AsyncLocalStorage<string>();
     const own = new AsyncLocalStorage<number>();

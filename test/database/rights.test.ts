@@ -73,6 +73,8 @@ test("its sweep finds a worker dead that was killed, and recovers its task, whic
   await eventually(async () => (await everbeat.replicas()).every(({ hasSession, vitals }) => hasSession && vitals));
   await doomed.kill();
   expect(await everbeat.result(id)).toBe("again");
+  // The task may have run again before its recovery is told of.
+  await eventually(() => told.length === 2);
   expect(told).toEqual([
     { replicaId: doomed.replicaId, because: "session-lost" },
     { taskId: id, action: "retried" },

@@ -21,6 +21,24 @@ test("an example that does not compile is named by its page and line", async () 
   expect(await complaintsAbout(examples)).toEqual([expect.stringMatching(/^page\.md:5: .*'close'/)]);
 }, 60_000);
 
+test.each([3, 15])(
+  "the first test of the page about testing passes at %d o'clock",
+  async (hour) => {
+    const example = (await examplesOfDocs()).find(({ title }) => title === "docs/testing.md, One handler by itself");
+    const folder = await projectForExamples();
+    await writeFile(join(folder, "example.test.ts"), example?.text ?? "");
+    // In Etc/GMT+5 it is five hours less than in UTC.
+    const behind = ((new Date().getUTCHours() - hour + 36) % 24) - 12;
+    const env = { ...process.env, TZ: `Etc/GMT${behind < 0 ? "" : "+"}${behind}` };
+    const ran = promisify(execFile)(process.execPath, ["--import", "jiti/register", "--test", "example.test.ts"], {
+      cwd: folder,
+      env,
+    });
+    expect((await ran).stdout).toMatch(/pass 1\n/);
+  },
+  60_000,
+);
+
 /** What the compiler says, each with the line of the page that it is about. */
 async function complaintsAbout(examples: readonly Example[]): Promise<string[]> {
   const folder = await projectForExamples();

@@ -113,6 +113,7 @@ describe("SQL", () => {
 /** Timers of Node's own whose time is no constant, and why it is always shorter than the 24.8 days that they can wait. */
 const SHORT_TIMES: Readonly<Record<string, string>> = {
   "cli/demo/stage.ts": "the demo's own pauses",
+  "cli/load-tasks.ts": "ten seconds, and without keeping the process alive",
   "database/database.ts": "replyTimeout: an hour at the most",
   "database/pool.ts": "constants of connections.ts",
   "heart/heart-loop.ts": "a part of the stale thresholds, which are a day at the most",

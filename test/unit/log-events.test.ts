@@ -44,3 +44,12 @@ test("what the line says is not a field of it once more", () => {
   expect(line?.message).toBe("the heart lost its connection: it is gone");
   expect(line?.fields).toEqual({ event: "heart.lost", replicaId: "r", isServerDown: true });
 });
+
+test("that the database is back is said as loudly as that it was lost", () => {
+  const logger = recordingLogger();
+  const events = new Events(fail);
+  logEvents(events, logger);
+  events.emit("database.lost", { error: new Error("gone"), doing: "claiming" });
+  events.emit("database.back", { doing: "claiming" });
+  expect(logger.lines.map(({ level }) => level)).toEqual(["warn", "warn"]);
+});

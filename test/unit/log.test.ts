@@ -125,3 +125,13 @@ test.each([true, false])("a worker's log tells of failures from the level of war
     error: [],
   });
 });
+
+test("a worker's log tells the cause of a failure", () => {
+  const lines: string[] = [];
+  const screen = { isJson: false, colours: coloursFor({}, {}), say: (line: string) => lines.push(line) };
+  const events = new Events(() => {});
+  logEvents(events, createWorkLog(screen as never, "info"));
+  const error = new Error("fetch failed", { cause: new Error("bad port") });
+  events.emit("task.ended", { name: "a", outcome: "failed", durationMs: 5, willRunAgain: false, error } as never);
+  expect(lines).toEqual([expect.stringContaining("a failed after 5ms: fetch failed (cause: bad port)")]);
+});

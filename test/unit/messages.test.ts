@@ -163,7 +163,7 @@ describe("a caller is told", () => {
 });
 
 test("what is wrong with a result is followed by what helps against that", () => {
-  const told = (problem: string) => new ResultNotStorableError("a", problem).message;
+  const told = (problem: string) => new ResultNotStorableError("a", { problem }).message;
   const problemOf = (value: unknown) => {
     const json = toJson(value, 1_024);
     return json.ok ? "" : json.problem;

@@ -144,6 +144,9 @@ describe("the outcome of an attempt", () => {
       },
       run: () => 1,
     }).settings;
-    expect(outcomeOf(ended({}), settings, 0)).toMatchObject({ to: "pending" });
+    const told: unknown[] = [];
+    const onUnlessThrew = (error: unknown) => told.push(error);
+    expect(outcomeOf(ended({ onUnlessThrew }), settings, 0)).toMatchObject({ to: "pending" });
+    expect(told).toEqual([expect.objectContaining({ message: "judge is ill" })]);
   });
 });

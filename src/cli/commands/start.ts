@@ -58,7 +58,12 @@ async function start(call: Call<StartOptions>): Promise<ExitCode> {
 
 async function work(call: Call<StartOptions>, link: SupervisorLink | undefined): Promise<ExitCode> {
   const { words, options, screen } = call;
-  const tasks = await loadTasks(words).catch((error: unknown) => {
+  const onSlow = (file: string) =>
+    screen.remark(
+      screen.errorColours.yellow(`! ${file} is still being loaded: a top-level await in it has not ended.`),
+    );
+  const loading = loadTasks(words, { onSlow });
+  const tasks = await (link ? link.asleep(loading) : loading).catch((error: unknown) => {
     link?.refuse();
     throw error;
   });

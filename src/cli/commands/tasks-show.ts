@@ -4,6 +4,7 @@ import { rateWords } from "../../config/rate-words.ts";
 import { readClock } from "../../sql/clock.ts";
 import type { ProgressRow } from "../../sql/progress.ts";
 import type { AttemptRow, LateRow, TaskDetails } from "../../sql/tasks.ts";
+import { type ErrorRecord, inOneLine } from "../../task/error-record.ts";
 import type { Colours } from "../colours.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
@@ -62,8 +63,8 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
       ["input", shortJson(task.input)],
       ["metadata", task.metadata === null ? undefined : shortJson(task.metadata)],
       ["result", task.state === "completed" ? shortJson(task.result) : undefined],
-      ["post-mortem", task.postMortem ?? undefined],
-      ["error", task.error ? colours.red(`${task.error.code}: ${task.error.message}`) : undefined],
+      ["post-mortem", postMortemWords(task.attempts)],
+      ["error", task.error ? colours.red(`${task.error.code}: ${inOneLine(task.error)}`) : undefined],
     ],
     { colours },
   );
@@ -78,12 +79,33 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
     parts.push([title, ...lateTable(task.late, now, screen)]);
   }
   if (task.error?.stack) parts.push([colours.bold("Stack"), ...quoted(task.error.stack, { colours })]);
+  if (task.error) parts.push(...behind(task.error, colours));
   return paragraphs(...parts);
+}
+
+/** What an error was made of: a part for its cause, and for each error in it. */
+function behind({ cause, errors = [], errorsLeftOff }: ErrorRecord, colours: Colours): string[][] {
+  const part = (name: string, error: ErrorRecord) => {
+    const text = [`${error.code}: ${error.message}`, ...(error.stack === undefined ? [] : [error.stack])].join("\n");
+    return [[colours.bold(name), ...quoted(text, { colours })], ...behind(error, colours)];
+  };
+  return [
+    ...errors.flatMap((error, index) => part(`Error ${index + 1} of ${errors.length + (errorsLeftOff ?? 0)}`, error)),
+    ...(cause === undefined ? [] : part("Cause", cause)),
+  ];
 }
 
 function title({ attemptsDropped }: TaskDetails, colours: Colours): string {
   if (attemptsDropped === 0) return colours.bold("Attempts");
   return `${colours.bold("Attempts")} ${colours.dim(`without ${attemptsDropped} in the middle, which are no longer on record`)}`;
+}
+
+const POST_MORTEMS_SHOWN = 5;
+
+/** Each with its attempt: the error of the task may be that of another one. */
+function postMortemWords(attempts: readonly AttemptRow[]): string | undefined {
+  const dead = attempts.filter(({ postMortem }) => postMortem !== null).slice(-POST_MORTEMS_SHOWN);
+  return dead.map(({ attempt, postMortem }) => `attempt ${attempt}: ${postMortem}`).join("\n") || undefined;
 }
 
 function runnerWords({ kind, pid, status }: NonNullable<TaskDetails["runner"]>): string {
@@ -116,7 +138,7 @@ function attemptTable(attempts: readonly AttemptRow[], now: Date, { colours, wid
       {
         title: "ERROR",
         label: "",
-        value: (row) => row.error?.message ?? "",
+        value: (row) => (row.error ? inOneLine(row.error) : ""),
         atLeast: 30,
         isOptional: true,
         style: (text) => colours.dim(text),
@@ -134,7 +156,13 @@ function lateTable(late: readonly LateRow[], now: Date, { colours, width }: Scre
       { title: "CLAIM", value: (row) => row.claimId, align: "right" },
       { title: "REPLICA", value: (row) => row.replicaId },
       { title: "ARRIVED", value: (row) => fromNow(row.arrivedAt, now) },
-      { title: "ERROR", label: "", value: (row) => row.error?.message ?? "", isOptional: true, atLeast: 30 },
+      {
+        title: "ERROR",
+        label: "",
+        value: (row) => (row.error ? inOneLine(row.error) : ""),
+        isOptional: true,
+        atLeast: 30,
+      },
     ],
     { colours, width, indent: 2 },
   );
