@@ -108,6 +108,7 @@ export class Claimer {
     await this.#noneUnderWay();
     await this.#regaining;
     this.#lockedQueues.stop();
+    this.#failedClaims.stop();
   }
 
   /** The last look found as many as it asked for. */
@@ -214,6 +215,7 @@ export class Claimer {
     this.#backoff.reset();
     this.#heldUpLooks = found.isHeldUp ? this.#heldUpLooks + 1 : 0;
     this.#lockedQueues.note(found.lockedQueue, nowMs);
+    this.#failedClaims.noteFound(found.claimed.length, nowMs);
     const { search, asked, hasMet } = look;
     this.#cursors.end(search, { ...found, asked, hasMet, tookMs: nowMs - look.startedMs, nowMs });
     const phase = phaseAfter(this.#phase, look, found.claimed);
