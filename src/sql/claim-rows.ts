@@ -20,9 +20,12 @@ export interface ClaimsRead {
   readonly ended: unknown;
 }
 
-/** Of the type `claim_row`: a claim, or what is said besides. */
+/**
+ * Of the type `claim_row`: a claim, or what is said besides. A time goes back to the database, perhaps on a session with another DateStyle.
+ * In JSON it has one form, whatever the session has set.
+ */
 export const CLAIM_COLUMNS = `claim_id, task_id, state, name, attempt, failures, crashes, created_ms, input, metadata,
-  exclusive_key, queue, priority, lane_id, run_at::text`;
+  exclusive_key, queue, priority, lane_id, to_json(run_at) #>> '{}'`;
 
 /** A row of these columns. */
 type ClaimRow = readonly [

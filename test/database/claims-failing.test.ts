@@ -115,3 +115,19 @@ test("few that are refused are set aside once others can be claimed, be it from 
   });
   expect(await isOpen("not-claimable", name)).toMatch(/was set aside/);
 }, 60_000);
+
+test("a worker that cannot find out what makes its claims fail goes on when they do not any more", async () => {
+  const { queue, put, done, work } = scene();
+  const { allow } = await refuse(database, "running", `new.queue = '${queue}'`);
+  await database.query("alter function everbeat.set_aside_bad rename to set_aside_bad_elsewhere");
+  onTestFinished(async () => {
+    await database.query("alter function everbeat.set_aside_bad_elsewhere rename to set_aside_bad");
+  });
+  const refused: string[] = [];
+  onTestFinished(everbeat.on("database.refused", ({ reason }) => refused.push(reason)));
+  await put(inputsOf("task", 20));
+  await work();
+  await eventually(() => refused, { until: (all) => all.some((reason) => reason.includes("set_aside_bad")) });
+  await allow();
+  await until(done, inputsOf("task", 20));
+}, 60_000);
