@@ -75,8 +75,9 @@ export class Claimer {
   #asked: Demand = NO_DEMAND;
   #underWay = 0;
   #isArmed = false;
-  /** How many looks in a row have passed by something that was locked. */
+  /** How many looks in a row have passed by something that was locked. One that goes on where another was cut short is the same look. */
   #heldUpLooks = 0;
+  #isHeldUpOnTheWay = false;
   #mayOwnUnknown = false;
   #regaining: Promise<void> | undefined;
   #alarm: NodeJS.Timeout | undefined;
@@ -175,9 +176,10 @@ export class Claimer {
         this.#parts.received.noteAnswer(asking, found.claimed);
         this.#over(demand);
         const asked = totalOf(demand);
-        const { claimed, hasMore, isUnarmed } = found;
+        const { claimed, isUnarmed } = found;
+        const hasMore = found.hasMore || found.isCutShort;
         if (isUnarmed) this.#isArmed = false;
-        const hasMet = hasMore && demand.reserve > 0;
+        const hasMet = found.hasMore && demand.reserve > 0;
         this.#onFound(found, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore, hasMet });
         if (hasMet) this.#onMet(search);
         if (claimed.length > 0) this.#parts.onClaimed(claimed, { under: id, atMs: askedAtMs });
@@ -213,7 +215,9 @@ export class Claimer {
     const nowMs = performance.now();
     this.#parts.outages.over("claiming tasks");
     this.#backoff.reset();
-    this.#heldUpLooks = found.isHeldUp ? this.#heldUpLooks + 1 : 0;
+    const isHeldUp = found.isHeldUp || this.#isHeldUpOnTheWay;
+    this.#isHeldUpOnTheWay = isHeldUp && found.isCutShort;
+    if (!found.isCutShort) this.#heldUpLooks = isHeldUp ? this.#heldUpLooks + 1 : 0;
     this.#lockedQueues.note(found.lockedQueue, nowMs);
     this.#failedClaims.noteFound(found.claimed.length, nowMs);
     const { search, asked, hasMet } = look;
