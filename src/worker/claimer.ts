@@ -329,9 +329,10 @@ export class Claimer {
   async #adopt(): Promise<void> {
     const { database, replica, known, received, onAdopted, onForgotten, steadyNow } = this.#parts;
     const asked = { under: replica.id, atMs: steadyNow() };
+    const neverBegun = received.neverBegun();
     const unknown = await adoptClaims(database, asked.under, known());
     const { unbegun: adopted, forgotten } = await tellApart(database, unknown, received);
-    received.settle(adopted);
+    received.settle(adopted, neverBegun);
     if (adopted.length > 0) onAdopted(adopted, asked);
     // Last: if this fails, all of it is done again, and the others are known by then.
     if (forgotten.length > 0) await onForgotten(forgotten, asked.under);
