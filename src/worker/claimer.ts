@@ -216,8 +216,10 @@ export class Claimer {
     this.#parts.outages.over("claiming tasks");
     this.#backoff.reset();
     const isHeldUp = found.isHeldUp || this.#isHeldUpOnTheWay;
-    this.#isHeldUpOnTheWay = isHeldUp && found.isCutShort;
-    if (!found.isCutShort) this.#heldUpLooks = isHeldUp ? this.#heldUpLooks + 1 : 0;
+    this.#isHeldUpOnTheWay = found.isCutShort;
+    if (isHeldUp && !found.isCutShort) this.#heldUpLooks++;
+    // Only a full look comes to what was passed by before. A search from the cursors begins behind it.
+    else if (!isHeldUp && look.search.isFullLook) this.#heldUpLooks = 0;
     this.#lockedQueues.note(found.lockedQueue, nowMs);
     this.#failedClaims.noteFound(found.claimed.length, nowMs);
     const { search, asked, hasMet } = look;
