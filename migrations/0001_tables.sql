@@ -228,6 +228,7 @@ create table replica (
   seen_at    timestamptz not null default now(),
   status     text not null default 'online' check (status in ('online', 'draining', 'offline', 'dead')),
   tasks      text[] not null,
+  versions   text[],            -- for each of these tasks, a mark of its definition's settings: the same settings have the same mark
   queues     text[]
 );
 

@@ -72,8 +72,8 @@ as $$
 $$;
 
 -- Locks what counts a rate, until commit. Null: somebody else has it locked, and is not waited for. A claim that waits keeps everything from
--- its worker. Whoever adds or removes the row at this moment (see src/sql/purge.ts) is waited for, since that takes no time worth speaking of,
--- but no longer than this.
+-- its worker. Only a transaction that adds or removes the row at this moment (see src/sql/purge.ts) is waited for, for 50 ms at most: it
+-- usually ends at once.
 create function hold_rate(p_key text) returns rate
 language plpgsql set search_path from current set lock_timeout = '50ms'
 as $$
@@ -236,7 +236,7 @@ end $$;
 
 -- From parked to ready; the rows are locked, and so is their key. Returns where they are now. Whoever does not claim them at once
 -- rings for them.
-create function let_go(p_rows tid[]) returns tid[]
+create function make_ready(p_rows tid[]) returns tid[]
 language plpgsql set search_path from current
 as $$
 declare
@@ -336,7 +336,7 @@ begin
     end loop;
   end loop;
   if let_go <> '{}' then
-    let_go := let_go(let_go);
+    let_go := make_ready(let_go);
   end if;
 end $$;
 
@@ -358,7 +358,7 @@ begin
     from parked p left join task t on t.id = p.task_id
     where p.exclusive_key = v_key order by p.queue, p.priority, p.run_at, p.task_id limit 1;
     continue when not found or v_room <= 0;
-    v_freed := v_freed || let_go(array(
+    v_freed := v_freed || make_ready(array(
       select ctid from parked where ctid = any (array(
         select row_id from (
           select ctid as row_id, row_number() over (partition by queue, name order by priority, run_at, task_id) as place

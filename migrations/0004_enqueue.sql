@@ -400,7 +400,7 @@ begin
     when 'uuid' then case when v_type <> 'string' or v_text !~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
       then 'a UUID' end
     when 'name' then case when v_type <> 'string' or v_text !~ '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$'
-      then '1 to 128 letters, digits or . _ : / -, starting with a letter or a digit' end
+      then '1 to 128 ASCII letters, digits or . _ : / -, starting with a letter or a digit' end
     when 'key' then case when v_type <> 'string' or char_length(v_text) not between 1 and 512
       then 'text of 1 to 512 characters' end
     when 'instant' then case when instant(p_value) is null

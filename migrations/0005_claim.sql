@@ -372,7 +372,7 @@ begin
       exit by_priority when v_claimed >= v_total;
     end loop;
   end loop;
-  -- For others, which ends that are followed by a claim leave to it.
+  -- Ends that are followed by a claim ring for nobody. So the claim rings for what they have let go and it has not taken itself.
   if v_followed < cardinality(v_let_go) then
     perform ring(v_let_go_in);
   end if;
@@ -407,24 +407,66 @@ as $$
   where r.replica_id = p_replica and not coalesce((r.claim_id, r.task_id) in (select * from unnest(p_claims, p_tasks)), false)
 $$;
 
--- From claimed to running. Durable before any of the task's code runs: that is what makes a claim that was
--- never started safe to give back. Returns the claims that still hold, those included that an earlier call has started
--- and whose reply was lost: only their owner calls this, and it runs none of their code before it has a reply.
-create function start_claims(p_claims bigint[], p_tasks uuid[]) returns setof bigint
-language sql set search_path from current set enable_seqscan = off set jit = off set enable_bitmapscan = off
+-- Locks these claims of these owners, in the order in which everybody locks them. A claim that is in neither list is not theirs any more.
+-- p_waits: the locks of others are waited for first, for as long as lock_timeout says.
+create function lock_free_claims(
+  p_owners uuid[], p_claims bigint[], p_tasks uuid[], p_waits boolean default false, out claims bigint[], out tasks uuid[], out locked bigint[])
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
+begin
+  locked := '{}';
+  if p_waits then
+    begin
+      select array_agg(f.claim_id), array_agg(f.task_id) into claims, tasks
+      from (
+        select u.claim_id, u.task_id from running u
+        where u.replica_id = any (p_owners) and u.claim_id = any (p_claims)
+          and coalesce((u.claim_id, u.task_id) in (select * from unnest(p_claims, p_tasks)), false)
+        order by u.replica_id, u.claim_id for update) f;
+      return;
+    exception when lock_not_available then
+      null;
+    end;
+  end if;
+  select array_agg(f.claim_id), array_agg(f.task_id) into claims, tasks
+  from (
+    select u.claim_id, u.task_id from running u
+    where u.replica_id = any (p_owners) and u.claim_id = any (p_claims)
+      and coalesce((u.claim_id, u.task_id) in (select * from unnest(p_claims, p_tasks)), false)
+    order by u.replica_id, u.claim_id for update skip locked) f;
+  if claims is null or cardinality(claims) < cardinality(p_claims) then
+    locked := array(
+      select u.claim_id from running u
+      where u.replica_id = any (p_owners) and u.claim_id = any (p_claims) and u.claim_id <> all (coalesce(claims, '{}'))
+        and coalesce((u.claim_id, u.task_id) in (select * from unnest(p_claims, p_tasks)), false));
+  end if;
+end $$;
+
+-- From claimed to running. Durable before any of the task's code runs: that is what makes a claim that was
+-- never started safe to give back. `started` are the claims that still hold, those included that an earlier call has started
+-- and whose reply was lost: only their owner calls this, and it runs none of their code before it has a reply.
+-- A claim that somebody else keeps locked is not started, so that it does not hold up the others.
+create function start_claims(p_claims bigint[], p_tasks uuid[], out started text[], out locked text[])
+language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set lock_timeout = '500ms'
+as $$
+declare
+  v_owners uuid[] := owners();
+  v_free   record;
+begin
+  v_free := lock_free_claims(v_owners, p_claims, p_tasks, p_waits => true);
   update running set state = 'running', started_at = coalesce(started_at, now())
-  where replica_id = any ((select owners())::uuid[]) and claim_id = any (p_claims)
-    and coalesce((claim_id, task_id) in (select * from unnest(p_claims, p_tasks)), false)
-  returning claim_id
-$$;
+  where replica_id = any (v_owners) and claim_id = any (v_free.claims);
+  started := coalesce(v_free.claims, '{}');
+  locked := v_free.locked;
+end $$;
 
 -- From claimed back to ready, to the place it had: none of its code ran, so nothing was spent.
 -- p_are_unbegun: the owner itself says so, also of those that are on record as running; but whoever was asked to stop one of these
--- is to see it stopped.
+-- is to see it stopped. A claim that somebody else keeps locked fails the call after a while, and the caller goes on with the others.
 create function release_claims(p_claims bigint[], p_tasks uuid[], p_owner uuid default null, p_are_unbegun boolean default false) returns setof bigint
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set jit = off set enable_bitmapscan = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set lock_timeout = '500ms'
 as $$
 declare
   v_owners   uuid[] := case when p_owner is null then owners() else array[p_owner] end;
@@ -507,18 +549,19 @@ as $$
 $$;
 
 -- Takes claims along to another id of the same process, those that still hold. Returns them. What a dead replica had is
--- being recovered: nothing of it is taken along.
+-- being recovered: nothing of it is taken along. Nor is a claim that somebody else keeps locked: the others must not wait for it, because
+-- their owner is heard under the new id only.
 create function rehome_claims(p_from uuid, p_to uuid, p_claims bigint[], p_tasks uuid[]) returns setof bigint
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set jit = off set enable_bitmapscan = off
+set enable_seqscan = off set jit = off set enable_bitmapscan = off set lock_timeout = '500ms'
 as $$
+declare
+  v_free record;
 begin
   perform from replica where id = p_from and status in ('online', 'draining') for share;
   if found then
+    v_free := lock_free_claims(array[p_from], p_claims, p_tasks, p_waits => true);
     return query
-      update running set replica_id = p_to
-      where replica_id = p_from and claim_id = any (p_claims)
-        and coalesce((claim_id, task_id) in (select * from unnest(p_claims, p_tasks)), false)
-      returning claim_id;
+      update running set replica_id = p_to where replica_id = p_from and claim_id = any (v_free.claims) returning claim_id;
   end if;
 end $$;

@@ -24,12 +24,12 @@ create table heart (
   promise_ms         integer not null,   -- without an acknowledged beat for this long, it stops its own work
   session_promise_ms integer not null,   -- the same without its session lock
   session_key        bigint not null,
-  session_free_since timestamptz not null default 'infinity', -- since when a reaper has seen the lock free; infinity: it has not
+  session_free_since timestamptz not null default 'infinity' check (session_free_since > '-infinity'), -- since when a reaper has seen the lock free; infinity: it has not
   is_dead            boolean not null default false, -- declared dead: here too, so that a beat at the same time sees it
   epoch              text not null,
   session_epoch      text,               -- the epoch in which it took its lock; null: it has none, or it would mean nothing
   signs              integer[],          -- its vitals (see vitals_of)
-  beat_at            timestamptz not null
+  beat_at            timestamptz not null check (isfinite(beat_at)) -- before PostgreSQL 17, one heart that is not would stop all verdicts
 ) with (fillfactor = 50);
 
 -- Vitals as a beat writes them and as everybody reads them. Without their names, which would be half of it, and as whole numbers
@@ -283,6 +283,13 @@ create function session_counts(p_heart heart, p_listening listening) returns boo
 language sql immutable
 as $$ select coalesce(p_heart.session_epoch = p_listening.epoch and p_heart.beat_at >= p_listening.sessions_since, false) $$;
 
+-- How long reapers have seen a heart's session free. Null: they have not, or it proves nothing. What was noted in another epoch, or before the heart beat
+-- without a session, stays on record until the next sweep.
+create function session_free_ms(p_heart heart, p_listening listening, p_until timestamptz default clock_timestamp()) returns double precision
+language sql immutable
+-- Not as text: it must find the other function whatever the search_path is, and become part of the query all the same.
+return case when session_counts(p_heart, p_listening) then date_part('epoch', p_until - nullif(p_heart.session_free_since, 'infinity')) * 1000 end;
+
 -- Whether the server is known to have kept its sessions since then: one that began before is still there. A crash ends them all, also
 -- where an unlogged table survives it, as it does on some managed servers. Who may see other users' sessions sees the server's own processes too.
 create function has_lived_since(p_since timestamptz) returns boolean
@@ -324,6 +331,51 @@ as $$
     select from heart where epoch = p_epoch and beat_at between clock_timestamp() - p_within and clock_timestamp() + interval '5 seconds')
 $$;
 
+-- A heart whose row cannot be written, and why.
+create type refused_heart as (replica_id uuid, code text, message text);
+
+-- Writes what a sweep has found out about these hearts, whose rows it has locked: that the session is free since now or no longer, or, where the
+-- clock was set back, that what is yet to come counts as of now. Where that fails, it is tried with each half of them, so that only the hearts at fault are
+-- left out: a trigger of a user's may refuse one row. They are returned. What the server itself is at fault for is raised.
+-- A trigger may wait for a lock. It is not waited for long, and after p_until nothing more is tried.
+create function mark_hearts(p_hearts uuid[], p_is_set_back boolean, p_until timestamptz) returns refused_heart[]
+language plpgsql set search_path from current set lock_timeout = '50ms'
+as $$
+declare
+  v_middle  integer := cardinality(p_hearts) / 2;
+  v_code    text;
+  v_message text;
+begin
+  if cardinality(p_hearts) = 0 then
+    return '{}';
+  end if;
+  if clock_timestamp() > p_until then
+    return array(select row(h, '55P03', 'There was no time left to write it.')::refused_heart from unnest(p_hearts) h);
+  end if;
+  begin
+    if p_is_set_back then
+      update heart
+      set beat_at = least(beat_at, clock_timestamp()),
+          session_free_since = case when session_free_since < 'infinity' then least(session_free_since, clock_timestamp()) else 'infinity' end
+      where replica_id = any (p_hearts);
+    else
+      update heart set session_free_since = case when session_free_since = 'infinity' then clock_timestamp() else 'infinity' end
+      where replica_id = any (p_hearts);
+    end if;
+    return '{}';
+  exception when others then
+    if sqlstate ~ '^(08|25|40|53|57|58)' then
+      raise;
+    end if;
+    v_code := sqlstate;
+    v_message := left(sqlerrm, 200);
+  end;
+  if v_middle = 0 then
+    return array[row(p_hearts[1], v_code, v_message)::refused_heart];
+  end if;
+  return mark_hearts(p_hearts[: v_middle], p_is_set_back, p_until) || mark_hearts(p_hearts[v_middle + 1 :], p_is_set_back, p_until);
+end $$;
+
 -- One reaper at a time sweeps. Returns whether that is this one (no: another is at it, or was just now), who did it
 -- before and how long ago that was, whether recovery is held, and, where it is another, this one's place in line. To be told
 -- that it was another costs a few reads, because all replicas ask, and one sweeps. A listener that is no replica (p_is_replica) stands last.
@@ -331,13 +383,15 @@ $$;
 -- heart at all was heard. A listener without a heart of its own needs none for that: the row that it writes here shows that signs can be written.
 -- Whoever stands still in the middle of this, or waits for somebody who does, must not keep the
 -- others from sweeping: it waits for no heart's row, not long for its own, and has nothing to send that could fill a
--- connection that nobody reads.
+-- connection that nobody reads. For the same reason it names only some of the hearts that it could not write (refused), and says how many there are.
 create function begin_sweep(p_sweeper uuid, p_min_interval_ms bigint, p_gap_ms bigint, p_places integer, p_is_replica boolean)
-returns table (is_ours boolean, swept_by uuid, swept_ago_ms double precision, is_held boolean, place integer)
+returns table (is_ours boolean, swept_by uuid, swept_ago_ms double precision, is_held boolean, place integer,
+               refused json, refused_count integer)
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
 declare
+  c_named    constant integer := 20;
   -- A clock that was set back by more has made whatever is known of time worthless. By less, it only makes silences shorter.
   c_set_back constant interval := '5 seconds';
   v_epoch    text := current_epoch();
@@ -347,7 +401,10 @@ declare
   v_last     timestamptz;
   v_was_away boolean;
   v_held     bigint[];
+  v_until    timestamptz;
+  v_refused  refused_heart[];
 begin
+  refused_count := 0;
   select * into v_before from listening;
   is_ours := is_sweep_due(v_before, v_epoch, p_sweeper, p_min_interval_ms) and pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper'));
   if is_ours then
@@ -381,30 +438,31 @@ begin
   end if;
   -- As it is now: somebody may have waited for that row with us, and raised an alert meanwhile.
   swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
-  return next;
 
   -- A free lock is evidence only where it would prove something, and only from when it was first seen free. A row that is
   -- locked is being beaten or judged, and is seen the next time. The keys are hashed: each heart is not compared with all of them.
   v_held := held_sessions();
-  update heart h
-  set session_free_since = case when h.session_free_since = 'infinity' then clock_timestamp() else 'infinity' end
-  where h.replica_id in (
+  v_until := clock_timestamp() + interval '2 seconds';
+  v_refused := mark_hearts(array(
     select x.replica_id from heart x join replica r on r.id = x.replica_id
     where r.status in ('online', 'draining')
       and (x.session_free_since < 'infinity') <> (session_counts(x, v_after) and x.session_key not in (select unnest(v_held)))
-    for update of x skip locked);
+    for update of x skip locked), false, v_until);
 
   -- The clock was set back: what is yet to come counts as of now, since it would be heard until the clock has come that far again.
   if v_before.swept_at > clock_timestamp() then
-    update heart h
-    set beat_at = least(h.beat_at, clock_timestamp()),
-        session_free_since = case when h.session_free_since < 'infinity' then least(h.session_free_since, clock_timestamp()) else 'infinity' end
-    where h.replica_id in (
+    v_refused := v_refused || mark_hearts(array(
       select x.replica_id from heart x join replica r on r.id = x.replica_id
       where r.status in ('online', 'draining')
         and (x.beat_at > clock_timestamp() or x.session_free_since > clock_timestamp() and x.session_free_since < 'infinity')
-      for update of x skip locked);
+      for update of x skip locked), true, v_until);
   end if;
+  if cardinality(v_refused) > 0 then
+    with each as (select distinct on (replica_id) * from unnest(v_refused))
+    select count(*), json_agg(json_build_object('replicaId', replica_id, 'code', code, 'message', message)) filter (where n <= c_named)
+    into refused_count, refused from (select *, row_number() over (order by replica_id) as n from each) e;
+  end if;
+  return next;
 end $$;
 
 -- While a sweep takes long, its process says that it is there: the time that a sweep takes is no gap in which nobody listened. It must
@@ -439,11 +497,11 @@ create function end_hold() returns setof boolean
 language sql set search_path from current set lock_timeout = '500ms'
 as $$ update listening set held_since = null, hold_confirmed_at = null where held_since is not null returning true $$;
 
--- Those who should be alive and are not surely well: not heard for that long, or without their session. Mostly there are none, and
+-- Those who should be alive and are not surely well: not heard for that long, or, where sessions count, without their session. Mostly there are none, and
 -- nothing is sent. With them, how many machines there are, and whether their own has somebody who is well.
 -- As it was when this sweep began, like the verdicts below: its process may have been stopped since, and those it would judge with it.
 -- Where the clock was set back since it began, it knows nothing, and neither do they: beats are stamped by the new time.
-create function doubtful_hearts(p_silent_ms double precision)
+create function doubtful_hearts(p_silent_ms double precision, p_do_sessions_count boolean default true)
 returns table (replica_id uuid, machine_id text, hostname text, status text, silent_for_ms double precision,
                session_free_for_ms double precision, promise_ms integer, session_promise_ms integer, interval_ms integer, vitals json,
                machines integer, is_machine_well boolean)
@@ -457,16 +515,19 @@ begin
   if v_listening.swept_at > clock_timestamp() or not exists (
     select from heart h join replica r on r.id = h.replica_id
     where r.status in ('online', 'draining')
-      and (h.session_free_since < 'infinity' or silent_ms(h, r.started_at, v_listening, v_listening.swept_at) >= p_silent_ms)) then
+      and (p_do_sessions_count and session_free_ms(h, v_listening, v_listening.swept_at) is not null
+           or silent_ms(h, r.started_at, v_listening, v_listening.swept_at) >= p_silent_ms)) then
     return;
   end if;
   return query
     with fleet as materialized (
       select h.replica_id, r.machine_id, coalesce(r.machine_id, r.id::text) as machine, r.hostname, r.status, s.silent_ms,
-             date_part('epoch', v_listening.swept_at - nullif(h.session_free_since, 'infinity')) * 1000 as session_free_ms, h.promise_ms, h.session_promise_ms,
-             h.interval_ms, h.signs, h.session_free_since = 'infinity' and s.silent_ms < p_silent_ms as is_well
+             s.session_free_ms, h.promise_ms, h.session_promise_ms,
+             h.interval_ms, h.signs, s.session_free_ms is null and s.silent_ms < p_silent_ms as is_well
       from heart h join replica r on r.id = h.replica_id
-      cross join lateral (select silent_ms(h, r.started_at, v_listening, v_listening.swept_at) as silent_ms offset 0) s
+      cross join lateral (
+        select silent_ms(h, r.started_at, v_listening, v_listening.swept_at) as silent_ms,
+               case when p_do_sessions_count then session_free_ms(h, v_listening, v_listening.swept_at) end as session_free_ms offset 0) s
       where r.status in ('online', 'draining')
     ), company as (
       select f.machine, bool_or(f.is_well) as is_well from fleet f group by f.machine

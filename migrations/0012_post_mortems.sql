@@ -115,24 +115,6 @@ $$;
 -- Recovery never waits long for one row: a handler's transaction that stands still may have locked it, and the other tasks of the dead must not
 -- wait for that. What is locked is passed over and told as such, and the next sweep tries it again. The lock of an
 -- exclusive key is waited for, but not for long (see unpark).
--- Locks these claims of one owner, in the order in which everybody locks them. A claim that is in neither list is not this owner's any more.
-create function lock_free_claims(p_replica uuid, p_claims bigint[], p_tasks uuid[], out claims bigint[], out tasks uuid[], out locked bigint[])
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set enable_bitmapscan = off
-as $$
-begin
-  select array_agg(f.claim_id), array_agg(f.task_id) into claims, tasks
-  from (
-    select u.claim_id, u.task_id from running u
-    where u.replica_id = p_replica and u.claim_id = any (p_claims)
-      and coalesce((u.claim_id, u.task_id) in (select * from unnest(p_claims, p_tasks)), false)
-    order by u.claim_id for update skip locked) f;
-  locked := '{}';
-  if claims is null or cardinality(claims) < cardinality(p_claims) then
-    locked := array(
-      select u.claim_id from running u
-      where u.replica_id = p_replica and u.claim_id = any (p_claims) and u.claim_id <> all (coalesce(claims, '{}')));
-  end if;
-end $$;
 
 -- Ends the attempts of a replica that is not alive, and notes which of them are suspected of its death (see note_suspects and end_claims).
 create function recover_claims(p_replica uuid, p_claims bigint[], p_tasks uuid[], p_outcomes json, p_suspects json,
@@ -142,7 +124,7 @@ as $$
 declare
   v_free record;
 begin
-  v_free := lock_free_claims(p_replica, p_claims, p_tasks);
+  v_free := lock_free_claims(array[p_replica], p_claims, p_tasks);
   done := coalesce(v_free.claims, '{}');
   locked := v_free.locked;
   if v_free.claims is null then
@@ -162,7 +144,7 @@ as $$
 declare
   v_free record;
 begin
-  v_free := lock_free_claims(p_replica, p_claims, p_tasks);
+  v_free := lock_free_claims(array[p_replica], p_claims, p_tasks);
   done := array(select release_claims(v_free.claims, v_free.tasks, p_replica));
   locked := v_free.locked;
 end $$;

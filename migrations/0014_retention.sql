@@ -115,10 +115,32 @@ language plpgsql set search_path from current set enable_seqscan = off set jit =
 as $$
 begin
   delete from unique_hold where task_id = any (p_tasks) and (counts_until > now()) is not true;
-  update unique_hold h set created_at = t.created_at, ended_as = e.state
-  from task t join ended e on e.task_id = t.id where t.id = any (p_tasks) and h.task_id = t.id;
+  -- Where only the end of the task is on record, nobody knows any more when it was enqueued: at the latest when it ended.
+  update unique_hold h set created_at = coalesce(t.created_at, e.ended_at), ended_as = e.state
+  from ended e left join task t on t.id = e.task_id where e.task_id = any (p_tasks) and h.task_id = e.task_id;
   delete from unique_hold where ctid = any (array(
     select ctid from unique_hold where ended_as is not null and counts_until <= now() limit p_batch for update skip locked));
+end $$;
+
+-- Unique keys of tasks that are nowhere on record, because somebody has deleted them by hand: such a key holds up nobody, and nothing else removes it.
+-- There may be very many keys, so each call looks at a part of the table, which is drawn.
+create function purge_lost_holds(p_batch integer) returns integer
+language plpgsql set search_path from current set enable_seqscan = off set jit = off set enable_bitmapscan = off
+as $$
+declare
+  c_pages constant bigint := 1024;
+  v_pages bigint := pg_relation_size('unique_hold') / current_setting('block_size')::bigint;
+  v_from  bigint := c_pages * floor(random() * ceil(v_pages / c_pages::numeric));
+  v_gone  integer;
+begin
+  delete from unique_hold where ctid = any (array(
+    select h.ctid from unique_hold h
+    where h.ctid >= format('(%s,0)', v_from)::tid and h.ctid < format('(%s,0)', v_from + c_pages)::tid
+      -- In this order: nearly every task is there, and looking for it elsewhere takes longer.
+      and h.ended_as is null and case when exists (select from task t where t.id = h.task_id) then false else task_state(h.task_id) is null end
+    limit p_batch for update skip locked));
+  get diagnostics v_gone = row_count;
+  return v_gone;
 end $$;
 
 -- The record of ended tasks: no older than p_max_age_ms, no more than p_max_count. Null: no such limit. Returns how many left: a full batch where

@@ -64,7 +64,7 @@ exception when sqlstate 'EB999' then
   return v_takes;
 end $$;
 
--- Of these queues, some in which this claim fails, while it does not fail in all of them but the last. Null if it does not fail at all.
+-- Of these queues, some in which the claim fails together, and not if the last is left out. Null if it does not fail at all.
 create function failing_queues(p_claim asked_claim, p_queues text[]) returns text[]
 language plpgsql set search_path from current
 as $$
@@ -133,8 +133,8 @@ begin
   claimed := claimed + v_second.claimed;
 end $$;
 
--- Of what this claim can come to in a queue, some that cannot be claimed: the first of them at least. p_after: it claims in these
--- queues before. `claimed`: how many others of the queue could be claimed. Nothing of it stays.
+-- Of what this claim can come to in a queue, some that cannot be claimed: the first of them at least. p_after: before the trial, the claim is
+-- made in these queues. `claimed`: how many others of the queue could be claimed. Nothing of it stays.
 create function first_bad_rows(p_queue text, p_claim asked_claim, p_after text[], out bad bad_row[], out claimed integer)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -187,11 +187,15 @@ exception when sqlstate 'EB999' then
   null;
 end $$;
 
-create function raise_alert(p_kind text, p_subject text, p_message text, p_details json) returns void
+-- One for each kind and subject while it is open. False: it is open already.
+create function raise_alert(p_kind text, p_subject text, p_message text, p_details json, p_part text default null) returns boolean
 language sql set search_path from current
 as $$
-  insert into alert (kind, subject, message, details) values (p_kind, p_subject, p_message, p_details)
-  on conflict (kind, subject) where resolved_at is null do nothing
+  with raised as (
+    insert into alert (kind, part, subject, message, details) values (p_kind, p_part, p_subject, p_message, p_details)
+    on conflict (kind, subject) where resolved_at is null do nothing returning id
+  )
+  select exists (select from raised)
 $$;
 
 -- A row that cannot be claimed: its task fails, and can be retried when what is wrong has been put right. Where the task is pending, running or
@@ -230,7 +234,12 @@ begin
     end if;
     v_how := format('was put off for five minutes. %s', v_message)
       || case when sqlstate = 'EB999' then '' else format(' It could not be set aside either: %s (%s)', sqlerrm, sqlstate) end;
-    update ready r set run_at = now() + interval '5 minutes', input = null where r.ctid = v_place;
+    -- With an input it would have to stay where it was put in (see waits_at). Of one task, only one row may be without. Not now(), which would
+    -- be one place for all rows of the task.
+    update ready r
+    set run_at = clock_timestamp() + interval '5 minutes',
+        input = case when exists (select from ready o where o.task_id = v_row.task_id and o.input is null and o.ctid <> v_place) then r.input end
+    where r.ctid = v_place;
   end;
   perform raise_alert('not-claimable', v_row.name,
     format('Task %s (%s) of queue "%s" %s. There may be others of this name.', v_row.task_id, v_row.name, v_row.queue, v_how),

@@ -1,8 +1,8 @@
 /** The composition root: what starts, in what order, and what stops. */
-import { anything, checkOptions, isFunction, unknownKey } from "./config/checks.ts";
+import { isFunction, unknownKey } from "./config/checks.ts";
 import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
-import { Problems } from "./config/problems.ts";
+import { InvalidOptionsError, Problems } from "./config/problems.ts";
 import type { Database } from "./database/database.ts";
 import { assertSchemaFits, type MigrationReport, migrate } from "./database/migrate.ts";
 import { Notices } from "./database/notices.ts";
@@ -11,7 +11,7 @@ import { type EventListener, type EventName, Events } from "./events.ts";
 import { jsonLogger, type Logger } from "./log.ts";
 import { EVENT_NAMES, logEvents } from "./log-events.ts";
 import { Enqueuer } from "./queue/enqueue.ts";
-import type { EnqueueOptions } from "./queue/enqueue-options.ts";
+import { checkMany, type EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";
 import { checkWait, Results } from "./queue/results.ts";
 import { TaskOrders } from "./queue/task-orders.ts";
@@ -27,7 +27,11 @@ import { checkWork, type WorkOptions } from "./worker/options.ts";
 import { Outages } from "./worker/outages.ts";
 import { Replica } from "./worker/replica.ts";
 import { leaveOnSignals } from "./worker/signals.ts";
+import { atMost } from "./worker/waiting.ts";
 import { Worker } from "./worker/worker.ts";
+
+/** How long a graceful end waits for those who wait for somebody else's unique key or id. */
+const KEY_PATIENCE_MS = 5_000;
 
 /** A task's id that remembers what the task returns, so that `result` has its type. */
 export type TaskHandle<Output> = TaskId & { readonly __output?: Output };
@@ -42,6 +46,8 @@ export interface ManyOptions<Input> {
   options?: Omit<EnqueueOptions, "tx"> | ((input: Input, index: number) => Omit<EnqueueOptions, "tx">) | undefined;
   tx?: EnqueueOptions["tx"] | undefined;
 }
+
+const OPEN_INSTEAD = "it is made by Everbeat.open: const everbeat = await Everbeat.open({ database })";
 
 export class Everbeat implements AsyncDisposable {
   /** Cancel, retry, list and show tasks. */
@@ -62,6 +68,8 @@ export class Everbeat implements AsyncDisposable {
   #closed: Promise<void> | undefined;
 
   private constructor(settings: OpenSettings, database: Database) {
+    // JavaScript knows nothing of "private".
+    if (!database) throw new InvalidOptionsError("new Everbeat()", [OPEN_INSTEAD]);
     this.#settings = settings;
     this.database = database;
     this.#log =
@@ -69,7 +77,7 @@ export class Everbeat implements AsyncDisposable {
         ? jsonLogger({ level: settings.log, write: (line) => process.stderr.write(line) })
         : settings.log;
     this.#events = new Events((error, name) =>
-      this.#log.error({ event: name, error: toErrorRecord(error) }, "an event listener threw"),
+      this.#log.error({ event: name, error: toErrorRecord(error, "ERROR") }, "an event listener threw"),
     );
     logEvents(this.#events, this.#log);
     this.#notices = new Notices(database);
@@ -125,11 +133,7 @@ export class Everbeat implements AsyncDisposable {
     inputs: readonly NoInfer<Input>[],
     how: ManyOptions<Input> = {},
   ): Promise<TaskHandle<Output>[]> {
-    const problems = new Problems();
-    if (!Array.isArray(inputs)) problems.add("inputs", "must be a list");
-    checkOptions(how, { options: anything, tx: anything }, { path: "", problems });
-    problems.throwIfAny("enqueueMany");
-    const { options, tx } = how;
+    const { options, tx } = checkMany(inputs, how);
     return (await this.#enqueuer.enqueueMany({ task, inputs, options, tx })) as TaskHandle<Output>[];
   }
 
@@ -162,10 +166,15 @@ export class Everbeat implements AsyncDisposable {
     });
     this.#workers.add(worker);
     worker.start();
-    if (settings.handleSignals) {
-      const signals = leaveOnSignals({ gracefully: () => this.close(), now: () => this.close({ now: true }) });
-      this.#events.on("worker.stopped", (event) => event.replicaId === worker.replicaId && signals.close());
-    }
+    const signals = settings.handleSignals
+      ? leaveOnSignals({ gracefully: () => this.close(), now: () => this.close({ now: true }) })
+      : undefined;
+    const unsubscribe = this.#events.on("worker.stopped", ({ replicaId }) => {
+      if (replicaId !== worker.replicaId) return;
+      unsubscribe();
+      signals?.close();
+      this.#workers.delete(worker);
+    });
     return worker;
   }
 
@@ -187,9 +196,16 @@ export class Everbeat implements AsyncDisposable {
     return this.#events.on(name, listener);
   }
 
-  /** Stops the workers gracefully, then leaves the database. `now`: aborts running tasks at once. */
+  /**
+   * Stops the workers gracefully, answers the calls that are under way, then leaves the database. A call of `enqueue` that waits for a unique key
+   * or an id, which somebody else's transaction holds, is waited with for a few seconds, and then fails with a ClosedError. `now`: aborts running
+   * tasks at once, and waits for nobody's key.
+   */
   close(options: { now?: boolean } = {}): Promise<void> {
-    if (options.now) for (const worker of this.#workers) void worker.stop({ now: true });
+    if (options.now) {
+      for (const worker of this.#workers) void worker.stop({ now: true });
+      this.#enqueuer.giveUpWaiting();
+    }
     this.#closed ??= this.#closeOnce(options);
     return this.#closed;
   }
@@ -197,7 +213,10 @@ export class Everbeat implements AsyncDisposable {
   async #closeOnce(options: { now?: boolean }): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)));
     await this.#listener?.stop();
-    await Promise.all([this.#enqueuer.idle(), this.#results.idle()]);
+    const answered = this.#enqueuer.idle();
+    await atMost(KEY_PATIENCE_MS, answered);
+    this.#enqueuer.giveUpWaiting();
+    await Promise.all([answered, this.#results.idle()]);
     await this.#notices.stop();
     await this.database.close();
   }

@@ -11,6 +11,7 @@ export {
   DatabaseUnavailableError,
   MigrationChangedError,
   PoolExhaustedError,
+  SchemaMissingError,
   SchemaTooNewError,
   SchemaTooOldError,
   TransactionEndedError,

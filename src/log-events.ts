@@ -149,7 +149,12 @@ export function logEvents(events: Events, logger: Logger): () => void {
   return events.onAny((name, event) => {
     const line = LINES[name] as Line<typeof name>;
     const fields: Record<string, unknown> = { event: name, ...event };
-    if ("error" in fields && fields["error"] !== undefined) fields["error"] = toErrorRecord(fields["error"]);
-    logger[line.level](fields, line.message(event as never));
+    const fallbackCode = name.startsWith("task.") ? undefined : "ERROR";
+    if ("error" in fields && fields["error"] !== undefined)
+      fields["error"] = toErrorRecord(fields["error"], fallbackCode);
+    const message = line.message(event as never);
+    // The line says it already.
+    if (typeof fields["message"] === "string" && message.includes(fields["message"])) delete fields["message"];
+    logger[line.level](fields, message);
   }, wants);
 }

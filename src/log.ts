@@ -24,9 +24,10 @@ export function jsonLogger(options: { level: LogLevel; write: (line: string) => 
   const threshold = options.level === "silent" ? LEVELS.length : LEVELS.indexOf(options.level);
   const writer = (level: (typeof LEVELS)[number], rank: number) => (fields: LogFields, message: string) => {
     if (rank < threshold) return;
+    const time = new Date().toISOString();
     writeFirst(options.write, [
-      () => jsonLine(joinFields({ time: new Date().toISOString(), level, message }, showableFields(fields))),
-      () => jsonLine({ level, message: String(message), note: UNSHOWABLE }),
+      () => jsonLine(joinFields({ time, level, message }, showableFields(fields))),
+      () => jsonLine({ time, level, message: String(message), note: UNSHOWABLE }),
     ]);
   };
   return {
@@ -63,5 +64,6 @@ export function withFields(logger: Logger, fields: LogFields): Logger {
     info: (more, message) => logger.info(joinFields(fields, more), message),
     warn: (more, message) => logger.warn(joinFields(fields, more), message),
     error: (more, message) => logger.error(joinFields(fields, more), message),
+    ...(logger.isLevelEnabled && { isLevelEnabled: (level) => logger.isLevelEnabled?.(level) ?? true }),
   };
 }

@@ -16,6 +16,25 @@ export class TasksFileMissingError extends EverbeatError {
   }
 }
 
+export class TasksFileIsFolderError extends EverbeatError {
+  readonly code = "TASKS_FILE_IS_FOLDER";
+  constructor(folder: string) {
+    super(
+      `${folder} is a folder. Give the path of a file in it that exports tasks made by defineTask, such as tasks.ts.`,
+    );
+  }
+}
+
+export class TasksFileNotCodeError extends EverbeatError {
+  readonly code = "TASKS_FILE_NOT_CODE";
+  constructor(file: string, options?: { cause: unknown }) {
+    super(
+      `${file} is neither JavaScript nor TypeScript. Give the path of a file that exports tasks made by defineTask, such as src/tasks.ts.`,
+      options,
+    );
+  }
+}
+
 export class TasksFileBrokenError extends EverbeatError {
   readonly code = "TASKS_FILE_BROKEN";
   constructor(file: string, detail: string, options: { cause: unknown }) {

@@ -1,13 +1,20 @@
 /** Loads the tasks that files export, in JavaScript or TypeScript, on any Node that we support. */
 import { readdirSync, statSync } from "node:fs";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { nearestKey } from "../config/nearest-key.ts";
 import * as everbeat from "../index.ts";
 import { createImporter, type Importer } from "../runner/import-module.ts";
 import { type AnyTask, fromModule, tasksIn } from "../task/define-task.ts";
 import { describeBreakage } from "./describe-breakage.ts";
-import { NoTasksError, SameNameError, TasksFileBrokenError, TasksFileMissingError } from "./errors.ts";
+import {
+  NoTasksError,
+  SameNameError,
+  TasksFileBrokenError,
+  TasksFileIsFolderError,
+  TasksFileMissingError,
+  TasksFileNotCodeError,
+} from "./errors.ts";
 
 export async function loadTasks(files: readonly string[], cwd: string = process.cwd()): Promise<readonly AnyTask[]> {
   const importFile = createImporter(cwd, async () => everbeat);
@@ -26,12 +33,23 @@ export async function loadTasks(files: readonly string[], cwd: string = process.
 }
 
 async function load(path: string, given: string, importFile: Importer): Promise<Record<string, unknown>> {
-  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) throw new TasksFileMissingError(given, nearestFile(path));
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isDirectory()) throw new TasksFileIsFolderError(given);
+  if (!found?.isFile()) throw new TasksFileMissingError(given, nearestFile(path));
+  // What Node says about it is about import attributes, and differs between its versions.
+  if (extname(path) === ".json") throw new TasksFileNotCodeError(given);
   try {
     return await importFile(path);
   } catch (error) {
+    if (isNoCode(error, path)) throw new TasksFileNotCodeError(given, { cause: error });
     throw new TasksFileBrokenError(given, describeBreakage(error), { cause: error });
   }
+}
+
+/** Node does not know how to load this very file; one that it imports is named in the error, too. */
+function isNoCode(error: unknown, path: string): boolean {
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
+  return code === "ERR_UNKNOWN_FILE_EXTENSION" && String(message).includes(path);
 }
 
 function nearestFile(path: string): string | undefined {

@@ -1,7 +1,7 @@
 /** One line at the foot of a terminal that says what is going on; nothing at all where there is no terminal. */
-import { clip } from "../config/clip.ts";
 import { type Colours, rendered } from "./colours.ts";
 import { printable } from "./printable.ts";
+import { clipToWidth } from "./text-width.ts";
 
 export interface ProgressLine {
   show(text: string): void;
@@ -24,7 +24,7 @@ export function createProgressLine(stream: NodeJS.WriteStream, colours: Colours)
     if (text === undefined) return;
     // A line that wraps could not be wiped again.
     const room = Math.max(10, (stream.columns || 80) - 3);
-    const shown = text.length > room ? clip(text, room - 1, "…") : text;
+    const shown = clipToWidth(text, room);
     stream.write(`${WIPE}${rendered(`${colours.cyan(FRAMES[frame % FRAMES.length] ?? "")} ${shown}`)}`);
   };
   const wipe = () => {

@@ -4,7 +4,7 @@ import { rateWords } from "../config/rate-words.ts";
 import type { QueueRow } from "../sql/queues.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
-import { type Column, table } from "./table.ts";
+import { type Column, NOTHING, table } from "./table.ts";
 
 export function queueTable(queues: readonly QueueRow[], screen: Screen, indent = 0): string[] {
   const { colours, width } = screen;
@@ -28,7 +28,7 @@ export function queueTable(queues: readonly QueueRow[], screen: Screen, indent =
     count("CLAIMED", (queue) => queue.claimed),
     count("RUNNING", (queue) => queue.running),
     { title: "OLDEST DUE", value: oldestDue, align: "right" },
-    { title: "LIMITS", value: limitsOf, style: (text) => colours.dim(text), isOptional: true },
+    { title: "LIMITS", label: "", value: limitsOf, style: (text) => colours.dim(text), isOptional: true },
   ];
   return table(queues, columns, { colours, width, indent });
 }
@@ -41,5 +41,5 @@ export function limitsOf({ concurrency, rateLimit, trouble }: QueueRow): string 
 }
 
 function oldestDue({ oldestDueMs }: QueueRow): string {
-  return oldestDueMs === null ? "–" : formatDuration(Math.max(0, oldestDueMs));
+  return oldestDueMs === null ? NOTHING : formatDuration(Math.max(0, oldestDueMs));
 }

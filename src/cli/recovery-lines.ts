@@ -5,33 +5,34 @@ import { isSweeping } from "../recovery/sweeping.ts";
 import type { RecoveryStatus } from "./commands/status.ts";
 import type { Screen } from "./screen.ts";
 import { age, fromNow } from "./times.ts";
+import { prose } from "./wrap.ts";
 
-export function recoveryLines(recovery: RecoveryStatus, now: Date, { colours }: Screen): string[] {
+export function recoveryLines(recovery: RecoveryStatus, now: Date, { colours, width }: Screen): string[] {
   const { listening, alerts, needingReview, quarantined, flapping, settings } = recovery;
-  const warn = (text: string) => colours.yellow(`  ! ${text}`);
-  const lines = [isSweeping(listening, settings.checkMs) ? `  ${sweepWords(recovery)}` : warn(sweepWords(recovery))];
+  const warnings: string[] = [];
   if (!settings.recoversRunning)
-    lines.push(warn("running tasks of dead workers are left alone (autoFailStaleRunning: false)"));
+    warnings.push("running tasks of dead workers are left alone (autoFailStaleRunning: false)");
   if (!settings.requeuesClaimed)
-    lines.push(warn("claimed tasks of dead workers are left alone (autoRequeueStaleClaimed: false)"));
+    warnings.push("claimed tasks of dead workers are left alone (autoRequeueStaleClaimed: false)");
   if (listening?.heldSince)
-    lines.push(
-      warn(
-        `held for ${age(listening.heldSince, now)}: too many machines fell silent at once (everbeat recover --confirm)`,
-      ),
+    warnings.push(
+      `held for ${age(listening.heldSince, now)}: too many machines fell silent at once (everbeat recover --confirm)`,
     );
-  for (const alert of alerts) lines.push(warn(`alert, ${fromNow(alert.raisedAt, now)}: ${alert.message}`));
+  for (const alert of alerts) warnings.push(`alert, ${fromNow(alert.raisedAt, now)}: ${alert.message}`);
   if (needingReview > 0)
-    lines.push(
-      warn(`${needingReview} ${needingReview === 1 ? "task needs" : "tasks need"} review (everbeat tasks review)`),
+    warnings.push(
+      `${needingReview} ${needingReview === 1 ? "task needs" : "tasks need"} review (everbeat tasks review)`,
     );
   if (quarantined > 0)
-    lines.push(
-      warn(`${quarantined} ${quarantined === 1 ? "task is" : "tasks are"} in quarantine (everbeat tasks quarantined)`),
+    warnings.push(
+      `${quarantined} ${quarantined === 1 ? "task is" : "tasks are"} in quarantine (everbeat tasks quarantined)`,
     );
   for (const machine of flapping)
-    lines.push(warn(`${machine.hostname} flaps: ${flappingWords(machine)} (everbeat post-mortems)`));
-  return lines;
+    warnings.push(`${machine.hostname} flaps: ${flappingWords(machine)} (everbeat post-mortems)`);
+  const warn = (text: string) => prose(text, { width, mark: "  ! ", paint: colours.yellow });
+  const sweep = sweepWords(recovery);
+  const sweeps = isSweeping(listening, settings.checkMs) ? prose(sweep, { width, mark: "  " }) : warn(sweep);
+  return [...sweeps, ...warnings.flatMap(warn)];
 }
 
 function sweepWords({ listening, settings }: RecoveryStatus): string {

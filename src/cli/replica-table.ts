@@ -9,7 +9,7 @@ import { type HeartState, heartStateOf, heartWords, vitalsWords } from "./replic
 import { runnersWords } from "./replica-runners.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
-import { type Column, table } from "./table.ts";
+import { type Column, NOTHING, table } from "./table.ts";
 import { age, fromNow, unheardWords } from "./times.ts";
 
 export interface ReplicaLook {
@@ -35,12 +35,12 @@ export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook,
     },
     { title: "CLAIMED", value: (row) => String(row.claimed), align: "right" },
     { title: "RUNNING", value: (row) => String(row.running), align: "right" },
-    { title: "SILENCE", value: silenceOf, align: "right" },
     {
       title: "HEART",
       value: (row) => (row.unheardSince === null ? heartWords(row, settings) : unheardWords(row.unheardSince, now)),
       style: (text, row) => inColourOfHeart(heartStateOf(row, settings), text, colours),
     },
+    { title: "SILENCE", value: silenceOf, align: "right" },
     { title: "SEEN", value: (row) => fromNow(row.seenAt, now) },
     { title: "AGE", value: (row) => age(row.startedAt, now) },
     { title: "HOST", value: (row) => row.hostname },
@@ -55,11 +55,15 @@ export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook,
       title: "RUNNERS",
       value: ({ id, status }) => (status === "dead" ? "" : runnersWords(look.runners?.get(id) ?? [])),
       isOptional: true,
+      isBrief: true,
     },
     { title: "VERSION", value: (row) => row.version },
-    { title: "VITALS", value: (row) => (look.withVitals ? vitalsWords(row) : ""), isOptional: true },
-    { title: "QUEUES", value: (row) => row.queues?.join(", ") ?? "all" },
-    { title: "TASKS", value: (row) => row.tasks.join(", "), style: (text) => colours.dim(text) },
+    { title: "VITALS", label: "", value: (row) => (look.withVitals ? vitalsWords(row) : ""), isOptional: true },
+    { title: "QUEUES", value: (row) => row.queues?.join(", ") ?? "all", isBrief: true },
+    {
+      ...{ title: "TASKS", value: (row) => row.tasks.join(", "), atLeast: 20, isBrief: true },
+      style: (text) => colours.dim(text),
+    },
   ];
   return table(replicas, columns, { colours, width, indent: look.indent ?? 2 });
 }
@@ -78,7 +82,7 @@ function presenceOf({ status, unheardSince }: ReplicaRow): ReplicaRow["status"] 
 
 /** Of one that is gone it means nothing any more. */
 function silenceOf({ status, silentForMs }: ReplicaRow): string {
-  if (status === "offline" || status === "dead" || silentForMs === null) return "–";
+  if (status === "offline" || status === "dead" || silentForMs === null) return NOTHING;
   return formatDuration(Math.max(0, silentForMs));
 }
 

@@ -7,12 +7,14 @@ import { type Colours, coloursFor, rendered } from "./colours.ts";
 import { EXIT } from "./exit-codes.ts";
 import { createProgressLine, type ProgressLine } from "./progress-line.ts";
 
+const USUAL_WIDTH = 80;
+
 export interface Screen {
   readonly isJson: boolean;
   /** Somebody is reading along as it is written. */
   readonly isTerminal: boolean;
-  /** The columns of the terminal; undefined where there is none to fit into. */
-  readonly width: number | undefined;
+  /** How wide a line for people may be, in columns. */
+  readonly width: number;
   readonly colours: Colours;
   readonly errorColours: Colours;
   readonly progress: ProgressLine;
@@ -48,7 +50,7 @@ export function createScreen(options: { isJson: boolean }): Screen {
   return {
     isJson: options.isJson,
     isTerminal: people.isTTY === true,
-    width: (people.isTTY && people.columns) || undefined,
+    width: widthFor(people),
     colours: coloursFor(people),
     errorColours,
     progress,
@@ -64,4 +66,13 @@ export function createScreen(options: { isJson: boolean }): Screen {
       outlivesReader = true;
     },
   };
+}
+
+/** What is piped is made for people too: programs have JSON. So it is as wide as COLUMNS says, or as every terminal is. */
+export function widthFor(
+  stream: { readonly isTTY?: boolean; readonly columns?: number },
+  env: NodeJS.ProcessEnv = process.env,
+): number {
+  const columns = stream.isTTY ? stream.columns : Number(env["COLUMNS"]);
+  return columns && Number.isInteger(columns) && columns > 0 ? columns : USUAL_WIDTH;
 }

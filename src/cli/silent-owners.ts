@@ -1,12 +1,35 @@
-/** Workers that hold tasks and have been silent for a while, from whom nothing may be taken yet: what is said of them where nothing is stale. */
+/** Workers that hold tasks and may be dead, from whom nothing may be taken yet: what is said of them where nothing is stale. */
 import { formatDuration } from "../config/duration.ts";
+import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { ReplicaRow } from "../sql/replicas.ts";
+import { heartStateOf } from "./replica-heart.ts";
 
 /** Beats that did not come. */
 const SILENT_BEATS = 3;
 
 /** Undefined where there is none. `afterMs`: the silence that was asked for. */
-export function silentOwnersWords(replicas: readonly ReplicaRow[], afterMs = 0): string | undefined {
+export function notYetStaleWords(
+  replicas: readonly ReplicaRow[],
+  settings: RecoverySettings,
+  afterMs = 0,
+): string | undefined {
+  return lostSessionWords(replicas, settings) ?? silentWords(replicas, afterMs);
+}
+
+/** As `status` shows them and `explain` says of their tasks. */
+function lostSessionWords(replicas: readonly ReplicaRow[], settings: RecoverySettings): string | undefined {
+  const lost = replicas.filter(
+    (replica) => replica.claimed + replica.running > 0 && heartStateOf(replica, settings) === "session-lost",
+  );
+  if (lost.length === 0) return undefined;
+  const whose =
+    lost.length === 1
+      ? "a worker whose database session is gone, as it is when a process dies. Another worker declares it dead"
+      : `${lost.length} workers whose database sessions are gone, as they are when processes die. Another worker declares them dead`;
+  return `${tasksOf(lost)} held by ${whose} in a second or two; if none runs, nothing happens until one starts.`;
+}
+
+function silentWords(replicas: readonly ReplicaRow[], afterMs: number): string | undefined {
   const silent = replicas.filter(
     ({ unheardSince, claimed, running, silentForMs, intervalMs }) =>
       unheardSince === null &&
@@ -18,9 +41,12 @@ export function silentOwnersWords(replicas: readonly ReplicaRow[], afterMs = 0):
     undefined,
   );
   if (!longest) return undefined;
-  const held = silent.reduce((sum, { claimed, running }) => sum + claimed + running, 0);
-  const tasks = held === 1 ? "1 task is" : `${held} tasks are`;
   const workers = silent.length === 1 ? "a worker that has" : `${silent.length} workers that have`;
   const [silence, promise] = [longest.silentForMs ?? 0, longest.promiseMs ?? 0].map((ms) => formatDuration(ms));
-  return `${tasks} held by ${workers} been silent for ${silence}. Nothing is taken before its heart has promised to have stopped: after ${promise}.`;
+  return `${tasksOf(silent)} held by ${workers} been silent for ${silence}. Nothing is taken before its heart has promised to have stopped: after ${promise}.`;
+}
+
+function tasksOf(replicas: readonly ReplicaRow[]): string {
+  const held = replicas.reduce((sum, { claimed, running }) => sum + claimed + running, 0);
+  return held === 1 ? "1 task is" : `${held} tasks are`;
 }

@@ -5,27 +5,29 @@ import type { ReplicaId } from "../task/ids.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
 import { type Column, table } from "./table.ts";
-import { taskColumns } from "./task-columns.ts";
+import { queueColumn, taskColumns } from "./task-columns.ts";
 
 export function staleTable(
   tasks: readonly StaleTask[],
   screen: Screen,
   unheard: ReadonlySet<ReplicaId>,
-  more: readonly Column<StaleTask>[] = [],
+  outcome: readonly Column<StaleTask>[] = [],
 ): string[] {
   const { colours, width } = screen;
   const statusOf = ({ owner, ownerStatus }: StaleTask) => (unheard.has(owner) ? "unheard" : ownerStatus);
   const columns: Column<StaleTask>[] = [
-    ...taskColumns(colours),
+    ...taskColumns<StaleTask>(colours),
+    ...outcome,
+    queueColumn(),
     { title: "OWNER", value: (task) => task.owner },
     {
       title: "STATUS",
+      label: "",
       value: (task) => marked(statusOf(task)),
       style: (text, task) => inColourOf(statusOf(task), text, colours),
     },
     { title: "HOST", value: (task) => task.hostname ?? "unknown" },
     { title: "SILENCE", value: silenceOf, align: "right" },
-    ...more,
   ];
   return table(tasks, columns, { colours, width });
 }

@@ -14,12 +14,20 @@ interface NamedTask {
 export function taskColumns<Task extends NamedTask>(colours: Colours): Column<Task>[] {
   return [
     { title: "ID", value: (task) => task.id },
-    { title: "TASK", value: (task) => task.name, style: (text) => colours.bold(text) },
-    { title: "QUEUE", value: (task) => task.queue },
+    taskNameColumn(colours),
     {
       title: "STATE",
       value: (task) => marked(task.state),
       style: (text, task) => inColourOf(task.state, text, colours),
     },
   ];
+}
+
+/** Names may be shortened beside the id, by which `tasks show` tells them whole. */
+export function taskNameColumn<Task extends Pick<NamedTask, "name">>(colours: Colours): Column<Task> {
+  return { title: "TASK", value: (task) => task.name, style: (text) => colours.bold(text), atLeast: 24 };
+}
+
+export function queueColumn<Task extends Pick<NamedTask, "queue">>(): Column<Task> {
+  return { title: "QUEUE", value: (task) => task.queue, atLeast: 16 };
 }

@@ -64,7 +64,7 @@ export function answerOrder<Outcome extends string>(
       value: (each) => each.outcome,
       style: (text, each) => (failures.includes(each.outcome) ? colours.yellow(text) : colours.green(text)),
     },
-    { title: "MEANING", value: (each) => meaning[each.outcome], style: (text) => colours.dim(text) },
+    { title: "MEANING", label: "", value: (each) => meaning[each.outcome], style: (text) => colours.dim(text) },
   ];
   screen.answer({ tasks: done, counts: countOutcomes(done) }, () => {
     if (done.length === 0) return "No task fits these filters, so nothing was done.";

@@ -1,4 +1,5 @@
 /** Whether anybody listens, for the commands that judge owners: while nobody does, nobody knows who of them is alive. */
+import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Everbeat } from "../everbeat.ts";
 import { readClock } from "../sql/clock.ts";
 import type { ReplicaRow } from "../sql/replicas.ts";
@@ -14,6 +15,8 @@ export interface Unheard {
   /** How many tasks those hold. */
   readonly held: number;
   readonly now: Date;
+  /** Those by which recovery acts. */
+  readonly settings: RecoverySettings;
 }
 
 export async function readUnheard(everbeat: Everbeat): Promise<Unheard> {
@@ -25,6 +28,7 @@ export async function readUnheard(everbeat: Everbeat): Promise<Unheard> {
     all,
     held: rows.reduce((sum, { claimed, running }) => sum + claimed + running, 0),
     now: await readClock(everbeat.database),
+    settings: await everbeat.recovery.settings(),
   };
 }
 

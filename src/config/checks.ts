@@ -14,14 +14,11 @@ export type Checked<S> = { [K in keyof S]?: S[K] extends Check<infer T> ? T | un
 export function checkOptions<S extends Record<string, Check<unknown>>>(
   options: unknown,
   shape: S,
-  at: { path: string; problems: Problems },
+  at: { path: string; problems: Problems; example?: string },
 ): Checked<S> {
   const checked: Record<string, unknown> = {};
   if (options === undefined) return checked as Checked<S>;
-  if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    at.problems.add(at.path, `must be an object, not ${describe(options)}`);
-    return checked as Checked<S>;
-  }
+  if (!isObject(options, at)) return checked as Checked<S>;
   for (const [key, value] of Object.entries(options)) {
     const check = Object.hasOwn(shape, key) ? shape[key] : undefined;
     const path = pathOf(at.path, key);
@@ -29,6 +26,14 @@ export function checkOptions<S extends Record<string, Check<unknown>>>(
     else if (value !== undefined) checked[key] = check(value, path, at.problems);
   }
   return checked as Checked<S>;
+}
+
+/** Notes the problem where it is none. `example`: what it could look like. */
+export function isObject(value: unknown, at: { path: string; problems: Problems; example?: string }): value is object {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return true;
+  const example = at.example === undefined ? "" : ` such as ${at.example}`;
+  at.problems.add(at.path, `must be an object${example}, not ${describe(value)}`);
+  return false;
 }
 
 /** Where an option is: those at the top have nothing before them. */
@@ -170,6 +175,9 @@ export function orNull<T>(check: Check<T>): Check<T | null> {
 /** A value as it should appear in a message: short, and never a dump. */
 export function describe(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(clip(value, 40, "…"));
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value === "function") return "a function";
   if (value === null || typeof value !== "object") return String(value);
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? "an invalid Date" : "a Date";
   return Array.isArray(value) ? `a list of ${value.length}` : "an object";
 }

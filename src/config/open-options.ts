@@ -117,7 +117,9 @@ const SHAPE = {
 
 export function checkOpen(options: OpenOptions | undefined): OpenSettings {
   const problems = new Problems();
-  const given = checkOptions(options, SHAPE, { path: "", problems });
+  // Without a word of it: an address has a password in it.
+  if (typeof options === "string") problems.add("", 'must be an object such as { database: "postgres://…" }, not text');
+  const given = checkOptions(typeof options === "string" ? {} : options, SHAPE, { path: "", problems });
   const recovery = checkRecovery(given.recovery, problems);
   problems.throwIfAny("Everbeat.open");
   return Object.freeze({

@@ -165,7 +165,7 @@ const SHAPE = {
 };
 
 export function checkRecovery(options: unknown, problems: Problems, path = "recovery"): RecoverySettings {
-  const given = checkOptions(options, SHAPE, { path, problems });
+  const given = checkOptions(options, SHAPE, { path, problems, example: '{ profile: "fast" }' });
   const profile = given.profile ?? "fast";
   const base: Profile = PROFILES[profile];
   const sessionGraceMs =

@@ -35,6 +35,19 @@ export type ConnectionSource =
   | { readonly kind: "targets"; readonly targets: Targets }
   | { readonly kind: "config"; readonly config: pg.ClientConfig };
 
+/** For messages: where that leads to, without user and password. */
+export function hostsOf(source: ConnectionSource): string {
+  if (source.kind === "targets") return source.targets.urls.map(hostIn).join(" or ");
+  const { connectionString, host, port } = source.config;
+  if (connectionString !== undefined) return hostIn(connectionString);
+  return host === undefined ? "this machine" : `${host}${port === undefined ? "" : `:${port}`}`;
+}
+
+function hostIn(url: string): string {
+  const [, authority = ""] = /:\/\/([^/?#]*)/.exec(url) ?? [];
+  return authority.slice(authority.lastIndexOf("@") + 1) || "this machine";
+}
+
 const CONNECT_TIMEOUT_MS = 10_000;
 const CLOSE_IDLE_AFTER_MS = 10_000;
 /** What is asked on a dedicated connection, and of a new one, is answered at once, or never. */

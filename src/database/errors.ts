@@ -84,6 +84,20 @@ export class TransactionEndedError extends EverbeatError {
   }
 }
 
+/** Never migrated: most often another schema or another database was meant. */
+export class SchemaMissingError extends EverbeatError {
+  readonly code = "SCHEMA_MISSING";
+  constructor(
+    readonly schema: string,
+    where: { readonly database: string; readonly hosts: string },
+  ) {
+    super(
+      `There is no Everbeat schema "${schema}" in the database "${where.database}" on ${where.hosts}. ` +
+        "Check the schema and the address of the database (--schema and --database), or run `everbeat migrate` to create it.",
+    );
+  }
+}
+
 export class SchemaTooOldError extends EverbeatError {
   readonly code = "SCHEMA_TOO_OLD";
   constructor(

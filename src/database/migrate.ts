@@ -7,11 +7,19 @@ import {
   applyMigration,
   liftLimits,
   lockMigrations,
+  readDatabaseName,
   readServerVersion,
   readVersions,
 } from "../sql/migrations.ts";
+import { hostsOf } from "./connections.ts";
 import type { Database } from "./database.ts";
-import { MigrationChangedError, SchemaTooNewError, SchemaTooOldError, UnsupportedServerError } from "./errors.ts";
+import {
+  MigrationChangedError,
+  SchemaMissingError,
+  SchemaTooNewError,
+  SchemaTooOldError,
+  UnsupportedServerError,
+} from "./errors.ts";
 import { quoteIdentifier } from "./identifiers.ts";
 import { type Migration, readMigrations } from "./migrations.ts";
 
@@ -45,6 +53,10 @@ export async function assertSchemaFits(
   const known = newest(migrations);
   refuseStrange(database.schemaName, versions, migrations);
   const found = Math.max(0, ...versions.map((row) => row.version));
+  if (found === 0) {
+    const where = { database: await readDatabaseName(database), hosts: hostsOf(database.source) };
+    throw new SchemaMissingError(database.schemaName, where);
+  }
   if (found < known) throw new SchemaTooOldError(database.schemaName, found, known);
 }
 

@@ -26,7 +26,7 @@ export interface SessionSettings {
   readonly forms: Readonly<Record<FormName, string>>;
   /** 0: there is no such limit. Undefined: this server does not know it. */
   readonly limitsMs: Partial<Record<LimitName, number>>;
-  /** The same: how often it looks whether a client is still there. */
+  /** How often the server looks whether a client is still there. 0: never. Undefined: unknown to this server. */
   readonly connectionCheckMs?: number | undefined;
 }
 
@@ -121,7 +121,7 @@ function raised(name: LimitName): readonly [LimitName, number] {
 
 function beginWith(settings: SessionSettings, limits: (readonly [LimitName, number])[]): string {
   const begin = settings.isReadOnly ? `${BEGIN} read write` : BEGIN;
-  // What a transaction is, is said by its beginning.
+  // Isolation and read/write are in BEGIN itself.
   const forms = misfitsOf(settings).filter(({ name }) => (FORMS as readonly string[]).includes(name));
   const changes = [...forms.map(({ name, needed }) => [name, needed] as const), ...limits];
   return [begin, ...changes.map(([name, value]) => `set local ${name} = ${value}`)].join("; ");

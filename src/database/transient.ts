@@ -59,8 +59,8 @@ export function isLocked(error: unknown): boolean {
 }
 
 /**
- * Whether a connection is given up after this. Not where a lock was not waited for: the server is well, and the next statement on the same
- * connection comes after it has let go of what the failed one had locked.
+ * Whether a connection is given up after this error. It is kept where a statement waited for a lock in vain: the server is well, and it has let go
+ * of what that statement had locked before the next one on the same connection begins.
  */
 export function breaksConnection(error: unknown): boolean {
   return isTransient(error) && !isLocked(error);
@@ -91,8 +91,9 @@ export function isOutage(error: unknown): boolean {
 }
 
 /**
- * Whether the same statement with other values might have been taken: they do not fit their types (22), break a constraint (23, 44), are nested too
- * deeply (54001), a trigger raised an error of its own (P0, 09, 27, 38, 39, or a class that PostgreSQL does not have), one of several claims is
+ * Whether the same statement with other values might have been taken: they do not fit their types (22), break a constraint (23, 44), make a query
+ * give more rows than it may (21), are nested too deeply (54001), a trigger raised an error of its own (P0, 09, 27, 38, 39, or a class that
+ * PostgreSQL does not have), one of several claims is
  * on another task (EB004, see end_claims), a task has no record (EB005), or what is stored is damaged (XX001, XX002). Other limits (54) are the
  * server's own: its notifications are full, or its transaction ids are used up. The same lists are in is_about_rows.
  */

@@ -15,14 +15,14 @@ import { clockOf } from "./clock.ts";
 import type { FenceAfter, FenceReason } from "./self-fencing.ts";
 
 export interface HeartPlan {
-  /** By when its work has stopped: what others go by, whatever their own settings are. */
+  /** After how long a silence this process has stopped its work. Others go by this promise, whatever their own settings are. */
   readonly promise: HeartPromise;
-  /** The same while another session stands in for its own. */
+  /** The promise that holds while another session stands in for the heart's own. */
   readonly promiseAtStart: HeartPromise;
   readonly fenceAfter: FenceAfter;
-  /** What was asked for longer ago must not be begun: this process may have been paused, and others may have it by now. */
+  /** A task whose claim was asked for longer ago is not begun: this process may have been paused since, and others may have the task by now. */
   readonly beginWithinMs: number;
-  /** How long the main thread has for that once it was told; then the heart ends the process. */
+  /** How long the main thread may take to stop its work once it was told to. After that the heart ends the process. */
   readonly stopWithinMs: Readonly<Record<FenceReason, number>>;
 }
 

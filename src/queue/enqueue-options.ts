@@ -14,7 +14,7 @@ import {
   pathOf,
 } from "../config/checks.ts";
 import { type Duration, MAX_DURATION_MS } from "../config/duration.ts";
-import type { Problems } from "../config/problems.ts";
+import { Problems } from "../config/problems.ts";
 import { isTransaction, NOT_A_TRANSACTION } from "../database/transaction-store.ts";
 import type { Transaction } from "../task/context.ts";
 import type { AnyTask } from "../task/define-task.ts";
@@ -156,6 +156,22 @@ export function checkTerms(parts: TermsParts, problems: Problems): Terms {
     json: JSON.stringify({ ...bare, ...others }),
     bare: isBare ? bare : undefined,
   };
+}
+
+/** The options of `enqueueMany` itself. Those of its tasks are one level deeper, which is easily forgotten. */
+export function checkMany<How extends object>(inputs: unknown, how: How): How {
+  const problems = new Problems();
+  if (!Array.isArray(inputs)) problems.add("inputs", "must be a list");
+  const misplaced = Object.keys(how ?? {}).filter((key) => key !== "tx" && Object.hasOwn(ENQUEUE_SHAPE, key));
+  for (const key of misplaced) problems.add(key, `there is no such option here; give it as options: { ${key}: … }`);
+  const others = misplaced.length === 0 ? how : without(how, misplaced);
+  checkOptions(others, { options: anything, tx: anything }, { path: "", problems });
+  problems.throwIfAny("enqueueMany");
+  return how;
+}
+
+function without(options: object, keys: readonly string[]): object {
+  return Object.fromEntries(Object.entries(options).filter(([key]) => !keys.includes(key)));
 }
 
 export function checkEnqueueOptions(options: unknown, path: string, problems: Problems): Checked<typeof ENQUEUE_SHAPE> {

@@ -91,6 +91,11 @@ export class Enqueuer {
     await Promise.all([this.#shared.idle(), this.#keyed.idle()]);
   }
 
+  /** No call waits any longer for a key or an id that somebody else's transaction holds: it is told that this was closed. */
+  giveUpWaiting(): void {
+    this.#keyed.giveUpWaiting();
+  }
+
   async #storeIn(tx: Transaction, task: AnyTask): Promise<Store> {
     const store = storeInTransaction(tx, this.#database.schema);
     if (await isOutsideTransaction(tx))

@@ -13,8 +13,14 @@ import { Turns } from "./turns.ts";
 
 /** How long a statement that is shared waits for a lock. */
 const BRIEF_MS = 100;
+const TINY_MS = 5;
 /** Those who are known to wait ask for longer, a few at a time. */
-const WAITING = { atOnce: 2, patienceMs: 500, lonelyPatienceMs: 5_000 };
+const WAITING = {
+  atOnce: 2,
+  patienceMs: { shortest: 50, longest: 500 },
+  everybodyWithinMs: 2_000,
+  lonelyPatienceMs: 5_000,
+};
 const MAX_UNDER_WAY = 2;
 
 type Calls = Batcher<NewTask, EnqueueAnswer>;
@@ -26,6 +32,7 @@ export class KeyedCalls {
   /** By what they wait for. */
   readonly #held = new Map<string, Calls>();
   readonly #turns = new Turns(WAITING);
+  #findingOut: Promise<unknown> = Promise.resolve();
 
   constructor(database: Database) {
     this.#database = database;
@@ -40,13 +47,21 @@ export class KeyedCalls {
     return this.#held.has(keyOf(task)) ? this.#wait(task) : this.#shared.add(task);
   }
 
-  /** For a call with many tasks, which has statements of its own. It is not tried again sooner than it is worth: what has taken long waits long. */
+  /**
+   * For a call with many tasks, which has statements of its own. Each try waits for locks at least as long as the try before it took. `again`: an
+   * earlier try may have done it, and only the reply was lost. That try may also be the one that still holds the keys.
+   */
   async whenFree<T>(work: (patienceMs: number, again: boolean) => Promise<T>): Promise<T> {
     let tookMs = 0;
+    let mayBeDone = false;
     const attempt = async (patienceMs: number) => {
       const beganAt = performance.now();
+      const workAgain = (again: boolean) => {
+        mayBeDone ||= again;
+        return work(Math.ceil(Math.max(patienceMs, tookMs)), mayBeDone);
+      };
       try {
-        return await patiently((again) => work(Math.ceil(Math.max(patienceMs, tookMs)), again), isPassing);
+        return await patiently(workAgain, isPassing);
       } finally {
         tookMs = performance.now() - beganAt;
       }
@@ -63,36 +78,57 @@ export class KeyedCalls {
     await Promise.all([...this.#held.values()].map((calls) => calls.idle()));
   }
 
-  /** Calls with the same key stay together. If a statement waits, it is made in halves, until those who wait are known. */
+  /** From now on nobody waits for somebody else's key or id: who does is told that this was closed. */
+  giveUpWaiting(): void {
+    this.#turns.close();
+  }
+
+  /** Calls with the same key stay together. If the statement waits for a lock, it is found out which of them do. */
   async #share(tasks: readonly NewTask[]): Promise<readonly Answer[]> {
     const answers = new Map<NewTask, Answer>();
-    const putTogether = async (groups: readonly NewTask[][]) => {
-      const some = groups.flat();
-      const found = await this.#putSharing(some, BRIEF_MS);
-      for (const [index, task] of some.entries()) answers.set(task, found[index]);
-      return [];
-    };
-    const putApart = (task: NewTask) => answers.set(task, later(this.#wait(task)));
-    const putAllApart = async (group: readonly NewTask[]) => {
-      for (const task of group) putApart(task);
-      return [];
-    };
     const groups = new Map<string, NewTask[]>();
     for (const task of tasks) {
       const key = keyOf(task);
       const group = groups.get(key);
-      if (this.#held.has(key)) putApart(task);
+      if (this.#held.has(key)) answers.set(task, later(this.#wait(task)));
       else if (group) group.push(task);
       else groups.set(key, [task]);
     }
-    await inHalves([...groups.values()], putTogether, putAllApart, isLocked).catch((error: unknown) => {
-      // Some may be in, by the first halves.
-      for (const task of tasks) if (!answers.has(task)) answers.set(task, later(Promise.reject(error)));
-    });
+    const together = [...groups.values()];
+    const some = together.flat();
+    const found = await this.#putSharing(some, BRIEF_MS).catch((error: unknown) =>
+      isLocked(error) ? this.#findOut(together) : some.map(() => later(Promise.reject(error))),
+    );
+    for (const [index, task] of some.entries()) answers.set(task, found[index]);
     return tasks.map((task) => answers.get(task));
   }
 
-  /** The next to ask for it, or behind those who do. */
+  /**
+   * Makes the calls in halves, until those whose key or id somebody holds are alone; these wait. The others are answered as soon as they are in.
+   * Statements hardly wait here: with many keys that are held, each wait would be one for all others.
+   */
+  #findOut(groups: readonly NewTask[][]): readonly Promise<EnqueueAnswer>[] {
+    const told = new Map(groups.flat().map((task) => [task, deferred<EnqueueAnswer>()]));
+    const putTogether = async (part: readonly NewTask[][]) => {
+      const some = part.flat();
+      const found = await this.#putSharing(some, TINY_MS);
+      for (const [index, task] of some.entries()) told.get(task)?.resolve(found[index]);
+      return [];
+    };
+    const putApart = async (group: readonly NewTask[]) => {
+      for (const task of group) told.get(task)?.resolve(this.#wait(task));
+      return [];
+    };
+    const findOut = () =>
+      inHalves(groups, putTogether, putApart, isLocked).catch((error: unknown) => {
+        for (const { reject } of told.values()) reject(error);
+      });
+    // One after the other: those who wait for a lock take no more than one connection.
+    this.#findingOut = this.#findingOut.then(findOut);
+    return [...told.values()].map(({ promise }) => later(promise));
+  }
+
+  /** Queues the call behind others with the same key; makes that queue if there is none. */
   #wait(task: NewTask): Promise<EnqueueAnswer> {
     const key = keyOf(task);
     const waiting = this.#held.get(key);
@@ -127,6 +163,13 @@ export class KeyedCalls {
       return this.#wait(task);
     });
   }
+}
+
+function deferred<T>() {
+  let resolve: (answer: T | Promise<T>) => void = () => {};
+  let reject: (error: unknown) => void = () => {};
+  const promise = new Promise<T>((...settle) => ([resolve, reject] = settle));
+  return { promise, resolve, reject };
 }
 
 /** An answer that may fail before the others are known, and whoever it is for listens only then. */

@@ -22,7 +22,7 @@ export interface How extends Patience {
   readonly alone: boolean;
   /** For single calls, the database itself. A worker that such a call wakes need not wait until the task is durable; only the caller waits. */
   readonly promptly?: Database;
-  /** This, or something like it, was sent before. */
+  /** These ids may have been sent before. */
   readonly again: boolean;
 }
 

@@ -151,7 +151,7 @@ function wakeUp(): { ring: () => void; wait: (ms: number, signal: AbortSignal | 
   return {
     ring: () => current.abort(),
     async wait(ms, signal) {
-      await delay(ms, signal ? AbortSignal.any([current.signal, signal]) : current.signal);
+      await delay(ms, current.signal, signal);
       current = new AbortController();
     },
   };

@@ -16,7 +16,7 @@ import { type CancelOutcome, cancelTasks, type Ordered, type RetryOutcome, retry
 import type { TaskFilter } from "../sql/task-filter.ts";
 import { countByState, listTaskIds, listTasks, showTask, type TaskDetails, type TaskSummary } from "../sql/tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
-import { isReplicaId } from "../task/id-checks.ts";
+import { isReplicaId, toTaskIds } from "../task/id-checks.ts";
 import { isUuid, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { TASK_STATES, type TaskState } from "../task/states.ts";
@@ -167,11 +167,4 @@ export class TaskOrders {
 /** `Array.isArray` does not see through `readonly`. */
 function isList(which: readonly string[] | TaskQuery): which is readonly string[] {
   return Array.isArray(which);
-}
-
-function toTaskIds(given: readonly string[]): TaskId[] {
-  const problems = new Problems();
-  for (const id of given) if (!isUuid(id)) problems.add(JSON.stringify(id), "a task's id is a UUID");
-  problems.throwIfAny("The task's id");
-  return given.map((id) => id.toLowerCase() as TaskId);
 }

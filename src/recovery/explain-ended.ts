@@ -81,6 +81,12 @@ function evidenceOf(facts: TaskFacts): string[] {
   if (tookMs !== null) lines.push(`its last attempt, under claim ${claimId}, took ${formatDuration(tookMs)}`);
   lines.push(...progressEvidence(facts));
   if (error) lines.push(`${error.code}: ${error.message}`);
-  if (late > 0) lines.push(`${counted(late, "late outcome was", "late outcomes were")} refused`);
+  if (late.length > 0) lines.push(lateWords(late));
   return lines;
+}
+
+function lateWords(late: TaskFacts["late"]): string {
+  const total = late.reduce((sum, { count }) => sum + count, 0);
+  const which = late.map(({ outcome, count }) => (late.length === 1 ? outcome : `${count} ${outcome}`)).join(", ");
+  return `${counted(total, "late outcome was", "late outcomes were")} refused: ${which}`;
 }

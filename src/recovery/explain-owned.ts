@@ -120,7 +120,9 @@ function sessionLost(the: Case): Finding {
   return {
     because: "session-lost",
     summary: `Its owner's database session ended ${owner.sessionFreeForMs === null ? "just now" : `${formatDuration(owner.sessionFreeForMs)} ago`}, as it does when a process dies.`,
-    next: `Unless its heart takes it up again, it is declared dead in ${formatDuration(leftMs)}. Then ${outcomeWords(the)}.`,
+    next: facts.listening?.isByOwner
+      ? `Unless its heart takes it up again, another worker declares it dead in ${formatDuration(leftMs)}. Then ${outcomeWords(the)}. It swept last itself: if no other worker runs, nothing happens until one starts.`
+      : `Unless its heart takes it up again, it is declared dead in ${formatDuration(leftMs)}. Then ${outcomeWords(the)}.`,
     isStuck: false,
     advice: [],
   };

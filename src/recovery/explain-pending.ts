@@ -145,13 +145,13 @@ function noWorker({ workers, name, queue, unheardMs }: PendingFacts): Obstacle |
     };
   }
   if (workers.serving > 0) return undefined;
-  const next = "It stays until one comes that does.";
-  const base = { next, isStuck: true };
+  const base = { next: "It stays until a worker starts that does.", isStuck: true };
   if (workers.online === 0)
     return {
       ...base,
       because: "no-worker",
       summary: "No worker is online and heard.",
+      next: `It stays until a worker starts that knows "${name}" and works on the queue "${queue}".`,
       advice: ["everbeat start tasks.ts"],
     };
   const online =
@@ -167,11 +167,20 @@ function noWorker({ workers, name, queue, unheardMs }: PendingFacts): Obstacle |
 function atItsLimit({ queueIs, queue }: TaskFacts): Obstacle | undefined {
   const { concurrency, limited } = queueIs;
   if (concurrency === null || limited < concurrency) return undefined;
+  if (concurrency === 0) {
+    return {
+      because: "concurrency-limit",
+      summary: `Its queue "${queue}" has a concurrency of 0, which lets nothing start.`,
+      next: "It stays until the limit is raised.",
+      isStuck: true,
+      advice: [`everbeat queues set ${queue} --concurrency N`],
+    };
+  }
   return {
     because: "concurrency-limit",
     summary: `Its queue "${queue}" is at its limit: ${limited} of ${concurrency} at once, on all replicas together.`,
-    next: concurrency === 0 ? "It stays until the limit is raised." : "It can go on as soon as one of those has ended.",
-    isStuck: concurrency === 0,
+    next: "It can go on as soon as one of those has ended.",
+    isStuck: false,
     advice: [`everbeat tasks list --state running --queue ${queue}`],
   };
 }

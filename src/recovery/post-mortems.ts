@@ -4,7 +4,7 @@
  */
 import type { Database, Store } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
-import { isAboutTheValues } from "../database/transient.ts";
+import { isAboutSomeRows, isAboutTheValues } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import {
   type DeadReplica,
@@ -56,11 +56,11 @@ export interface CrashedAttempt {
   readonly part: string;
 }
 
-/** How long a statement may take. */
-const PATIENCE_MS = 2_000;
+/** How long a statement may take, and how long it may wait for a lock: a post-mortem that waits is found by halves, with a wait for each. */
+const PATIENCE = { statementMs: 2_000, lockMs: 250 };
 /** After this long nothing more is begun: where so many are refused one by one, it is the table that cannot be written. */
 const ENOUGH_MS = 5_000;
-/** After a failure that is not about one of them, so that a table that cannot be written does not delay every sweep. */
+/** After a failure that is not about some of them, so that a table that cannot be written does not delay every sweep. */
 const REST_MS = 30_000;
 const BATCH = 100;
 /** The part of the sweep that tells of replicas that cannot be examined. */
@@ -105,21 +105,21 @@ export class PostMortems {
       return [];
     };
     await this.#try("writing the post-mortems of attempts", (inTransaction) =>
-      inHalves(attempts, (part) => write(inTransaction, part), tell),
+      inHalves(attempts, (part) => write(inTransaction, part), tell, isAboutSomeRows),
     );
   }
 
   /** Of a runner, whose replica has seen how it ended. What is concluded is known also where it cannot be written. */
   async writeRunner(subject: DeadRunner, evidence: DeathEvidence): Promise<Told> {
     const told = probableCause(evidence);
-    await this.#try("writing the post-mortem of a runner", (inTransaction) =>
-      inTransaction(async (tx) => {
-        const claims = subject.claimId ? [subject.claimId] : [];
-        const signs = await this.#signs.ofTasks?.(tx, subject.replicaId as ReplicaId, claims);
-        const complete = evidenceLines({ ...evidence, ...signs?.get(claims[0] as ClaimId) });
-        await writePostMortems(tx, [{ kind: "runner", ...subject, ...told, evidence: complete }]);
-      }),
-    );
+    const doing = "writing the post-mortem of a runner";
+    const write = async (tx: Store) => {
+      const claims = subject.claimId ? [subject.claimId] : [];
+      const signs = await this.#signs.ofTasks?.(tx, subject.replicaId as ReplicaId, claims);
+      const complete = evidenceLines({ ...evidence, ...signs?.get(claims[0] as ClaimId) });
+      await writePostMortems(tx, [{ kind: "runner", ...subject, ...told, evidence: complete }]);
+    };
+    await this.#try(doing, (inTransaction) => inTransaction(write), isAboutSomeRows);
     return told;
   }
 
@@ -132,7 +132,7 @@ export class PostMortems {
         if (replicaId) this.#events.emit("replica.examined", { replicaId, cause, sentence });
       return [];
     };
-    await passedBy.inHalves(dead, (replicaId) => `the post-mortem of replica ${replicaId}`, examine, isAboutTheValues);
+    await passedBy.inHalves(dead, (replicaId) => `the post-mortem of replica ${replicaId}`, examine);
     // Where there are more, some that are passed by may not have been met.
     if (dead.length < limit) await passedBy.settle();
   }
@@ -164,19 +164,24 @@ export class PostMortems {
     );
   }
 
-  async #try<T>(doing: string, work: (inTransaction: InTransaction) => Promise<T>): Promise<T | undefined> {
+  /** `isAboutThis`: whether an error says nothing about other post-mortems. Where one that only reads waits, the whole table is locked. */
+  async #try<T>(
+    doing: string,
+    work: (inTransaction: InTransaction) => Promise<T>,
+    isAboutThis: (error: unknown) => boolean = isAboutTheValues,
+  ): Promise<T | undefined> {
     const beganAtMs = performance.now();
     if (beganAtMs < this.#restsUntil) return undefined;
     try {
       return await work(async (act) => {
         if (performance.now() - beganAtMs > ENOUGH_MS) throw new Error("It took too long, and the rest was left.");
         return this.#database.transaction(async (tx) => {
-          await limitPatience(tx, PATIENCE_MS);
+          await limitPatience(tx, PATIENCE);
           return act(tx);
         });
       });
     } catch (error) {
-      if (!isAboutTheValues(error)) this.#restsUntil = performance.now() + REST_MS;
+      if (!isAboutThis(error)) this.#restsUntil = performance.now() + REST_MS;
       this.#events.emit("post-mortem.failed", { doing, error });
       return undefined;
     }

@@ -11,7 +11,14 @@ import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
 import { createService, type Service } from "../service.ts";
 import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
-import { beginSweep, type DoubtfulHeart, declareDead, readDoubtfulHearts, type SweepTurn } from "../sql/hearts.ts";
+import {
+  beginSweep,
+  type DoubtfulHeart,
+  declareDead,
+  type RefusedHeart,
+  readDoubtfulHearts,
+  type SweepTurn,
+} from "../sql/hearts.ts";
 import { readUnstarted, releaseWhileSilent } from "../sql/recover-claims.ts";
 import { type AbsentOwner, beginHold, endHold, findAbsentOwners, noteSweep } from "../sql/recovery.ts";
 import { noteSilence } from "../sql/reliability.ts";
@@ -65,7 +72,7 @@ export class Reaper {
   readonly #postMortems: PostMortems;
   readonly #stalls: StallWatch;
   readonly #passedBy: Record<
-    "silences" | "verdicts" | "releases" | "owners" | "tasks" | "postMortems" | "stalls" | "purges",
+    "hearts" | "silences" | "verdicts" | "releases" | "owners" | "tasks" | "postMortems" | "stalls" | "purges",
     PassedBy
   >;
   #purgedAt = Number.NEGATIVE_INFINITY;
@@ -83,8 +90,13 @@ export class Reaper {
     this.#postMortems = new PostMortems(parts);
     const passedBy = (part: string) => new PassedBy({ service: "sweep", part }, parts);
     this.#passedBy = {
-      ...{ silences: passedBy("silences"), verdicts: passedBy("verdicts"), releases: passedBy("releases") },
-      ...{ owners: passedBy("owners"), tasks: passedBy(RECOVERY_OF_TASKS), postMortems: passedBy(POST_MORTEMS) },
+      ...{ hearts: passedBy("hearts"), silences: passedBy("silences"), verdicts: passedBy("verdicts") },
+      ...{
+        releases: passedBy("releases"),
+        owners: passedBy("owners"),
+        tasks: passedBy(RECOVERY_OF_TASKS),
+        postMortems: passedBy(POST_MORTEMS),
+      },
       ...{ stalls: passedBy("stalls"), purges: passedBy("purges") },
     };
     this.#stalls = new StallWatch({ ...parts, passedBy: this.#passedBy.stalls });
@@ -139,10 +151,22 @@ export class Reaper {
   /** Each stands for itself: where one fails, the others are done. */
   async #doParts(turn: SweepTurn): Promise<void> {
     const { verdicts, owners, stalls } = this.#passedBy;
+    await this.#tellOfRefused(turn);
     const hasDeclared = await verdicts.attempt("giving verdicts", () => this.#giveVerdicts(turn));
     await owners.attempt("recovering the tasks of the dead", () => this.#recoverAbsent(hasDeclared ?? false));
     await stalls.attempt("looking for stalls", () => this.#stalls.look());
     await this.#purge();
+  }
+
+  /** Of hearts whose rows could not be written: the end of their sessions is not noted, and they are judged by their silence only. */
+  async #tellOfRefused({ refused, refusedCount }: SweepTurn): Promise<void> {
+    const { hearts } = this.#passedBy;
+    const whatOf = ({ replicaId }: RefusedHeart) => `noting whether the session of replica ${replicaId} is free`;
+    await hearts.each(refused, whatOf, async ({ code, message }) => {
+      throw Object.assign(new Error(message), { code });
+    });
+    // Where not all are named, one that is not may still be refused.
+    if (refused.length === refusedCount) await hearts.settle();
   }
 
   /** True: somebody was declared dead. */
@@ -157,8 +181,10 @@ export class Reaper {
 
   async #judge(): Promise<Judged[]> {
     const { database, settings } = this.#parts;
-    const doubtMs = doubtFromMs([policyOf(settings, "claimed"), policyOf(settings, "running")]);
-    return (await readDoubtfulHearts(database, doubtMs)).map((heart) => judge(heart, settings));
+    const silentFromMs = doubtFromMs([policyOf(settings, "claimed"), policyOf(settings, "running")]);
+    const doSessionsCount = settings.sessionGraceMs !== undefined;
+    const hearts = await readDoubtfulHearts(database, { silentFromMs, doSessionsCount });
+    return hearts.map((heart) => judge(heart, settings));
   }
 
   /** True: somebody was declared dead. */

@@ -13,13 +13,13 @@ import { type ReplicaSettings, readActingSettings, readFleetSettings, readSettin
 import { listMachines, type MachineRow } from "../sql/machines.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import type { PostMortemRow } from "../sql/post-mortems.ts";
-import { type Freed, recoverClaims, releaseAbsent } from "../sql/recover-claims.ts";
+import { type Freed, NOTHING_FREED, recoverClaims, releaseAbsent } from "../sql/recover-claims.ts";
 import { confirmHold, type Listening, readListening } from "../sql/recovery.ts";
 import { readUnrest } from "../sql/reliability.ts";
 import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
-import type { StaleFilter } from "../sql/stale-tasks.ts";
+import { isUnheardSince, type StaleFilter } from "../sql/stale-tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
-import { isReplicaId, isTaskId } from "../task/id-checks.ts";
+import { isReplicaId, isTaskId, toTaskIds } from "../task/id-checks.ts";
 import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { type Explanation, explain } from "./explain.ts";
@@ -89,7 +89,7 @@ export class RecoveryOrders {
 
   /** Why this task is where it is, in plain words, with the evidence. */
   async explain(id: string): Promise<Explanation> {
-    const facts = isUuid(id) ? await readTaskFacts(this.#database, id.toLowerCase() as TaskId) : undefined;
+    const facts = await readTaskFacts(this.#database, toTaskIds([id])[0] as TaskId);
     if (!facts) throw new TaskNotFoundError(id);
     return explain(facts, this.#settings);
   }
@@ -196,7 +196,8 @@ export class RecoveryOrders {
 
   /**
    * Owner by owner. One that the database refuses, or that somebody has locked, does not keep the others from being recovered: the error that is
-   * thrown in the end says what was done and what was not. One that has ended meanwhile is neither.
+   * thrown in the end says what was done and what was not. One that has ended meanwhile is neither, nor are those of an owner that was heard
+   * meanwhile.
    */
   async #recover(
     stale: readonly StaleTask[],
@@ -211,7 +212,8 @@ export class RecoveryOrders {
     };
     for (const [owner, all] of byOwner(stale)) {
       const freeSome = async (tasks: readonly StaleTask[]) => {
-        const freed = await free(owner, tasks);
+        const isUnheard = await isUnheardSince(this.#database, owner, all[0]?.beatAt ?? null);
+        const freed = isUnheard ? await free(owner, tasks) : NOTHING_FREED;
         for (const { id, claimId } of tasks)
           if (freed.locked.includes(claimId)) refused.push({ id, error: new LockedTaskError(id) });
         return tasks.filter(({ claimId }) => freed.done.includes(claimId));

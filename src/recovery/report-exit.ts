@@ -5,7 +5,7 @@
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
-import { isLocked } from "../database/transient.ts";
+import { breaksConnection } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { declareExited, type ExitVerdict } from "../sql/hearts.ts";
 import { mayHaveProcesses } from "../sql/runners.ts";
@@ -59,10 +59,13 @@ async function recover(parts: Parameters<typeof reportExit>[0], death: Death): P
   return recoverTasksOf({ ...parts, postMortems, passedBy: passedBy(parts, RECOVERY_OF_TASKS) }, known);
 }
 
-/** What cannot be put right is left to the next sweep, which tells of it too. */
+/**
+ * What cannot be put right is left to the next sweep, which tells of it too. So a lock stops nothing here, nor does the refusal of an alert. After a
+ * reply that was lost, the caller reports again.
+ */
 function passedBy(parts: Pick<PassedByParts, "database" | "events">, part: string): PassedBy {
   const onError = (error: unknown) => {
-    if (!isLocked(error)) throw error;
+    if (breaksConnection(error)) throw error;
   };
   return new PassedBy({ service: "sweep", part }, { ...parts, onError });
 }

@@ -5,7 +5,7 @@ import { type OwnerSigns, readOwners, readTasksOf, type StaleFilter, type Unfini
 import type { ReplicaId } from "../task/ids.ts";
 import { type OwnerByHand, ownerByHand } from "./by-hand.ts";
 
-export interface StaleTask extends UnfinishedTask, Pick<OwnerSigns, "hostname" | "ownerStatus"> {
+export interface StaleTask extends UnfinishedTask, Pick<OwnerSigns, "hostname" | "ownerStatus" | "beatAt"> {
   /** `silentForMs` is null where the owner has no heart; such an owner counts as silent for ever. */
   readonly silentForMs: OwnerSigns["silentForMs"];
   /** Whether the evidence says that the owner is dead, whatever `after` was given. */
@@ -32,8 +32,8 @@ export async function findStaleTasks(
   const tasks = (await readTasksOf(database, stale, filter)).flatMap((task): StaleTask[] => {
     const verdicts = judged.get(task.owner);
     if (!verdicts) return [];
-    const { hostname, ownerStatus, silentForMs } = verdicts.signs;
-    return [{ ...task, hostname, ownerStatus, silentForMs, isOwnerDead: verdicts[task.state].isDead }];
+    const { hostname, ownerStatus, silentForMs, beatAt } = verdicts.signs;
+    return [{ ...task, hostname, ownerStatus, silentForMs, beatAt, isOwnerDead: verdicts[task.state].isDead }];
   });
   const silence = ({ silentForMs }: StaleTask) => silentForMs ?? Number.POSITIVE_INFINITY;
   return tasks.sort((a, b) => (silence(a) === silence(b) ? 0 : silence(b) - silence(a)));

@@ -29,12 +29,11 @@ export interface NewAlert {
 
 /** Durable, and once while it stays open. False: it is open already. */
 export async function raiseAlert(store: Store, alert: NewAlert): Promise<boolean> {
-  const rows = await store.query(
-    `insert into ${store.schema}.alert (kind, part, subject, message, details) values ($1, $2, $3, $4, $5::json)
-     on conflict (kind, subject) where resolved_at is null do nothing returning id`,
-    [alert.kind, alert.part ?? null, alert.subject, alert.message, JSON.stringify(alert.details ?? null)],
+  const [row] = await store.query<{ isNew: boolean }>(
+    `select ${store.schema}.raise_alert($1, $2, $3, $4::json, $5) as "isNew"`,
+    [alert.kind, alert.subject, alert.message, JSON.stringify(alert.details ?? null), alert.part ?? null],
   );
-  return rows.length > 0;
+  return row?.isNew === true;
 }
 
 export async function resolveAlerts(store: Store, kind: string, subject: string): Promise<void> {

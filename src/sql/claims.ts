@@ -112,30 +112,35 @@ export async function readLastClaimIdBeforeEpoch(store: Store): Promise<number> 
   return row ? Number(row.last) : Number.POSITIVE_INFINITY;
 }
 
-/** The claims among these that are now running; the others are lost. */
-export async function startClaims(store: Store, claims: readonly ClaimOnTask[]): Promise<ClaimId[]> {
-  const rows = await store.query<{ claimId: ClaimId }>(
-    `select start_claims as "claimId" from ${store.schema}.start_claims($1, $2)`,
+export interface Started {
+  /** They are running now. */
+  readonly started: readonly ClaimId[];
+  /** Somebody else keeps their rows locked: they hold, and are not running. */
+  readonly locked: readonly ClaimId[];
+}
+
+/** Those of these claims that are in neither list are lost. */
+export async function startClaims(store: Store, claims: readonly ClaimOnTask[]): Promise<Started> {
+  const [row] = await store.query<Started>(
+    `select started, locked from ${store.schema}.start_claims($1, $2)`,
     listsOf(claims),
     "often",
   );
-  return rows.map((row) => row.claimId);
+  return row as Started;
 }
 
-/** The claims among these that were given back; the others had started, or are lost. `owner`: whose they are, who may not be alive. */
-export function releaseClaims(store: Store, claims: readonly ClaimOnTask[], owner?: ReplicaId): Promise<ClaimId[]> {
-  return release(store, [...listsOf(claims), owner ?? null, false]);
-}
-
-/** The same by the owner itself, which knows that none of them has begun, whatever is on record. Not what was to be cancelled. */
-export function releaseUnbegun(store: Store, claims: readonly ClaimOnTask[], owner: ReplicaId): Promise<ClaimId[]> {
-  return release(store, [...listsOf(claims), owner, true]);
-}
-
-async function release(store: Store, values: readonly unknown[]): Promise<ClaimId[]> {
+/**
+ * The claims among these that were given back, by their owner, which knows that none of them has begun, whatever is on record. The others were to
+ * be cancelled, or are lost.
+ */
+export async function releaseUnbegun(
+  store: Store,
+  claims: readonly ClaimOnTask[],
+  owner: ReplicaId,
+): Promise<ClaimId[]> {
   const rows = await store.query<{ claimId: ClaimId }>(
-    `select release_claims as "claimId" from ${store.schema}.release_claims($1, $2, $3, $4)`,
-    values,
+    `select release_claims as "claimId" from ${store.schema}.release_claims($1, $2, $3, true)`,
+    [...listsOf(claims), owner],
   );
   return rows.map((row) => row.claimId);
 }

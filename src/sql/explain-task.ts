@@ -29,7 +29,8 @@ export interface TaskFacts {
   readonly error: ErrorRecord | null;
   /** When its cancellation is forced; null where none was asked for. */
   readonly cancelForceInMs: number | null;
-  readonly late: number;
+  /** Outcomes that came when its claim no longer held, and were refused. */
+  readonly late: readonly { readonly outcome: string; readonly count: number }[];
   /** Tasks that are due before it in its queue, counted up to a thousand. */
   readonly ahead: number;
   readonly definition: DefinitionFacts | null;
@@ -66,8 +67,6 @@ export interface ProgressFacts {
   /** Null where it has only logged. */
   readonly changedAgoMs: number | null;
 }
-
-export type OnCrash = "fail" | "retry" | "requeue";
 
 export interface KeyFacts {
   readonly key: string;
@@ -164,6 +163,8 @@ export interface ListeningFacts {
   readonly hearingForMs: number;
   readonly heldForMs: number | null;
   readonly isConfirmed: boolean;
+  /** The task's owner was the one that swept last. */
+  readonly isByOwner: boolean;
 }
 
 export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts | undefined> {
@@ -174,7 +175,8 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
             ${ms("t.run_at - c.now")} as "dueInMs", ${ms("t.expires_at - c.now")} as "expiresInMs",
             ${ms("c.now - coalesce(u.started_at, u.claimed_at)")} as "heldForMs", ${ms("c.now - t.ended_at")} as "endedAgoMs",
             ${ms("t.ended_at - t.started_at")} as "tookMs", ${ms("u.cancel_force_at - c.now")} as "cancelForceInMs",
-            (select count(*)::int from ${s}.late x where x.task_id = t.id) as late,
+            (select coalesce(json_agg(json_build_object('outcome', x.outcome, 'count', x.count) order by x.outcome), '[]')
+             from (select outcome, count(*) from ${s}.late where task_id = t.id group by outcome) x) as late,
             (select count(*)::int from (
                select from ${s}.ready x where t.state = 'pending' and x.queue = t.queue and x.run_at <= c.now
                  and (x.priority, x.run_at, x.task_id) < (t.priority, t.run_at, t.id) limit 1000) a) as ahead,
@@ -214,7 +216,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'replicaId', u.replica_id, 'status', coalesce(r.status, 'missing'), 'hostname', r.hostname, 'pid', r.pid,
               'heardAgoMs', ${ms("c.now - h.beat_at")}, 'silentForMs', ${s}.silent_ms(h, r.started_at, l),
               'hasSession', ${s}.session_counts(h, l),
-              'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${ms("c.now - nullif(h.session_free_since, 'infinity')")},
+              'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${s}.session_free_ms(h, l, c.now),
               'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'intervalMs', h.interval_ms, 'vitals', ${s}.vitals_of(h.signs),
               'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death,
               'runner', (select json_build_object('kind', n.kind, 'pid', n.pid, 'status', n.status, 'heardAgoMs', ${ms("c.now - n.beat_at")},
@@ -229,7 +231,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
                         from ${s}.crowd_of(u.replica_id) w)) end as owner,
             case when l.epoch is not null then json_build_object('sweptAgoMs', ${ms("c.now - l.swept_at")},
               'hearingForMs', ${ms("c.now - l.hearing_since")}, 'heldForMs', ${ms("c.now - l.held_since")},
-              'isConfirmed', l.hold_confirmed_at is not null) end as listening,
+              'isConfirmed', l.hold_confirmed_at is not null, 'isByOwner', coalesce(l.swept_by = u.replica_id, false)) end as listening,
             (select json_build_object('reviewedAgoMs', ${ms("c.now - v.reviewed_at")}, 'note', v.note)
              from ${s}.review v where v.task_id = t.id and v.reviewed_at >= t.ended_at) as review,
             (${actingSettings(s)}) as settings

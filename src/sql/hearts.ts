@@ -69,6 +69,7 @@ export interface DoubtfulHeart {
   readonly hostname: string;
   readonly status: "online" | "draining";
   readonly silentForMs: number;
+  /** Null: its session is there, or does not count. */
   readonly sessionFreeForMs: number | null;
   readonly promiseMs: number;
   readonly sessionPromiseMs: number;
@@ -90,6 +91,16 @@ export interface SweepTurn {
   readonly isHeld: boolean;
   /** Where it is not ours: how far back we stand in the line of those who would take over. Null where it is ours. */
   readonly place: number | null;
+  /** Hearts whose rows could not be written: some of them, if there are many… */
+  readonly refused: readonly RefusedHeart[];
+  /** …and how many there are. */
+  readonly refusedCount: number;
+}
+
+export interface RefusedHeart {
+  readonly replicaId: ReplicaId;
+  readonly code: string;
+  readonly message: string;
 }
 
 export interface Sweeper {
@@ -106,22 +117,28 @@ export interface Sweeper {
 export async function beginSweep(store: Store, sweeper: Sweeper): Promise<SweepTurn> {
   const { id, isReplica, minIntervalMs, gapMs, places } = sweeper;
   const [turn] = await store.query<SweepTurn>(
-    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs", is_held as "isHeld", place
+    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs", is_held as "isHeld", place,
+            coalesce(refused, '[]') as refused, refused_count as "refusedCount"
      from ${store.schema}.begin_sweep($1, $2, $3, $4, $5)`,
     [id, Math.round(minIntervalMs), Math.round(gapMs), places, isReplica],
     "often",
   );
-  return turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null, isHeld: false, place: null };
+  return (
+    turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null, isHeld: false, place: null, refused: [], refusedCount: 0 }
+  );
 }
 
-/** Those who should be alive and have been silent for that long or are without their session, as heard now. */
-export async function readDoubtfulHearts(store: Store, silentFromMs: number): Promise<DoubtfulHeart[]> {
+/** Those who should be alive and have been silent for that long or, where sessions count, are without theirs, as heard now. */
+export async function readDoubtfulHearts(
+  store: Store,
+  { silentFromMs, doSessionsCount }: { silentFromMs: number; doSessionsCount: boolean },
+): Promise<DoubtfulHeart[]> {
   return store.query<DoubtfulHeart>(
     `select replica_id::text as "replicaId", machine_id as "machineId", hostname, status, silent_for_ms as "silentForMs",
             session_free_for_ms as "sessionFreeForMs", promise_ms as "promiseMs", session_promise_ms as "sessionPromiseMs", interval_ms as "intervalMs", vitals,
             machines, is_machine_well as "isMachineWell"
-     from ${store.schema}.doubtful_hearts($1)`,
-    [silentFromMs],
+     from ${store.schema}.doubtful_hearts($1, $2)`,
+    [silentFromMs, doSessionsCount],
   );
 }
 

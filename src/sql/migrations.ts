@@ -50,3 +50,8 @@ export async function readServerVersion(store: Store): Promise<{ text: string; n
   );
   return row ?? { text: "unknown", number: 0 };
 }
+
+export async function readDatabaseName(store: Store): Promise<string> {
+  const [row] = await store.query<{ name: string }>("select current_database()::text as name");
+  return row?.name ?? "unknown";
+}

@@ -49,6 +49,15 @@ export async function endClaims(store: Store, outcomes: readonly Outcome[]): Pro
   return reportOn(store, outcomes, await endHeldClaims(store, outcomes));
 }
 
+/** Those of these claims whose rows somebody else has locked at this moment. */
+export async function findLockedClaims(store: Store, outcomes: readonly Outcome[]): Promise<ReadonlySet<ClaimId>> {
+  const [row] = await store.query<{ locked: ClaimId[] }>(
+    `select locked::text[] as locked from ${store.schema}.lock_free_claims($1, $2::bigint[], $3::uuid[])`,
+    [outcomes[0]?.replica, outcomes.map(({ claim }) => claim), outcomes.map(({ task }) => task)],
+  );
+  return new Set(row?.locked);
+}
+
 /** The same where nothing came of claims that do not hold: then there is nothing to be kept on record. */
 export async function endHeldClaims(store: Store, outcomes: readonly Outcome[]): Promise<NotAsAsked | null> {
   const ending = endingValues(outcomes);

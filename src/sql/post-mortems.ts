@@ -61,9 +61,13 @@ export interface DeadReplica {
 }
 
 /** Within a transaction: whatever stands in the way of its statements does so for no longer than that. */
-export async function limitPatience(tx: Store, ms: number): Promise<void> {
-  await tx.query("select set_config('statement_timeout', $1, true), set_config('lock_timeout', $1, true)", [
-    String(ms),
+export async function limitPatience(
+  tx: Store,
+  { statementMs, lockMs }: { statementMs: number; lockMs: number },
+): Promise<void> {
+  await tx.query("select set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true)", [
+    String(statementMs),
+    String(lockMs),
   ]);
 }
 

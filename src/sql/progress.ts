@@ -12,12 +12,13 @@ export interface ReportWrite extends Progress {
   readonly isSign: boolean;
 }
 
-/** One statement for all. What belongs to a claim that is lost is passed over. */
-export async function writeProgress(store: Store, reports: readonly ReportWrite[]): Promise<void> {
-  await store.query(`select ${store.schema}.write_progress($1::bigint[], $2::json)`, [
-    reports.map(({ claim }) => claim),
-    JSON.stringify(reports),
-  ]);
+/** One statement for all. What belongs to a claim that is lost is passed over. Returns the claims whose report somebody else has locked. */
+export async function writeProgress(store: Store, reports: readonly ReportWrite[]): Promise<ClaimId[]> {
+  const rows = await store.query<{ claim: ClaimId }>(
+    `select write_progress as claim from ${store.schema}.write_progress($1::bigint[], $2::json)`,
+    [reports.map(({ claim }) => claim), JSON.stringify(reports)],
+  );
+  return rows.map(({ claim }) => claim);
 }
 
 export interface LogLine {

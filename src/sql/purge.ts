@@ -116,6 +116,13 @@ export const PURGE_RULES: readonly PurgeRule[] = [
       removal(s, "late", `x.arrived_at < ${OLD} and not exists (select from ${s}.task t where t.id = x.task_id)`),
   },
   {
+    // Those of tasks that are on record, or were purged, leave by purge_ended.
+    what: "unique keys of tasks that are gone",
+    // No age counts here. `$1` is named only because every rule is given it.
+    ageMs: () => 0,
+    statement: (s) => `select ${s}.purge_lost_holds($2) as gone where $1::float8 is not null`,
+  },
+  {
     // Bells of workers that are gone. A worker that comes at this moment arms its bell again with its next look.
     what: "bells",
     // No age counts here. `$1` is named only because every rule is given it.

@@ -11,6 +11,8 @@ export interface Freed {
   readonly locked: readonly ClaimId[];
 }
 
+export const NOTHING_FREED: Freed = { done: [], locked: [] };
+
 /** Suspects are noted with the ends of their attempts: whoever claims them next asks whether it may. */
 export async function recoverClaims(
   store: Store,
@@ -60,5 +62,5 @@ export async function releaseWhileSilent(
 
 async function freed(store: Store, text: string, values: readonly unknown[]): Promise<Freed> {
   const [row] = await store.query<Freed>(text, values);
-  return row ?? { done: [], locked: [] };
+  return row ?? NOTHING_FREED;
 }

@@ -52,6 +52,8 @@ export async function registerReplica(
     pid: number;
     version: string;
     tasks: readonly string[];
+    /** A mark of the settings of each task, in the same order. */
+    versions?: readonly string[] | undefined;
     queues: readonly string[] | undefined;
     recovery: unknown;
     promise: HeartPromise;
@@ -68,8 +70,8 @@ export async function registerReplica(
        values ($1, now(), ${store.schema}.joining_epoch(), $9, $10, $11, ${store.schema}.session_key($1), $12)
        on conflict (replica_id) do update set beat_at = now() where not heart.is_dead
      )
-     insert into ${store.schema}.replica (id, hostname, pid, version, tasks, queues, machine_id, recovery)
-     values ($1, $2, $3, $4, $5, $6, $7, $8::json)
+     insert into ${store.schema}.replica (id, hostname, pid, version, tasks, queues, machine_id, recovery, versions)
+     values ($1, $2, $3, $4, $5, $6, $7, $8::json, $13)
      on conflict (id) do nothing`,
     [
       replica.id,
@@ -84,6 +86,7 @@ export async function registerReplica(
       replica.promise.promiseMs,
       replica.promise.sessionPromiseMs,
       replica.sessionEpoch ?? null,
+      replica.versions ?? null,
     ],
   );
 }
@@ -102,7 +105,7 @@ export async function listReplicas(store: Store, patienceMs: number): Promise<Re
     `select r.id::text, r.hostname, r.pid, r.version, r.status, r.machine_id as "machineId", r.started_at as "startedAt",
             greatest(h.beat_at, r.seen_at) as "seenAt", ${store.schema}.silent_ms(h, r.started_at, l) as "silentForMs",
             ${store.schema}.session_counts(h, l) as "hasSession", coalesce(h.session_key = any (k.held), false) as "holdsSession",
-            (extract(epoch from clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000)::float8 as "sessionFreeForMs",
+            ${store.schema}.session_free_ms(h, l) as "sessionFreeForMs",
             h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs", h.interval_ms as "intervalMs", ${store.schema}.vitals_of(h.signs) as vitals, r.died_at as "diedAt", r.death,
             r.tasks, r.queues,
             case when r.status in ('online', 'draining') and coalesce(l.swept_at, r.started_at) < clock_timestamp() - make_interval(secs => $1::float8 / 1000)

@@ -21,6 +21,8 @@ export interface OwnerSigns extends Omit<SignsOfLife, "vitals"> {
   readonly hostname: string | null;
   /** "missing" where the owner is not on record at all. */
   readonly ownerStatus: "online" | "draining" | "offline" | "dead" | "missing";
+  /** Its last beat, exact to the microsecond, hence text: it goes back to the database. Null where it has no heart. */
+  readonly beatAt: string | null;
   /** Those by which it works; null where none are on record. */
   readonly settings: RecoverySettings | null;
 }
@@ -48,8 +50,9 @@ export async function readOwners(store: Store, filter: StaleFilter): Promise<Own
     `select o.replica_id::text as owner, r.hostname, coalesce(r.status, 'missing') as "ownerStatus", case when ${ARE_SETTINGS} then r.recovery end as settings,
             ${s}.silent_ms(h, r.started_at, l) as "silentForMs", ${s}.session_counts(h, l) as "hasSession",
             coalesce(h.session_key = any (k.held), false) as "holdsSession",
-            (extract(epoch from clock_timestamp() - nullif(h.session_free_since, 'infinity')) * 1000)::float8 as "sessionFreeForMs",
-            h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs", h.interval_ms as "intervalMs"
+            ${s}.session_free_ms(h, l) as "sessionFreeForMs",
+            h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs", h.interval_ms as "intervalMs",
+            to_json(h.beat_at) #>> '{}' as "beatAt"
      from (select distinct u.replica_id from ${s}.running u where ${FILTER}) o
      cross join (select ${s}.held_sessions() as held) k
      left join ${s}.replica r on r.id = o.replica_id
@@ -57,6 +60,15 @@ export async function readOwners(store: Store, filter: StaleFilter): Promise<Own
      left join ${s}.listening_now() l on true`,
     valuesOf(filter),
   );
+}
+
+/** Whether the owner's last beat is still that one. */
+export async function isUnheardSince(store: Store, owner: ReplicaId, beatAt: string | null): Promise<boolean> {
+  const later = await store.query(
+    `select from ${store.schema}.heart where replica_id = $1 and beat_at > $2::timestamptz`,
+    [owner, beatAt],
+  );
+  return later.length === 0;
 }
 
 /** What these owners have, each in one of the states that are named for it. */

@@ -55,11 +55,8 @@ export interface StallAlert {
 /** Returns the subjects of those that are new: of the others, an alert is open already. */
 export async function raiseStallAlerts(store: Store, alerts: readonly StallAlert[]): Promise<string[]> {
   const rows = await store.query<{ subject: string }>(
-    `insert into ${store.schema}.alert (kind, subject, message, details)
-     select 'task-stalled', subject, message, details::json
-     from json_to_recordset($1::json) as x (subject text, message text, details text)
-     on conflict (kind, subject) where resolved_at is null do nothing
-     returning subject`,
+    `select subject from json_to_recordset($1::json) as x (subject text, message text, details text)
+     where ${store.schema}.raise_alert('task-stalled', subject, message, details::json)`,
     // Details as JSON within text: they may be what a handler said.
     [JSON.stringify(alerts.map((alert) => ({ ...alert, details: JSON.stringify(alert.details) })))],
   );

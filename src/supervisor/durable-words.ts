@@ -26,9 +26,9 @@ export class DurableWords {
     return said;
   }
 
-  /** All that is still untold. */
+  /** All that is still untold, and what its speakers go on to say. */
   async told(): Promise<void> {
-    await Promise.all(this.#open);
+    while (this.#open.size > 0) await Promise.all(this.#open);
   }
 
   stop(): void {

@@ -74,7 +74,7 @@ export class Supervisor {
   constructor(parts: SupervisorParts) {
     this.#parts = parts;
     const fail = (error: unknown, doing: string) =>
-      parts.log.error({ error: toErrorRecord(error) }, `the supervisor failed at ${doing}`);
+      parts.log.error({ error: toErrorRecord(error, "ERROR") }, `the supervisor failed at ${doing}`);
     this.#events = new Events((error) => fail(error, "an event listener"));
     logEvents(this.#events, parts.log);
     this.#words = new DurableWords(this.#events, fail);

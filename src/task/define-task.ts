@@ -1,5 +1,6 @@
 /** Task definitions: what a task is called, what it takes, how it is run and what happens when that goes wrong. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { isObject } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { TaskContext } from "./context.ts";
@@ -87,6 +88,7 @@ export function defineTask(
     run(input: never, context: TaskContext): unknown;
   },
 ): AnyTask {
+  requireObject("defineTask", options);
   const { input, run, ...rest } = options;
   const runBatch: AnyTask["runBatch"] = async ([item]) => (item ? [await run(item.input, item.context)] : []);
   return build(rest, { schema: input, batchSize: 1, run, runOne: (item, context) => run(item, context), runBatch });
@@ -117,6 +119,7 @@ export function defineBatchTask(
     run(items: readonly BatchItem<never>[]): Promise<readonly unknown[]>;
   },
 ): AnyTask {
+  requireObject("defineBatchTask", options);
   const { input, batchSize, run, ...rest } = options;
   return build(rest, { schema: input, batchSize, run, runOne: undefined, runBatch: async (items) => run(items) });
 }
@@ -143,6 +146,13 @@ export function tasksIn(value: unknown): AnyTask[] {
 export function fromModule(task: AnyTask, module: string): AnyTask {
   if (task.settings.module !== undefined) return task;
   return Object.freeze({ ...task, settings: Object.freeze({ ...task.settings, module }) });
+}
+
+/** Before it is taken apart: JavaScript may have given anything. */
+function requireObject(call: string, options: unknown): void {
+  const problems = new Problems();
+  isObject(options, { path: "", problems, example: '{ name: "send-mail", run() {} }' });
+  problems.throwIfAny(call);
 }
 
 function build(

@@ -57,6 +57,7 @@ function readText(from: object, key: string): string | undefined {
 
 function showThrown(thrown: unknown): string {
   if (typeof thrown === "string") return JSON.stringify(thrown);
+  if (typeof thrown === "bigint") return `${thrown}n`;
   if (typeof thrown !== "object" || thrown === null) return String(thrown);
   return safely(() => JSON.stringify(thrown)) ?? "an object that cannot be shown";
 }

@@ -3,6 +3,7 @@ import { exactDuration } from "../config/duration.ts";
 import { EverbeatError } from "../errors.ts";
 import type { ErrorRecord } from "./error-record.ts";
 import type { ClaimId, TaskId } from "./ids.ts";
+import { NOT_JSON } from "./json.ts";
 import type { EndedState } from "./states.ts";
 
 export class ClaimLostError extends EverbeatError {
@@ -82,7 +83,8 @@ export class InvalidInputError extends EverbeatError {
 export class ResultNotStorableError extends EverbeatError {
   readonly code = "RESULT_NOT_STORABLE";
   constructor(task: string, problem: string) {
-    super(`The result of task "${task}" cannot be stored: ${problem}. Return plain JSON, or nothing.`);
+    const advice = problem.startsWith(NOT_JSON) ? " Return plain JSON, or nothing." : "";
+    super(`The result of task "${task}" cannot be stored: ${problem}.${advice}`);
   }
 }
 

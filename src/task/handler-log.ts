@@ -1,11 +1,11 @@
-/** The log that a handler has: it takes fields and a text, a text alone, or an error, as loggers that people know do. */
+/** The log that a handler has: it takes fields and a text in either order, a text alone, or an error, as loggers that people know do. */
 import type { LogFields, LogLevel } from "../log.ts";
 import { joinFields } from "../log-fields.ts";
 
 type LineLevel = Exclude<LogLevel, "silent">;
 
 export interface LogCall {
-  (message: string): void;
+  (message: string, more?: LogFields | Error): void;
   /** The error becomes the field `err`; without a text, the line says what the error says. */
   (error: Error, message?: string): void;
   (fields: LogFields, message?: string): void;
@@ -29,7 +29,7 @@ function toLine(first: unknown, second: unknown): { fields: LogFields; message: 
     if (first instanceof Error) return { fields: { err: first }, message: textOf(second ?? first.message) };
     if (typeof first === "object" || first === undefined)
       return { fields: joinFields({}, first), message: textOf(second) };
-    return { fields: {}, message: textOf(first) };
+    return { fields: second instanceof Error ? { err: second } : joinFields({}, second), message: textOf(first) };
   } catch {
     return { fields: {}, message: "a log line that cannot be read" };
   }

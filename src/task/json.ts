@@ -2,9 +2,14 @@
  * JSON that loses nothing: what `JSON.stringify` would silently drop or change (NaN, functions, Map, holes, …) is a
  * problem here, with the path to it, instead of a surprise in another process.
  */
+import { types } from "node:util";
+
 export type JsonResult =
   | { readonly ok: true; readonly text: string }
   | { readonly ok: false; readonly problem: string };
+
+/** How a problem begins that is not the size. */
+export const NOT_JSON = "it is not JSON";
 
 export const DEFAULT_JSON_LIMIT_BYTES = 1_048_576;
 
@@ -21,7 +26,7 @@ export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_B
     return encode(value, limitBytes);
   } catch (error) {
     if (error instanceof RangeError && /call stack/.test(error.message)) return TOO_DEEP;
-    return { ok: false, problem: "it is not JSON: a getter or a toJSON() of it throws" };
+    return { ok: false, problem: `${NOT_JSON}: a getter or a toJSON() of it throws` };
   }
 }
 
@@ -43,9 +48,9 @@ function fits(text: string, limitBytes: number): boolean {
 
 function encode(value: unknown, limitBytes: number): JsonResult {
   const lossy = findLossy(value, "", new Set());
-  if (lossy) return { ok: false, problem: `it is not JSON: ${lossy}` };
+  if (lossy) return { ok: false, problem: `${NOT_JSON}: ${lossy}` };
   const text = JSON.stringify(value === undefined ? null : value) as string | undefined;
-  if (text === undefined) return { ok: false, problem: "it is not JSON: its toJSON() returns undefined" };
+  if (text === undefined) return { ok: false, problem: `${NOT_JSON}: its toJSON() returns undefined` };
   if (isTooDeep(text)) return TOO_DEEP;
   const bytes = Buffer.byteLength(text);
   if (bytes > limitBytes) {
@@ -115,6 +120,8 @@ function findLossy(value: unknown, path: string, above: Set<object>): string | u
 
 function findLossyInObject(value: object, path: string, above: Set<object>): string | undefined {
   if (above.has(value)) return at(path, "a reference back to an object that contains it");
+  // It would become null, as NaN would.
+  if (types.isDate(value) && Number.isNaN(value.getTime())) return at(path, "an invalid Date");
   if (typeof (value as { toJSON?: unknown }).toJSON === "function") return undefined;
   above.add(value);
   try {
@@ -128,7 +135,7 @@ function findLossyInObject(value: object, path: string, above: Set<object>): str
     const prototype = Object.getPrototypeOf(value);
     const isPlain = prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null;
     if (!isPlain && Object.keys(value).length === 0)
-      return at(path, `a ${value.constructor.name}, which JSON cannot hold`);
+      return at(path, `${withArticle(value.constructor.name)}, which JSON cannot hold`);
     for (const [key, entry] of Object.entries(value)) {
       const lossy = findLossy(entry, path === "" ? key : `${path}.${key}`, above);
       if (lossy) return lossy;
@@ -137,6 +144,10 @@ function findLossyInObject(value: object, path: string, above: Set<object>): str
   } finally {
     above.delete(value);
   }
+}
+
+function withArticle(name: string): string {
+  return `${/^[AEIOU]/i.test(name) ? "an" : "a"} ${name}`;
 }
 
 function at(path: string, what: string): string {

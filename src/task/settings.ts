@@ -1,4 +1,5 @@
 /** A task's settings, checked once: what workers run by, and what the database keeps of the definition. */
+import { createHash } from "node:crypto";
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import {
@@ -48,7 +49,7 @@ export const PRIORITY_RANGE = { min: -100, max: 100 } as const;
 export const isName = isText({
   max: 128,
   pattern: /^[A-Za-z0-9][A-Za-z0-9._:/-]*$/,
-  hint: "1 to 128 letters, digits or . _ : / -, starting with a letter or a digit",
+  hint: "1 to 128 ASCII letters, digits or . _ : / -, starting with a letter or a digit",
 });
 
 export const isShare: Check<number> = (value, path, problems) => {
@@ -186,4 +187,12 @@ export function settingsRecord(settings: TaskSettings): Record<string, unknown> 
   const { queue, priority, retry, timeoutMs, onCrash, crashBudget, whenCutOff, runIn, stalledAfterMs, onStall } =
     settings;
   return { queue, priority, retry, timeoutMs, onCrash, crashBudget, whenCutOff, runIn, stalledAfterMs, onStall };
+}
+
+/** A short mark of that record: workers that have the same settings for a task have the same mark. */
+export function settingsMark(settings: TaskSettings): string {
+  return createHash("sha256")
+    .update(JSON.stringify(settingsRecord(settings)))
+    .digest("hex")
+    .slice(0, 16);
 }

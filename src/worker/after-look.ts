@@ -7,9 +7,9 @@ export interface LookMade {
   readonly search: Search;
   readonly startedMs: number;
   readonly asked: number;
-  /** For no more than may follow what has ended. */
+  /** The look asked for no more tasks than may follow those that have ended. */
   readonly isAfterEnds: boolean;
-  /** The same, and asleep besides. */
+  /** The claimer was asleep, and looks only for what may follow what has ended. */
   readonly isFollowing: boolean;
   readonly isSettling: boolean;
   /** There was so much in the way that it has not seen everything. */

@@ -1,6 +1,7 @@
 /** From claimed to written: starts what there is a slot for, runs it, and hands its outcome to be written. */
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
+import { isAboutSomeRows } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import type { RecoveryPolicy } from "../recovery/recovery-action.ts";
 import { type ClaimedTask, startClaims } from "../sql/claims.ts";
@@ -157,7 +158,7 @@ export class Attempts {
 
   /**
    * They have run here, and are on record as running: each goes on as after a crash of its worker, uncharged. One that the database refuses to
-   * end does not hold up the others. It stays on record as unknown, so the claim watch asks for it to be tried again.
+   * end, or that somebody has locked, does not hold up the others. It stays on record as unknown, so the claim watch asks for it to be tried again.
    */
   async endForgotten(forgotten: readonly ClaimedTask[], under: ReplicaId): Promise<void> {
     const { database, tasks, events, outages, recovery: policy } = this.#parts;
@@ -172,10 +173,11 @@ export class Attempts {
       );
       return some;
     };
-    const ended = await inHalves(ends, end, async (_, error) => {
+    const passBy = async (_: unknown, error: unknown) => {
       outages.noticed(error, "ending tasks whose end was forgotten");
       return [];
-    });
+    };
+    const ended = await inHalves(ends, end, passBy, isAboutSomeRows);
     for (const { task, outcome } of ended) {
       events.emit("claim.forgotten", { ...refOf(task), willRunAgain: outcome.to === "pending" });
     }
@@ -199,27 +201,28 @@ export class Attempts {
   async #startGroups(groups: readonly Group[]): Promise<void> {
     const all = groups.flatMap((group) => group.members);
     const asked = { under: this.#parts.execution.replica.id, atMs: this.#parts.steadyNow() };
-    const started = await startClaims(this.#parts.database, all).catch((error: unknown) => {
+    const reply = await startClaims(this.#parts.database, all).catch((error: unknown) => {
       // Not known whether they are running now. Forgotten here, found again by the claimer, which looks for its own.
       this.#parts.outages.noticed(error, "starting tasks");
       return undefined;
     });
-    if (!started) {
+    if (!reply) {
       this.#parts.hand.dropStarting(all);
       this.#parts.received.noteNeverBegun(all);
       this.#parts.onUnsure();
     }
-    const running = new Set(started);
+    const running = new Set(reply?.started);
+    const locked = new Set(reply?.locked);
     const mayBegin = this.#mayBegin(asked);
     for (const group of groups) {
       const held = group.members.filter((member) => running.has(member.claimId));
       const members = mayBegin ? held : [];
-      if (!mayBegin) {
-        this.#parts.hand.dropStarting(held);
-        const tasks = held.map((member) => ({ ...member, state: "running" as const }));
-        void this.#parts.givingBack.giveBack([{ tasks, under: asked.under }]);
-      }
-      const lost = started ? group.members.filter((member) => !running.has(member.claimId)) : [];
+      if (!mayBegin) this.#giveBackUnbegun(held, "running", asked.under);
+      // It takes no slot while it is locked. Whoever claims it after that runs it.
+      const waiting = group.members.filter((member) => locked.has(member.claimId));
+      if (waiting.length > 0) this.#giveBackUnbegun(waiting, "claimed", asked.under);
+      const isLost = ({ claimId }: ClaimedTask) => !running.has(claimId) && !locked.has(claimId);
+      const lost = reply ? group.members.filter(isLost) : [];
       this.#parts.hand.dropStarting(lost);
       for (const member of lost) this.#parts.events.emit("claim.lost", { ...refOf(member), refusedOutcome: undefined });
       if (members.length > 0) this.#run({ task: group.task, members });
@@ -227,6 +230,12 @@ export class Attempts {
     }
     this.#parts.changes.announce();
     this.#beginReserved();
+  }
+
+  #giveBackUnbegun(members: readonly ClaimedTask[], state: ClaimedTask["state"], under: ReplicaId): void {
+    this.#parts.hand.dropStarting(members);
+    const tasks = members.map((member) => ({ ...member, state }));
+    void this.#parts.givingBack.giveBack([{ tasks, under }]);
   }
 
   #run({ task, members }: Group): void {

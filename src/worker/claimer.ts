@@ -16,10 +16,11 @@ import type { Events } from "../events.ts";
 import { adoptClaims, type ClaimedTask, type LaneCursor, type Outlook, readOutlook } from "../sql/claims.ts";
 import type { Found } from "../sql/work-round.ts";
 import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
-import { type LookMade, type Phase, pauseWhileHeldUpMs, phaseAfter } from "./after-look.ts";
+import { type LookMade, type Phase, phaseAfter } from "./after-look.ts";
 import { afterEnds, type Demand, NO_DEMAND, onlyFollowing, totalOf } from "./demand.ts";
 import { FailedClaims } from "./failed-claims.ts";
 import { tellApart } from "./forgotten-ends.ts";
+import { HeldUpLooks } from "./held-up-looks.ts";
 import { LockedQueues } from "./locked-queues.ts";
 import type { Outages } from "./outages.ts";
 import type { Received } from "./received.ts";
@@ -71,15 +72,14 @@ export class Claimer {
   readonly #backoff = createBackoff({ firstMs: 100, maxMs: 5_000 });
   readonly #lockedQueues: LockedQueues;
   readonly #failedClaims: FailedClaims;
+  readonly #heldUpLooks = new HeldUpLooks();
   #phase: Phase = "waking";
   #asked: Demand = NO_DEMAND;
   #underWay = 0;
   #isArmed = false;
-  /** How many looks in a row have passed by something that was locked. One that goes on where another was cut short is the same look. */
-  #heldUpLooks = 0;
-  #isHeldUpOnTheWay = false;
   #mayOwnUnknown = false;
   #regaining: Promise<void> | undefined;
+  #endingForgotten: Promise<unknown> | undefined;
   #alarm: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void)[] = [];
   #onNoneUnderWay: (() => void)[] = [];
@@ -108,6 +108,7 @@ export class Claimer {
     for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
     await this.#noneUnderWay();
     await this.#regaining;
+    await this.#endingForgotten;
     this.#lockedQueues.stop();
     this.#failedClaims.stop();
   }
@@ -215,12 +216,8 @@ export class Claimer {
     const nowMs = performance.now();
     this.#parts.outages.over("claiming tasks");
     this.#backoff.reset();
-    const isHeldUp = found.isHeldUp || this.#isHeldUpOnTheWay;
-    this.#isHeldUpOnTheWay = found.isCutShort;
-    if (isHeldUp && !found.isCutShort) this.#heldUpLooks++;
-    // Only a full look comes to what was passed by before. A search from the cursors begins behind it.
-    else if (!isHeldUp && look.search.isFullLook) this.#heldUpLooks = 0;
-    this.#lockedQueues.note(found.lockedQueue, nowMs);
+    this.#heldUpLooks.note(found, look.search.isFullLook);
+    this.#lockedQueues.note(found.lockedQueue, found.claimed, nowMs);
     this.#failedClaims.noteFound(found.claimed.length, nowMs);
     const { search, asked, hasMet } = look;
     this.#cursors.end(search, { ...found, asked, hasMet, tookMs: nowMs - look.startedMs, nowMs });
@@ -260,8 +257,7 @@ export class Claimer {
     const nowMs = performance.now();
     const isUntold = notices.isListening && !this.#isArmed;
     const looksSoonMs = isUntold ? UNARMED_POLL_MS : Number.POSITIVE_INFINITY;
-    const heldUpMs = this.#heldUpLooks > 0 ? pauseWhileHeldUpMs(this.#heldUpLooks) : Number.POSITIVE_INFINITY;
-    const pollMs = Math.min(this.#parts.pollMs, looksSoonMs, heldUpMs);
+    const pollMs = Math.min(this.#parts.pollMs, looksSoonMs, this.#heldUpLooks.pauseMs());
     const lookMs = this.#cursors.msUntilFullLook(nowMs) ?? pollMs;
     const deepLookMs = this.#cursors.msUntilDeepLook(nowMs) ?? pollMs;
     const pauseMs = Math.max(1, Math.min(pollMs, dueMs ?? pollMs, lookMs, deepLookMs));
@@ -329,14 +325,20 @@ export class Claimer {
   }
 
   async #adopt(): Promise<void> {
-    const { database, replica, known, received, onAdopted, onForgotten, steadyNow } = this.#parts;
+    const { database, replica, known, received, onAdopted, onForgotten, outages, steadyNow } = this.#parts;
     const asked = { under: replica.id, atMs: steadyNow() };
     const neverBegun = received.neverBegun();
     const unknown = await adoptClaims(database, asked.under, known());
     const { unbegun: adopted, forgotten } = await tellApart(database, unknown, received);
     received.settle(adopted, neverBegun);
     if (adopted.length > 0) onAdopted(adopted, asked);
-    // Last: if this fails, all of it is done again, and the others are known by then.
-    if (forgotten.length > 0) await onForgotten(forgotten, asked.under);
+    // Nobody waits for this, because somebody may keep one of them locked. What is left then is found again by the claim watch.
+    if (forgotten.length > 0 && !this.#endingForgotten) {
+      this.#endingForgotten = onForgotten(forgotten, asked.under)
+        .catch((error: unknown) => outages.noticed(error, "claiming tasks"))
+        .finally(() => {
+          this.#endingForgotten = undefined;
+        });
+    }
   }
 }

@@ -1,7 +1,8 @@
 /** Giving back what was claimed and has not begun. */
-import { createBackoff } from "../database/backoff.ts";
+import { type Backoff, createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
+import { isAboutSomeRows } from "../database/transient.ts";
 import { adoptClaims, type ClaimedTask, releaseUnbegun } from "../sql/claims.ts";
 import { endHeldClaims } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
@@ -20,23 +21,25 @@ import type { Lot } from "./reserve.ts";
 export class GivingBack {
   readonly #parts: { readonly database: Database; readonly hand: Hand; readonly outages: Outages };
   readonly #givingUp = new AbortController();
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #underWay = new Set<Promise<unknown>>();
 
   constructor(parts: { database: Database; hand: Hand; outages: Outages }) {
     this.#parts = parts;
   }
 
-  /** Resolves when others may have them. */
+  /** Resolves when others may have them, but for those that the database refuses or somebody has locked: these are tried again until they are given back. */
   async giveBack(lots: readonly Pick<Lot, "tasks" | "under">[]): Promise<void> {
-    const given = this.#giveBack(lots);
-    this.#underWay.add(given);
-    await given;
-    this.#underWay.delete(given);
+    this.#parts.hand.releasing(lots.flatMap(({ tasks }) => tasks));
+    const owners = new Set(lots.map(({ under }) => under));
+    for (const owner of owners) {
+      const tasks = lots.flatMap((lot) => (lot.under === owner ? lot.tasks : []));
+      if (tasks.length > 0) await this.#giveBackOf(owner, tasks);
+    }
   }
 
   /** Resolves when all were given back. */
   async idle(): Promise<void> {
-    await Promise.all(this.#underWay);
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 
   /** Stops trying. */
@@ -44,48 +47,60 @@ export class GivingBack {
     this.#givingUp.abort();
   }
 
-  async #giveBack(lots: readonly Pick<Lot, "tasks" | "under">[]): Promise<void> {
-    const claims = this.#parts.hand.releasing(lots.flatMap(({ tasks }) => tasks));
-    const owners = new Set(lots.map(({ under }) => under));
-    for (const owner of owners) {
-      const tasks = lots.flatMap((lot) => (lot.under === owner ? lot.tasks : []));
-      if (tasks.length > 0) await this.#repeat(owner, tasks);
-    }
-    this.#parts.hand.released(claims);
+  async #giveBackOf(owner: ReplicaId, tasks: readonly ClaimedTask[]): Promise<void> {
+    const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
+    const left = await this.#track(this.#untilAnswered(owner, tasks, backoff));
+    if (left.length > 0) void this.#track(this.#untilGiven(owner, left, backoff));
   }
 
-  async #repeat(owner: ReplicaId, tasks: readonly ClaimedTask[]): Promise<void> {
-    const { database, outages } = this.#parts;
-    const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
+  async #track<T>(work: Promise<T>): Promise<T> {
+    this.#underWay.add(work);
+    return work.finally(() => this.#underWay.delete(work));
+  }
+
+  async #untilGiven(owner: ReplicaId, tasks: readonly ClaimedTask[], backoff: Backoff): Promise<void> {
     let left = tasks;
+    while (left.length > 0) {
+      await backoff.pause(this.#givingUp.signal);
+      left = await this.#untilAnswered(owner, left, backoff);
+    }
+  }
+
+  /** Tries until the database has answered. Returns those that could not be given back. */
+  async #untilAnswered(
+    owner: ReplicaId,
+    tasks: readonly ClaimedTask[],
+    backoff: Backoff,
+  ): Promise<readonly ClaimedTask[]> {
+    const { database, hand, outages } = this.#parts;
     while (!this.#givingUp.signal.aborted) {
       try {
-        left = await inHalves(
-          left,
+        const left = await inHalves(
+          tasks,
           (part) => giveBack(database, owner, part),
-          // One that the database will not take must not hold up the others.
+          // One that the database will not take, or that is locked, must not hold up the others.
           async (task, error) => {
             outages.noticed(error, "giving tasks back");
             return [task];
           },
+          isAboutSomeRows,
         );
-        if (left.length > 0) {
-          await backoff.pause(this.#givingUp.signal);
-          continue;
-        }
-        outages.over("giving tasks back");
-        return;
+        hand.released(tasks.filter((task) => !left.includes(task)));
+        if (left.length === 0) outages.over("giving tasks back");
+        return left;
       } catch (error) {
         outages.noticed(error, "giving tasks back");
         await backoff.pause(this.#givingUp.signal);
       }
     }
+    hand.released(tasks);
+    return [];
   }
 }
 
 /**
  * Claims that a leaving replica holds without knowing: their reply was lost, and nobody has looked for them since. Claims that it has run are
- * left to recovery, and so is a claim that the database refuses to take back.
+ * left to recovery, and so is a claim that the database refuses to take back or that somebody has locked.
  */
 export async function giveBackUnknown(
   database: Database,
@@ -97,6 +112,7 @@ export async function giveBackUnknown(
     unbegun,
     (part) => giveBack(database, replicaId, part),
     async () => [],
+    isAboutSomeRows,
   );
 }
 

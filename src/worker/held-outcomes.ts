@@ -3,18 +3,22 @@
  * refuses, or whose claim somebody has locked, keeps no other task from starting or ending.
  *
  * Those of one round are written by one statement. If it fails while the database is there, it may be because of one of them: they are written in
- * halves, until the one that fails is alone. That one is stuck, and is tried again now and then.
+ * halves, until the one that fails is alone. That one is stuck, and is tried again now and then. Claims that somebody has locked are asked for
+ * instead, because each try waits for the lock.
  */
 import { createBackoff } from "../database/backoff.ts";
-import { isAboutTheValues, isAway } from "../database/transient.ts";
+import { isAboutTheValues, isAway, isLocked } from "../database/transient.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
+import type { ClaimId } from "../task/ids.ts";
 import { howManyFit } from "./round-plan.ts";
 import type { Verdict } from "./rounds.ts";
 
 export interface HeldOutcomesParts<Ended> {
   /** A repeated outcome is recognised by its claim. */
   readonly write: (outcomes: readonly Outcome[]) => Promise<readonly Verdict[]>;
+  /** Those whose claims somebody has locked. */
+  readonly findLocked: (outcomes: readonly Outcome[]) => Promise<ReadonlySet<ClaimId>>;
   readonly onVerdicts: (ended: readonly Ended[], verdicts: readonly Verdict[]) => void;
   /** Nothing can be written now. */
   readonly onTrouble: (error: unknown) => void;
@@ -112,10 +116,22 @@ export class HeldOutcomes<Ended extends { readonly outcome: Outcome }> {
       }
       const [first] = some;
       if (some.length === 1 && first) return this.#writeOther(first, error);
-      const middle = Math.ceil(some.length / 2);
-      this.#halves.unshift(some.slice(0, middle), some.slice(middle));
+      const free = isLocked(error) ? await this.#withoutLocked(some, error) : some;
+      const middle = free.length < some.length ? free.length : Math.ceil(some.length / 2);
+      this.#halves.unshift(...[free.slice(0, middle), free.slice(middle)].filter(({ length }) => length > 0));
       return "halved";
     }
+  }
+
+  /** Those whose claims are locked are stuck. What is locked may also be something else that the statement needs. */
+  async #withoutLocked(some: Ended[], error: unknown): Promise<Ended[]> {
+    const locked = await this.#parts.findLocked(some.map(({ outcome }) => outcome)).catch(() => new Set<ClaimId>());
+    const isStuck = ({ outcome }: Ended) => locked.has(outcome.claim);
+    for (const one of some.filter(isStuck)) {
+      this.#parts.onStuck(one.outcome, error);
+      this.#stuck.push(one);
+    }
+    return some.filter((one) => !isStuck(one));
   }
 
   /**

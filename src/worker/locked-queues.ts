@@ -34,13 +34,10 @@ export class LockedQueues {
     this.#parts = parts;
   }
 
-  /** After each search: which queue it has waited for in vain. */
-  note(queue: string | undefined, nowMs: number): void {
-    for (const [name, { seenMs, toldMs }] of this.#locked) {
-      if (nowMs - seenMs < OVER_AFTER_MS) continue;
-      this.#locked.delete(name);
-      if (toldMs !== undefined) this.#resolve(name);
-    }
+  /** After each search: which queue it has waited for in vain, and from which it has taken tasks, so that they were free. */
+  note(queue: string | undefined, claimed: readonly { readonly queue: string }[], nowMs: number): void {
+    if (this.#locked.size > 0) for (const { queue: free } of claimed) this.#end(free);
+    for (const [name, { seenMs }] of this.#locked) if (nowMs - seenMs >= OVER_AFTER_MS) this.#end(name);
     if (queue === undefined) return;
     const { sinceMs = nowMs, toldMs } = this.#locked.get(queue) ?? {};
     const isToTell = nowMs - sinceMs >= LASTS_AFTER_MS && nowMs - (toldMs ?? -TOLD_EVERY_MS) >= TOLD_EVERY_MS;
@@ -50,8 +47,13 @@ export class LockedQueues {
 
   /** This worker looks no more. Another that still meets the lock tells of it again. */
   stop(): void {
-    for (const [name, { toldMs }] of this.#locked) if (toldMs !== undefined) this.#resolve(name);
-    this.#locked.clear();
+    for (const name of this.#locked.keys()) this.#end(name);
+  }
+
+  #end(queue: string): void {
+    const toldMs = this.#locked.get(queue)?.toldMs;
+    this.#locked.delete(queue);
+    if (toldMs !== undefined) this.#write(() => resolveAlerts(this.#parts.database, KIND, queue));
   }
 
   #tell(queue: string): void {
@@ -60,10 +62,6 @@ export class LockedQueues {
     this.#write(async () => {
       if (await raiseAlert(database, { kind: KIND, subject: queue, message })) events.emit("queue.locked", { queue });
     });
-  }
-
-  #resolve(queue: string): void {
-    this.#write(() => resolveAlerts(this.#parts.database, KIND, queue));
   }
 
   #write(act: () => Promise<void>): void {

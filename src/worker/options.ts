@@ -62,6 +62,8 @@ export const DEFAULT_SHUTDOWN_GRACE_MS = 30_000;
 const DAY_MS = 86_400_000;
 const isConcurrency = isInteger({ min: 1, max: 10_000 });
 
+const A_LIST_OF_QUEUES = 'must be a list of queues such as ["mail"], or an object such as { mail: { concurrency: 2 } }';
+
 const isQueues: Check<Map<string, number | undefined>> = (value, path, problems) => {
   const queues = new Map<string, number | undefined>();
   if (Array.isArray(value)) {
@@ -76,8 +78,8 @@ const isQueues: Check<Map<string, number | undefined>> = (value, path, problems)
       queues.set(name, checked.concurrency);
     }
   }
-  const isNone = typeof value !== "object" || value === null || Object.keys(value).length === 0;
-  if (isNone) problems.add(path, `must name at least one queue, not ${describe(value)}`);
+  if (typeof value !== "object" || value === null) problems.add(path, `${A_LIST_OF_QUEUES}, not ${describe(value)}`);
+  else if (Object.keys(value).length === 0) problems.add(path, `must name at least one queue, not ${describe(value)}`);
   return queues;
 };
 

@@ -17,6 +17,7 @@ import { type StandIn, takeStandIn } from "../heart/stand-in.ts";
 import { type ReplicaRow, registerReplica, saveDefinitions, setReplicaStatus } from "../sql/replicas.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { newReplicaId, type ReplicaId } from "../task/ids.ts";
+import { settingsMark } from "../task/settings.ts";
 import { VERSION } from "../version.ts";
 
 const FIRST_BEAT_WITHIN_MS = 3_000;
@@ -142,6 +143,7 @@ export class Replica {
       pid: process.pid,
       version: VERSION,
       tasks: tasks.map((task) => task.name),
+      versions: tasks.map((task) => settingsMark(task.settings)),
       queues,
       recovery: settings,
       promise: this.#standIn ? promiseAtStart : promise,

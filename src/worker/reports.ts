@@ -9,6 +9,7 @@ import { inHalves } from "../database/in-halves.ts";
 import { isAboutTheValues, isTransient } from "../database/transient.ts";
 import type { Logger } from "../log.ts";
 import { Batcher } from "../queue/batcher.ts";
+import { LockedTaskError } from "../recovery/locked-task.ts";
 import { type ReportWrite, writeProgress } from "../sql/progress.ts";
 import type { TaskContext } from "../task/context.ts";
 import type { ClaimId, ClaimOnTask, TaskId } from "../task/ids.ts";
@@ -235,8 +236,9 @@ export class Reports implements Reporting {
     const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
     while (!this.#givingUp.signal.aborted) {
       try {
-        await writeProgress(this.#database, reports);
+        const locked = new Set(await writeProgress(this.#database, reports));
         this.#outages.over("writing progress");
+        for (const report of reports) if (locked.has(report.claim)) this.#onLocked(report);
         break;
       } catch (error) {
         if (isAboutTheValues(error)) throw error;
@@ -246,5 +248,15 @@ export class Reports implements Reporting {
       }
     }
     return [];
+  }
+
+  /** While its attempt goes on, it is written again with the next tick. Its end does not wait for that. */
+  #onLocked({ claim, task }: ReportWrite): void {
+    this.#outages.noticed(new LockedTaskError(task), "writing progress");
+    const entry = this.#entries.get(claim);
+    if (!entry) return;
+    entry.sent = NO_PROGRESS;
+    entry.hasNewLines = entry.lines !== undefined;
+    this.#mark(entry);
   }
 }

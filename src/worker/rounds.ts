@@ -8,7 +8,7 @@
  */
 import type { Database } from "../database/database.ts";
 import type { ClaimRequest } from "../sql/claims.ts";
-import { type EndingReport, endClaims, type Outcome } from "../sql/outcomes.ts";
+import { type EndingReport, endClaims, findLockedClaims, type Outcome } from "../sql/outcomes.ts";
 import { type Found, workRound } from "../sql/work-round.ts";
 import { HeldOutcomes } from "./held-outcomes.ts";
 import type { Outages } from "./outages.ts";
@@ -91,6 +91,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
     this.#stuckOutcomes = new StuckOutcomes({ database, outages });
     this.#heldOutcomes = new HeldOutcomes({
       write: async (outcomes) => this.#verdicts(outcomes, await endClaims(database, outcomes)),
+      findLocked: (outcomes) => findLockedClaims(database, outcomes),
       onVerdicts: (ended, verdicts) => this.#settle(ended, verdicts),
       onTrouble: (error) => outages.noticed(error, "writing outcomes"),
       onStuck: (outcome, error) => this.#stuckOutcomes.note(outcome, error),

@@ -58,7 +58,7 @@ export class SearchCursors {
     return { ...left, cursors: [...others, ...overlooked], overlooked, isFullLook };
   }
 
-  /** Wherever that is, and never a full look in passing. */
+  /** A search that goes on where the last one ended. It is never a full look. */
   whereLeft(): Search {
     return {
       cursors: [...this.#cursors.values()].map(({ cursor }) => cursor),

@@ -7,6 +7,7 @@
  */
 import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
+import { breaksConnection } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import type { HeartNews } from "../heart/heart-loop.ts";
 import { forgive } from "../recovery/came-back.ts";
@@ -17,6 +18,7 @@ import { refOf } from "./ended-execution.ts";
 import { type Execution, mustStop } from "./execution.ts";
 import { giveBackUnknown } from "./give-back.ts";
 import type { Hand } from "./hand.ts";
+import { Outages } from "./outages.ts";
 import type { Received } from "./received.ts";
 import type { Replica } from "./replica.ts";
 import type { Changes } from "./waiting.ts";
@@ -33,12 +35,14 @@ export interface StandDownParts {
 
 export class StandDown {
   readonly #parts: StandDownParts;
+  readonly #outages: Outages;
   readonly #stopping = new AbortController();
   #isUnderWay = false;
   #mustRejoin = false;
 
   constructor(parts: StandDownParts) {
     this.#parts = parts;
+    this.#outages = new Outages(parts.events);
     parts.replica.onNews((news) => this.#hear(news));
   }
 
@@ -123,9 +127,12 @@ export class StandDown {
         // As soon as there is an id to take it to: its session has ended, and that counts against the old one after a short grace.
         await replica.rejoin(() => this.#moveFrom(left, kind));
         for (const id of left) await forgive(database, id, kind);
-        if (!this.#mustRejoin) return events.emit("replica.rejoined", { replicaId: replica.id, before });
-      } catch {
-        // The outage is reported by the heart; here it is only tried again.
+        if (this.#mustRejoin) continue;
+        this.#outages.over("coming back");
+        return events.emit("replica.rejoined", { replicaId: replica.id, before });
+      } catch (error) {
+        // The heart tells of an outage. A refusal, by a trigger or for want of a right, is told of here.
+        if (!breaksConnection(error)) this.#outages.noticed(error, "coming back");
         await backoff.pause(this.#stopping.signal);
       }
     }

@@ -46,7 +46,7 @@ describe("doctor", () => {
       "clock",
     ])
       expect(stdout).toMatch(new RegExp(`^✓ ${check} `, "m"));
-    for (const check of ["reaper", "recovery", "hearts"])
+    for (const check of ["reaper", "recovery", "hearts", "tasks"])
       expect(stdout).toMatch(new RegExp(`^– ${check} .*no worker`, "m"));
     expect(stdout).toMatch(/direct connection, on which notices arrive \(after \d+ ms\)/);
     expect(stdout).not.toContain(new URL(database.url).password);
@@ -81,6 +81,9 @@ describe("doctor", () => {
     expect(code).toBe(1);
     const rights = answer.findings.find((finding) => finding.check === "rights");
     expect(rights).toMatchObject({ mark: "wrong", advice: expect.stringContaining("grant usage on schema everbeat") });
+    // What cannot be looked at for want of that right is not wrong on its own account.
+    expect(answer.findings.filter(({ mark }) => mark === "wrong")).toEqual([rights]);
+    expect(marksOf(answer)).toMatchObject({ schema: "skipped", reaper: "skipped", tasks: "skipped" });
     const elsewhere = await jsonHere<Examination>(["doctor", "--schema", "other"], { database: guest.href });
     const missing = elsewhere.answer.findings.find((finding) => finding.check === "rights");
     expect(missing).toMatchObject({ mark: "wrong", advice: expect.stringContaining("everbeat migrate --print") });
@@ -159,6 +162,27 @@ describe("doctor", () => {
       /^! hearts .*without a session of its own.*within 15\.3s.*\n +→ A pooler in transaction mode/m,
     );
     expect(code).toBe(0);
+  });
+
+  test("knows workers that are online with different definitions of one task", async () => {
+    const everbeat = await Everbeat.open({ database: database.url, log: "silent" });
+    const start = (retry: object) =>
+      everbeat.work(
+        [defineTask({ name: "same", run: () => {} }), defineTask({ name: "rolled-out", retry, run: () => {} })],
+        { handleSignals: false },
+      );
+    const workers = [await start({ attempts: 2 }), await start({ attempts: 2 })];
+    const before = await here(["doctor"], at);
+    workers.push(await start({ attempts: 3 }));
+    const during = await here(["doctor"], at);
+    await Promise.all(workers.map((worker) => worker.stop()));
+    await everbeat.close();
+    expect(before.stdout).toMatch(/^✓ tasks +the workers that are online have the same definition of all 2 tasks$/m);
+    expect(during.stdout).toMatch(
+      /^! tasks +the workers that are online have different definitions of "rolled-out"; /m,
+    );
+    expect(during.stdout).toMatch(/→ During a rollout nothing has to be done/);
+    expect(during.code).toBe(0);
   });
 
   test("does not make an embedded database only to look at it", async () => {

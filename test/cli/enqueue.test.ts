@@ -169,7 +169,7 @@ describe("enqueue", () => {
     const { code, stderr } = await here([...wrong, ...more, "--timeout", "1s"], at);
     expect(code).toBe(2);
     for (const problem of [
-      "the name: must be 1 to 128 letters",
+      "the name: must be 1 to 128 ASCII letters",
       "the input: is not JSON",
       "--metadata: must be JSON",
       "--priority: must be a whole number",

@@ -6,7 +6,7 @@ import { pairs, table } from "../../src/cli/table.ts";
 import { fromNow, lasting } from "../../src/cli/times.ts";
 import type { Rights } from "../../src/sql/rights.ts";
 
-const plain = { colours: coloursFor({ isTTY: false }, {}) };
+const plain = { colours: coloursFor({ isTTY: false }, {}), width: 80 };
 
 describe("a table", () => {
   const rows = [
@@ -16,7 +16,7 @@ describe("a table", () => {
   const columns = [
     { title: "NAME", value: (row: (typeof rows)[number]) => row.name },
     { title: "COUNT", value: (row: (typeof rows)[number]) => String(row.count), align: "right" as const },
-    { title: "NOTE", value: (row: (typeof rows)[number]) => row.note, isOptional: true },
+    { title: "NOTE", value: (row: (typeof rows)[number]) => row.note, isOptional: true, atLeast: 20 },
   ];
 
   test("aligns its columns and leaves out those with nothing in them", () => {
@@ -24,20 +24,47 @@ describe("a table", () => {
   });
 
   test("is as wide in colour as without", () => {
-    const coloured = { colours: coloursFor({ isTTY: true }, { TERM: "xterm" }) };
+    const coloured = { ...plain, colours: coloursFor({ isTTY: true }, { TERM: "xterm" }) };
     const styled = columns.map((column) => ({ ...column, style: (text: string) => coloured.colours.red(text) }));
     const shown = table(rows, styled, coloured).map(rendered);
     expect(shown.join()).toContain("\x1b[31m");
     expect(shown.map((line) => line.replace(/\x1b\[\d+m/g, ""))).toEqual(table(rows, columns, plain));
   });
 
-  test("shortens only its last column, and only for a terminal", () => {
+  test("shortens only the columns that may be shortened", () => {
     const wide = [{ name: "an-id-to-copy", count: 1, note: "x".repeat(100) }];
     const [, line = ""] = table(wide, columns, { ...plain, width: 50 });
     expect(line).toHaveLength(50);
     expect(line).toContain("an-id-to-copy");
     expect(line.endsWith("…")).toBe(true);
-    expect(table(wide, columns, plain).join()).toContain("x".repeat(100));
+    expect(table(wide, columns, { ...plain, width: 150 }).join()).toContain("x".repeat(100));
+  });
+
+  test("has below a row what does not fit beside it, the last columns first, and nothing of what is empty", () => {
+    const wide = [
+      { name: "an-id-to-copy", count: 1, note: "one two three four" },
+      { name: "another-id", count: 20, note: "" },
+    ];
+    expect(table(wide, columns, { ...plain, width: 30 })).toEqual([
+      "NAME           COUNT",
+      "an-id-to-copy      1",
+      "    note one two three four",
+      "another-id        20",
+    ]);
+    expect(table(wide, columns, { ...plain, width: 16, indent: 1 })).toEqual([
+      ...[" NAME  COUNT", " an-id-to-copy", "           1", "     note one two", "     three four"],
+      ...[" another-id", "          20"],
+    ]);
+  });
+
+  test("has a name that would take more than half of the line on a line of its own", () => {
+    const named = [
+      { name: "n".repeat(22), count: 1, note: "" },
+      { name: "short", count: 2, note: "" },
+    ];
+    expect(table(named, columns, { ...plain, width: 20 })).toEqual([
+      ...["NAME   COUNT", "n".repeat(20), "nn", "           1", "short      2"],
+    ]);
   });
 
   test("keeps a message of several lines on one", () => {

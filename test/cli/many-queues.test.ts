@@ -30,12 +30,24 @@ test("of 2,000 queues, those that have something to do or are set up are shown",
   ]);
   expect(queues.match(/^tenant-/gm)).toHaveLength(100);
   expect(queues).toContain("\nand 1,900 more, idle (--all shows them)\n");
-  expect((await here(["queues", "list", "--limit", "2"], at)).stdout).toMatch(/and 1,998 more, most of them idle/);
+  expect((await here(["queues", "list", "--limit", "2"], at)).stdout).toMatch(
+    /and 1,998 more: 1 with something to do, the others idle/,
+  );
   expect((await here(["queues", "--all"], at)).stdout.match(/^tenant-/gm)).toHaveLength(2_000);
   expect((await jsonHere<{ queues: unknown[] }>(["queues"], at)).answer.queues).toHaveLength(2_000);
 
   for (let n = 1; n <= 30; n++) await everbeat.queues.pause(`tenant-${String(n).padStart(4, "0")}`);
   const { stdout: full } = await here(["status"], at);
   expect(full.match(/^ {2}tenant-\d+/gm)).toHaveLength(20);
-  expect(full).toContain("\n  and 1,980 more, most of them idle (everbeat queues)\n");
+  expect(full).toMatch(/^ {2}tenant-1500 .*\n {2}tenant-0700 .*\n {2}tenant-0001 +‖ paused /m);
+  expect(full).toContain("\n  and 1,980 more: 13 paused, the others idle (everbeat queues)\n");
+
+  for (let n = 1; n <= 40; n++)
+    await everbeat.enqueueMany(mail, [undefined, undefined, undefined], {
+      options: { queue: `busy-${String(n).padStart(4, "0")}` },
+    });
+  const { stdout: both } = await here(["status"], at);
+  expect(both.match(/^ {2}busy-\d+ +▸ open/gm)).toHaveLength(10);
+  expect(both.match(/^ {2}tenant-\d+ +‖ paused/gm)).toHaveLength(10);
+  expect(both).toContain("\n  and 2,020 more: 21 paused, 32 with something to do, the others idle (everbeat queues)\n");
 });

@@ -74,7 +74,7 @@ test("post-mortems are listed, and shown by number, replica or task", async () =
     { kind: "replica", replicaId: worker.replicaId, hostname: "host-7" },
   ]);
   const { stdout } = await here(["post-mortems", "--kind", "replica"], at);
-  expect(stdout).toMatch(new RegExp(`replica +${worker.replicaId} +host-7 +process-ended +The process ended`));
+  expect(stdout).toMatch(new RegExp(`replica +${worker.replicaId} +process-ended +host-7 +The process ended`));
   const [attempt, replica] = answer.postMortems;
   for (const id of [replica?.id, worker.replicaId]) {
     const one = await here(["post-mortem", String(id)], at);

@@ -10,6 +10,9 @@ import { eventually } from "../support/eventually.ts";
 export const repository = fileURLToPath(new URL("../../", import.meta.url));
 export const MAIN = join(repository, "dist/cli/main.js");
 
+/** The columns that commands have in tests. What they do with fewer is told by narrow.test.ts. */
+export const WIDE = "1000";
+
 export interface Finished {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -91,8 +94,8 @@ export async function projectWith(files: Record<string, string>): Promise<string
   return folder;
 }
 
-/** Nothing of how the tests themselves were started: neither colours nor a database. */
+/** Nothing of how the tests themselves were started: neither colours nor a database. So wide that each row of a table is one line. */
 function cleanEnvironment(): NodeJS.ProcessEnv {
   const { DATABASE_URL: _url, FORCE_COLOR: _force, NO_COLOR: _no, NODE_OPTIONS: _node, ...rest } = process.env;
-  return rest;
+  return { ...rest, COLUMNS: WIDE };
 }

@@ -4,6 +4,7 @@
  */
 import { vi } from "vitest";
 import { runCli } from "../../src/cli/run-cli.ts";
+import { WIDE } from "./run-cli.ts";
 
 export interface Ran {
   readonly code: number;
@@ -13,12 +14,13 @@ export interface Ran {
 
 interface HereOptions {
   readonly database?: string;
-  readonly env?: Readonly<Record<string, string>>;
+  readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 export async function everbeatHere(words: readonly string[], options: HereOptions = {}): Promise<Ran> {
   // Nothing of how the tests themselves were started: neither colours nor a database.
   for (const name of ["DATABASE_URL", "FORCE_COLOR", "NO_COLOR"]) vi.stubEnv(name, undefined);
+  vi.stubEnv("COLUMNS", WIDE);
   if (options.database !== undefined) vi.stubEnv("DATABASE_URL", options.database);
   for (const [name, value] of Object.entries(options.env ?? {})) vi.stubEnv(name, value);
   try {

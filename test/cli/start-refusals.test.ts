@@ -19,7 +19,14 @@ describe("start refuses", () => {
       "TASKS_FILE_MISSING",
       /no file task\.ts. Did you mean tasks\.ts\?/,
     ],
-    ["a folder", {}, ["."], "TASKS_FILE_MISSING", /There is no file \./],
+    ["a folder", {}, ["."], "TASKS_FILE_IS_FOLDER", / \. is a folder\. Give the path of a file in it/],
+    [
+      "a file that is no code",
+      { "package.json": `{ "type": "module" }` },
+      ["package.json"],
+      "TASKS_FILE_NOT_CODE",
+      / package\.json is neither JavaScript nor TypeScript\. Give the path of a file that exports tasks/,
+    ],
     [
       "a file that throws",
       { "tasks.ts": `const x: number = 1;\nthrow new Error("not configured");\n` },
@@ -71,6 +78,13 @@ describe("start refuses", () => {
     expect(told.code).toBe(1);
     const { answer } = await everbeatJsonHere(["start", ...args.map((file) => join(cwd, file))], at);
     expect(answer).toMatchObject({ error: { code } });
+  });
+
+  test("a file of a kind that Node does not know", async () => {
+    const cwd = await projectWith({ "tasks.txt": "x" });
+    const { code, stderr } = await cli(["start", "tasks.txt"], { ...at, cwd });
+    expect(code).toBe(1);
+    expect(stderr).toContain("tasks.txt is neither JavaScript nor TypeScript.");
   });
 
   test("an outdated schema, where it may not change it", async () => {

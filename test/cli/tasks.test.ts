@@ -43,8 +43,8 @@ describe("tasks list", () => {
   test("shows tasks with whole ids, newest first", async () => {
     const { code, stdout } = await cli(["tasks", "list"], at);
     expect(code).toBe(0);
-    expect(stdout).toMatch(new RegExp(`${exploded}  explode  danger +✗ failed .* it blew up`));
-    expect(stdout).toMatch(new RegExp(`${greeted}  greet +default +✓ completed .* took \\d+ms`));
+    expect(stdout).toMatch(new RegExp(`${exploded}  explode  ✗ failed +danger .* it blew up`));
+    expect(stdout).toMatch(new RegExp(`${greeted}  greet +✓ completed +default .* took \\d+ms`));
     expect(stdout.indexOf(exploded)).toBeLessThan(stdout.indexOf(greeted));
   });
 

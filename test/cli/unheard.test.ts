@@ -8,6 +8,7 @@ import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.t
 
 const { everbeat, database } = await openTestEverbeat();
 const at = { database: database.url };
+const other = await openTestEverbeat();
 const hold = defineTask({ name: "hold", run: () => new Promise<void>(() => {}) });
 const TASKS = `import { defineTask } from "everbeat";
 export const hold = defineTask({ name: "hold", run: () => new Promise((end) => setTimeout(end, 600_000)) });`;
@@ -46,4 +47,35 @@ test("status, machines, stale, recover and explain agree that a worker is unhear
   for (const command of [["stale"], ["recover", "--dry-run"]])
     expect((await here(command, at)).stdout).toMatch(new RegExp(`^${id} .* \\? unheard `, "m"));
   expect((await here(["explain", id], at)).stdout).not.toMatch(/online|about to be declared dead/);
+});
+
+test("status, stale, recover and explain agree on the only worker in the moment after its death", async () => {
+  const { everbeat, database } = other;
+  const at = { database: database.url };
+  const cwd = await projectWith({ "tasks.js": TASKS });
+  const worker = startEverbeat(["start", "tasks.js"], { ...at, cwd });
+  await worker.says("worker started");
+  const id = await everbeat.enqueue(hold, undefined);
+  await eventually(async () => (await everbeat.tasks.show(id)).state === "running");
+  await eventually(async () => (await everbeat.replicas()).every((row) => row.holdsSession));
+  await eventually(async () => (await everbeat.recovery.listening()) !== undefined);
+  worker.child.kill("SIGKILL");
+  await worker.ended;
+  await eventually(async () => (await everbeat.replicas()).every((row) => !row.holdsSession));
+  // The moment lasts for as long as the last sweep counts as recent.
+  const moment = () => database.query("update everbeat.listening set swept_at = clock_timestamp()");
+
+  await moment();
+  expect((await here(["status"], at)).stdout).toContain("session gone");
+  for (const command of ["stale", "recover"]) {
+    await moment();
+    const { stdout } = await here([command], at);
+    expect(stdout).toMatch(
+      /task is held by a worker whose database session is gone.*if none runs, nothing happens until/,
+    );
+    expect(stdout).not.toContain("alive");
+  }
+  await moment();
+  const { stdout } = await here(["explain", id], at);
+  expect(stdout).toMatch(/database session ended.*if no other worker runs, nothing happens until one starts/s);
 });

@@ -129,27 +129,38 @@ describe("a reply that is lost", () => {
 describe("a statement that the server is still carrying out when its connection has gone", () => {
   test("a claim: its tasks are found after it has been committed", async () => {
     const database = await openCrashDatabase();
-    await database.everbeat.queues.set("default", { concurrency: 100 });
+    // A claim waits for no row of ours for long. But a trigger of a user's may make it wait for as long as it likes.
+    await database.query(
+      `create function public.wait() returns trigger language plpgsql
+       as $$ begin perform pg_advisory_xact_lock_shared(1); return new; end $$`,
+    );
+    await database.query(
+      "create trigger wait before insert on everbeat.running for each row execute function public.wait()",
+    );
     const proxy = await startCuttingProxy(database.url);
-    const worker = await startWorker(workerOptions(proxy.url, { pollInterval: 1_500 }));
+    const worker = await startWorker(workerOptions(proxy.url));
     // Idle, so that its next claim is the one that the task below wakes it for.
     await eventually(() => database.count("everbeat.bell where armed"), { until: (armed) => armed === 1 });
-    // Claims in a queue with a limit wait for its row: so this one is still under way when the worker looks for its own.
-    const lock = await holding(database.url, "select from everbeat.queue for update");
+    const lock = await holding(database.url, "select pg_advisory_xact_lock(1)");
     const cut = proxy.cutWhileServed("claim_tasks(");
+    const untilAsked = async (text: string) => {
+      const before = proxy.asked(text);
+      await eventually(() => proxy.asked(text) > before, { what: text, within: 30_000 });
+    };
+    const looking = untilAsked("adopt_claims(");
     const id = await database.everbeat.enqueue(note, {});
     await cut;
     await worker.heard({ event: "database.lost" });
-    // It has looked for its own, in vain, and claims again.
-    await eventually(
-      () =>
-        database.count(
-          "pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%claim_tasks(%'",
-        ),
-      { until: (waiting) => waiting === 2, within: 30_000 },
-    );
+    // It looks for its own, in vain, and claims again: the server has not come to the end of the first claim.
+    await looking;
+    await untilAsked("claim_tasks(");
+    const waiting =
+      "pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%claim_tasks(%'";
+    expect(await database.count(waiting)).toBe(1);
+    expect(await database.count("everbeat.running")).toBe(0);
     await lock.release();
     await database.everbeat.result(id, { timeout: 30_000 });
+    expect(await worker.heard({ event: "claim.adopted" })).toMatchObject({ taskId: id });
     expect(await database.count("effect")).toBe(1);
     await database.expectSound();
   });

@@ -4,6 +4,7 @@ import { startClaims } from "../../src/sql/claims.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 
 const STATUSES = ["online", "draining", "dead", "offline", "missing"] as const;
 
@@ -73,4 +74,42 @@ test.each([
   const left = ids.filter((id) => !(dry.ids as readonly string[]).includes(id));
   await everbeat.tasks.retry(left, { force: true });
   await everbeat.tasks.cancel(ids);
+});
+
+test("an owner that is heard again while others are recovered keeps its tasks", async () => {
+  const owners = [];
+  // Longer than the heart of a claimer by hand promises.
+  for (const secondsAgo of [2_000, 1_000]) {
+    const claimer = handClaimer(everbeat.database, ["noop"]);
+    const id = await everbeat.enqueue(noop, 1);
+    await claimer.claim({ run: 1 });
+    owners.push({ id, replicaId: claimer.replicaId });
+    await database.query(
+      "update everbeat.heart set beat_at = now() - make_interval(secs => $2), epoch = everbeat.current_epoch() where replica_id = $1",
+      [claimer.replicaId, secondsAgo],
+    );
+    await database.query("update everbeat.replica set started_at = now() - interval '1 hour' where id = $1", [
+      claimer.replicaId,
+    ]);
+  }
+  await database.query(
+    `insert into everbeat.listening (epoch, hearing_since, swept_at) values (everbeat.current_epoch(), now() - interval '1 hour', now())
+     on conflict (is_only) do update set epoch = excluded.epoch, hearing_since = excluded.hearing_since, swept_at = excluded.swept_at`,
+  );
+  const [first, second] = owners as [(typeof owners)[0], (typeof owners)[0]];
+  expect((await everbeat.recovery.failStaleRunning({ after: "1m", dryRun: true })).ids).toEqual([first.id, second.id]);
+  // The end of the first takes for as long as the row is there.
+  await database.query(`create table public.gate (); insert into public.gate default values;
+    create function public.wait() returns trigger language plpgsql as $$
+    begin while exists (select from public.gate) loop perform pg_sleep(0.02); end loop; return new; end $$;
+    create trigger wait before insert on everbeat.ended for each row execute function public.wait()`);
+  const recovering = everbeat.recovery.failStaleRunning({ after: "1m" });
+  const isWaiting = "select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'";
+  await eventually(async () => (await database.query(isWaiting)).length > 0);
+  await database.query("update everbeat.heart set beat_at = clock_timestamp() where replica_id = $1", [
+    second.replicaId,
+  ]);
+  await database.query("delete from public.gate");
+  expect((await recovering).ids).toEqual([first.id]);
+  expect((await everbeat.tasks.show(second.id)).state).toBe("running");
 });

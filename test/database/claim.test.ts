@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { adoptClaims, readOutlook, releaseClaims, startClaims } from "../../src/sql/claims.ts";
+import { adoptClaims, readOutlook, startClaims } from "../../src/sql/claims.ts";
 import { runUpkeep } from "../../src/sql/upkeep.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { handClaimer } from "../support/claims.ts";
+import { handClaimer, releaseClaims } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 
 const { everbeat, database } = await openTestEverbeat();
@@ -122,11 +122,11 @@ describe("a claim", () => {
     const { queue, claim } = ownQueue();
     await everbeat.enqueueMany(noop, ["a", "b"], { options: { queue } });
     const [a, b] = await claim(0, 2);
-    expect(await startClaims(everbeat.database, [a as never])).toEqual([a?.claimId]);
+    expect(await startClaims(everbeat.database, [a as never])).toEqual({ started: [a?.claimId], locked: [] });
     // Said again because the reply was lost: it is the same start.
-    expect(await startClaims(everbeat.database, [a as never])).toEqual([a?.claimId]);
+    expect(await startClaims(everbeat.database, [a as never])).toEqual({ started: [a?.claimId], locked: [] });
     expect(await releaseClaims(everbeat.database, [a as never, b as never])).toEqual([b?.claimId]);
-    expect(await startClaims(everbeat.database, [b as never])).toEqual([]);
+    expect(await startClaims(everbeat.database, [b as never])).toEqual({ started: [], locked: [] });
   });
 });
 
@@ -208,6 +208,19 @@ describe("an exclusive key", () => {
     expect(running).toHaveLength(3);
     await claimer.complete(running[0] as never);
     expect(await claim()).toHaveLength(1);
+  });
+
+  test("with mixed limits goes by the limit of each task, so that one may start beside a task that should be alone", async () => {
+    const { claim, ...options } = exclusive();
+    const alone = (input: string) => everbeat.enqueue(noop, input, options);
+    const shared = (input: string) => everbeat.enqueue(noop, input, { ...options, exclusiveLimit: 3 });
+    await alone("first");
+    const [first] = await claim();
+    await shared("beside");
+    await alone("waits");
+    expect(inputs(await claim())).toEqual(["beside"]);
+    await claimer.complete(first as never);
+    expect(await claim()).toEqual([]);
   });
 
   test("shows what waits for it as parked, and does not hold back others in the queue", async () => {

@@ -8,7 +8,7 @@ import { Events } from "../../src/events.ts";
 import { PostMortems } from "../../src/recovery/post-mortems.ts";
 import { recoverTasksOf } from "../../src/recovery/recover.ts";
 import { endBlockedReplica } from "../../src/sql/blocked-loops.ts";
-import { type ClaimedTask, releaseClaims } from "../../src/sql/claims.ts";
+import type { ClaimedTask } from "../../src/sql/claims.ts";
 import { beginSweep } from "../../src/sql/hearts.ts";
 import { guardClaim, type Outcome } from "../../src/sql/outcomes.ts";
 import { endStalled } from "../../src/sql/stalls.ts";
@@ -16,7 +16,7 @@ import { forgiveCrash } from "../../src/sql/suspicion.ts";
 import { runUpkeep } from "../../src/sql/upkeep.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { newReplicaId, type ReplicaId, type TaskId } from "../../src/task/ids.ts";
-import { completed, handClaimer } from "../support/claims.ts";
+import { completed, handClaimer, releaseClaims } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { unique } from "../support/working.ts";
 

@@ -5,6 +5,7 @@ import type { ReplicaId, TaskId } from "../../src/task/ids.ts";
 import { giveBackUnknown } from "../../src/worker/give-back.ts";
 import { Received } from "../../src/worker/received.ts";
 import { handClaimer } from "../support/claims.ts";
+import { holding } from "../support/crash-database.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { refuse } from "../support/refusing.ts";
@@ -65,6 +66,21 @@ test("the others are ended and listed for review, lost replies are adopted, and 
 
   await allow();
   await eventually(async () => (await stateOf(ids[2] ?? "")) === "failed", { what: "the last, once it can be ended" });
+});
+
+test("one whose claim somebody has locked keeps the worker from nothing, and is ended when the lock is gone", async () => {
+  const { task, ids, forget } = await forgetfulScene(3);
+  // None is ended before the lock is there.
+  const { allow } = await refuse(database, "ended", `new.task_id in ('${ids.join("', '")}') and new.state = 'failed'`);
+  await forget();
+  const lock = await holding(database.url, `select from everbeat.running where task_id = '${ids[1]}' for update`);
+  await allow();
+  const others = ids.filter((_, nth) => nth !== 1);
+  await eventually(async () => (await Promise.all(others.map(stateOf))).every((state) => state === "failed"));
+  expect(await everbeat.result(await everbeat.enqueue(task, false), { timeout: "10s" })).toBeNull();
+  expect(await stateOf(ids[1] ?? "")).toBe("running");
+  await lock.release();
+  await eventually(async () => (await stateOf(ids[1] ?? "")) === "failed", { what: "the last, once it is free" });
 });
 
 test("what the database has as only claimed is not run again under the same claim: its start may be forgotten with its end", async () => {

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
@@ -54,7 +55,7 @@ describe.each([
     for (const { uniqueKey } of keys(5)) expect(await call({ uniqueKey }).done).toHaveProperty("id");
     await everbeat.enqueueMany(plain, [1, 2], { options: (n: unknown) => ({ uniqueKey: `${randomUUID()} ${n}` }) });
     // At first, some more try for a moment whether their key is free.
-    await eventually(waiting, { until: (count) => count <= 4, what: "few that wait" });
+    await eventually(waiting, { until: (count) => count >= 1 && count <= 4, what: "few that wait" });
     expect(stuck.filter(({ state }) => state.id !== undefined || state.error !== undefined)).toEqual([]);
     await client.query("commit");
     for (const { done } of stuck) expect(await done).toEqual({ id: ids[0] });
@@ -97,7 +98,7 @@ test("many keys that are held take a few connections, and each is free when it i
   const others = [...keys(20), undefined, undefined].map(call);
   for (const { done } of others) expect(await done).toHaveProperty("id");
   // At first, some more try for a moment whether their key is free.
-  await eventually(waiting, { until: (count) => count <= 4, what: "few that wait" });
+  await eventually(waiting, { until: (count) => count >= 1 && count <= 4, what: "few that wait" });
   await second.client.query("commit");
   for (const [index, { done }] of stuck.slice(15).entries()) expect(await done).toEqual({ id: second.ids[index] });
   expect((await Promise.all(bulks.slice(15))).flat()).toEqual(second.ids);
@@ -116,4 +117,61 @@ test("a duplicate that is to be refused is refused when the key is known to be t
   await client.query("commit");
   expect(await kept.done).toEqual({ id: ids[0] });
   for (const { done } of refused) expect(await done).toMatchObject({ error: { code: "DUPLICATE_TASK" } });
+});
+
+describe("closing", () => {
+  async function closingScene() {
+    const own = await Everbeat.open({ database: database.url, log: "silent", poolSize: 4 });
+    const held = keys(3) as [object, object, object];
+    const { client, ids } = await holding(...held);
+    const answers = [...held, held[0]].map((options) => own.enqueue(plain, 1, options).catch((error) => error));
+    const bulk = own.enqueueMany(plain, [1], { options: held[1] }).catch((error) => error);
+    onTestFinished(async () => {
+      await client.query("rollback").catch(() => {});
+      await own.close({ now: true });
+    });
+    await untilSomebodyWaits();
+    return { own, client, ids, answers, bulk };
+  }
+
+  test("at once waits for nobody's key: who waits is told that it was closed", { timeout: 20_000 }, async () => {
+    const { own, answers, bulk } = await closingScene();
+    await own.close({ now: true });
+    for (const answer of [...answers, bulk]) expect(await answer).toMatchObject({ code: "CLOSED" });
+  });
+
+  test("gracefully waits for a while: whose key is free by then is answered", { timeout: 20_000 }, async () => {
+    const { own, client, ids, answers } = await closingScene();
+    const closed = own.close();
+    await client.query("commit");
+    await closed;
+    expect(await Promise.all(answers)).toEqual([...ids, ids[0]]);
+  });
+
+  test("gracefully does not wait without end", { timeout: 30_000 }, async () => {
+    const { own, answers } = await closingScene();
+    await own.close();
+    for (const answer of answers) expect(await answer).toMatchObject({ code: "CLOSED" });
+  });
+});
+
+test("of many keys in one turn, those that are free wait for none that are held, and one that becomes free does not wait for long", async () => {
+  const held = keys(200);
+  const [mine, lastly] = [keys(1)[0] as object, keys(1)[0] as object];
+  const { client } = await holding(...held);
+  const other = await holding(lastly);
+  const stuck = held.map(call);
+  const [free, freed] = [call(mine), call(lastly)];
+  const heldKeys =
+    "select from pg_stat_activity where datname = current_database() and query like '%enqueue_keyed%' and state = 'active'";
+  // If each held key were waited for, this would take 40 s.
+  await eventually(() => free.state.id, { within: 15_000, what: "the free key" });
+  expect((await database.query(heldKeys)).length).toBeLessThanOrEqual(4);
+  expect(freed.state).toEqual({});
+  await other.client.query("rollback");
+  await eventually(() => freed.state.id, { within: 15_000, what: "the key that became free" });
+  // None of those that are held was answered meanwhile.
+  expect(stuck.filter(({ state }) => state.id !== undefined || state.error !== undefined)).toEqual([]);
+  await client.query("commit");
+  for (const { done } of stuck) expect(await done).toEqual({ id: expect.any(String) });
 });

@@ -229,15 +229,30 @@ test("a queue whose row stays locked is told of once, with an alert that ends wh
   const isOpen = async () =>
     (await everbeat.recovery.alerts()).some(({ kind, subject }) => kind === "queue-locked" && subject === queue);
   // Not where it was locked now and then.
-  for (const seconds of [0, 1, 7, 8, 14, 15]) locked.note(queue, seconds * 1_000);
-  locked.note("another", 15_000);
+  for (const seconds of [0, 1, 7, 8, 14, 15]) locked.note(queue, [], seconds * 1_000);
+  locked.note("another", [], 15_000);
   expect([told, await isOpen()]).toEqual([[], false]);
-  for (const seconds of [16, 18, 22, 25, 26, 30]) locked.note(queue, seconds * 1_000);
+  // Nor where tasks of it are claimed all the while.
+  for (let seconds = 16; seconds < 60; seconds++) {
+    locked.note(queue, [], seconds * 1_000);
+    if (seconds % 4 === 0) locked.note(undefined, [{ queue }], seconds * 1_000);
+  }
+  expect([told, await isOpen()]).toEqual([[], false]);
+  for (const seconds of [66, 68, 72, 75, 76, 80]) locked.note(queue, [], seconds * 1_000);
   await eventually(() => told, { until: ([name]) => name === queue, what: "the event" });
   expect([told.length, await isOpen()]).toEqual([1, true]);
-  locked.note(undefined, 31_000);
-  locked.note("another", 34_000);
+  locked.note(undefined, [], 81_000);
+  locked.note("another", [], 84_000);
   expect(await isOpen()).toBe(true);
-  locked.note(undefined, 36_000);
+  // It is raised again if it is gone while the lock is there.
+  await database.query("delete from everbeat.alert where subject = $1", [queue]);
+  for (let seconds = 84; seconds < 150; seconds += 4) locked.note(queue, [], seconds * 1_000);
+  await eventually(isOpen, { what: "the alert again" });
+  locked.note(undefined, [], 160_000);
+  await eventually(isOpen, { until: (open) => !open, what: "the end of the alert" });
+  // A worker that stops tells no more of it.
+  for (let seconds = 200; seconds < 220; seconds += 4) locked.note(queue, [], seconds * 1_000);
+  await eventually(isOpen, { what: "the alert" });
+  locked.stop();
   await eventually(isOpen, { until: (open) => !open, what: "the end of the alert" });
 });

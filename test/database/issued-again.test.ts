@@ -7,7 +7,7 @@ import pg from "pg";
 import { describe, expect, test } from "vitest";
 import { createClaimHandle } from "../../src/runner/claim-handle.ts";
 import { endBlockedReplica, noteBlockedLoop } from "../../src/sql/blocked-loops.ts";
-import { adoptClaims, type ClaimedTask, rehomeClaims, releaseClaims, startClaims } from "../../src/sql/claims.ts";
+import { adoptClaims, type ClaimedTask, rehomeClaims, startClaims } from "../../src/sql/claims.ts";
 import { endClaims, type Outcome } from "../../src/sql/outcomes.ts";
 import { writeProgress } from "../../src/sql/progress.ts";
 import { recoverClaims } from "../../src/sql/recover-claims.ts";
@@ -18,7 +18,7 @@ import type { TaskId } from "../../src/task/ids.ts";
 import { NO_PROGRESS } from "../../src/task/progress.ts";
 import { HeldOutcomes } from "../../src/worker/held-outcomes.ts";
 import type { Verdict } from "../../src/worker/rounds.ts";
-import { completed, handClaimer } from "../support/claims.ts";
+import { completed, handClaimer, releaseClaims } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -93,6 +93,7 @@ describe("an outcome for the forgotten task", () => {
         const { late } = await endClaims(everbeat.database, some);
         return some.map(({ claim }) => (late.includes(claim) ? "late" : "done"));
       },
+      findLocked: async () => new Set(),
       onVerdicts: (ended, all) => {
         for (const [at, { outcome }] of ended.entries()) verdicts.set(outcome, all[at] as Verdict);
       },
@@ -125,7 +126,7 @@ describe("a worker that holds the forgotten claim", () => {
     const { forgotten, held } = await issuedAgain("claimed");
     const other = handClaimer(everbeat.database, ["noop"]);
     await other.claim({ queues: [], room: [] });
-    expect(await startClaims(everbeat.database, [forgotten])).toEqual([]);
+    expect(await startClaims(everbeat.database, [forgotten])).toEqual({ started: [], locked: [] });
     expect(await releaseClaims(everbeat.database, [forgotten])).toEqual([]);
     expect(await rehomeClaims(everbeat.database, owner.replicaId, other.replicaId, [forgotten])).toEqual([]);
     expect(await rowOf(held.taskId)).toEqual(untouched("claimed"));

@@ -2,10 +2,9 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { releaseClaims } from "../../src/sql/claims.ts";
 import { PURGE_RULES, type PurgeRule, purge } from "../../src/sql/purge.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { handClaimer } from "../support/claims.ts";
+import { handClaimer, releaseClaims } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { startOwnServer } from "../support/own-server.ts";

@@ -88,13 +88,27 @@ describe("migrations", () => {
 });
 
 describe("a schema", () => {
+  test("that is not there is refused where migrating is switched off: somebody may have named the wrong one", async () => {
+    const { host, password } = new URL(database.url);
+    const refusal = await Everbeat.open({
+      ...{ database: database.url, schema: "not_there", migrate: false, log: "silent" },
+    }).catch((error) => error);
+    expect(refusal).toMatchObject({ code: "SCHEMA_MISSING", schema: "not_there" });
+    expect(refusal.message).toBe(
+      `There is no Everbeat schema "not_there" in the database "${database.name}" on ${host}. ` +
+        "Check the schema and the address of the database (--schema and --database), or run `everbeat migrate` to create it.",
+    );
+    expect(refusal.message).not.toContain(password);
+  });
+
   test("that is older than the code is refused where migrating is switched off, with what to do", async () => {
-    await expect(
-      Everbeat.open({ database: database.url, schema: "not_there", migrate: false, log: "silent" }),
-    ).rejects.toMatchObject({
+    const one = open("older");
+    await migrate(one, { migrations: readMigrations().slice(0, 3) });
+    await expect(assertSchemaFits(one)).rejects.toMatchObject({
       code: "SCHEMA_TOO_OLD",
       message: expect.stringContaining("everbeat migrate"),
     });
+    await one.close();
   });
 
   test("that is newer is refused where the code cannot work with it, and used where it can", async () => {

@@ -128,6 +128,35 @@ test("one whose end the database refuses is put off, and told of", async () => {
   ).toEqual([{ later: true }]);
 }, 60_000);
 
+test("rows that cannot even be deleted are put off, also where they are two rows of one task", async () => {
+  const { queue, put } = scene();
+  const [id] = await put(["bad"]);
+  const second = `insert into everbeat.ready (task_id, queue, priority, run_at, name)
+    select task_id, queue, priority, run_at + interval '1 ms', name from everbeat.ready where task_id = $1`;
+  await database.query(second, [id]);
+  await database.query(
+    "create function public.keep_row() returns trigger language plpgsql as $$ begin raise exception 'this row stays'; end $$",
+  );
+  onTestFinished(async () => void (await database.query("drop function public.keep_row cascade")));
+  await database.query(
+    `create trigger keep_row before delete on everbeat.ready for each row when (old.task_id = '${id}') execute function public.keep_row()`,
+  );
+  const rows = "everbeat.ready r where queue = $1 order by input is null";
+  const aside = await database.query(
+    `select everbeat.set_aside(b, false) from (select array_agg(row(r, 'bad', 'P0001')::everbeat.bad_row) as all from (select * from ${rows}) r) f, unnest(f.all) b`,
+    [queue],
+  );
+  expect(aside).toHaveLength(2);
+  const places = await database.query(
+    `select run_at > now() + interval '1 minute' as later, input is null as moved from ${rows}`,
+    [queue],
+  );
+  expect(places).toEqual([
+    { later: true, moved: false },
+    { later: true, moved: true },
+  ]);
+});
+
 test("a queue in which every claim fails, and no row by itself, is paused and says why; others are claimed", async () => {
   const { queue, other, put, done, work, alerts } = scene();
   const [id] = await put(inputsOf("later", 5));

@@ -447,6 +447,31 @@ describe("upkeep", () => {
     expect(await statesOf(expiring)).toEqual(["pending", "pending", "expired", "expired"]);
   });
 
+  test("expires rows that somebody has moved by hand, or whose task is gone: a batch of them keeps no others from it", async () => {
+    await database.query("truncate everbeat.ready");
+    const moved = await overdue(498);
+    const [gone = "", isRunning = ""] = await overdue(2);
+    await database.query(
+      "update everbeat.ready set priority = priority + 1, expires_at = now() - interval '1 hour' where task_id <> $1",
+      [gone],
+    );
+    await database.query("delete from everbeat.task where id = $1", [gone]);
+    const owner = await workerWith(1);
+    await database.query("update everbeat.running set task_id = $1 where task_id = $2", [isRunning, owner.ids[0]]);
+    const good = await overdue(3);
+    const { run, told } = upkeep();
+    await run();
+    await run();
+    expect(await statesOf(good)).toEqual(["expired", "expired", "expired"]);
+    expect(new Set(await statesOf(moved))).toEqual(new Set(["expired"]));
+    expect(await statesOf([isRunning])).toEqual(["running"]);
+    expect(await database.query("select state from everbeat.ended where task_id = $1", [gone])).toEqual([
+      { state: "expired" },
+    ]);
+    expect(await database.query("select from everbeat.ready")).toEqual([]);
+    expect(told.filter(({ event }) => event === "upkeep.passed-by")).toEqual([]);
+  });
+
   test("goes on with its other parts where one fails as a whole", async () => {
     const expiring = await overdue(1);
     await database.query("alter function everbeat.force_cancels rename to forced");

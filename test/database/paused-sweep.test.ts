@@ -30,7 +30,10 @@ async function beginSweepOver() {
   };
   await sweep();
   const { replicaId } = owner;
-  const doubtful = async () => (await readDoubtfulHearts(store, TOO_LONG_MS)).map((heart) => heart.replicaId);
+  const doubtful = async () =>
+    (await readDoubtfulHearts(store, { silentFromMs: TOO_LONG_MS, doSessionsCount: true })).map(
+      (heart) => heart.replicaId,
+    );
   const declare = (because: "silent" | "session-lost") =>
     declareDead(store, replicaId, { because, minMs: TOO_LONG_MS, death: {} });
   const release = async () => {

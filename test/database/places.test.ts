@@ -2,10 +2,9 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { expect, test } from "vitest";
-import { releaseClaims } from "../../src/sql/claims.ts";
 import { pageOf } from "../../src/sql/task-filter.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { handClaimer } from "../support/claims.ts";
+import { handClaimer, releaseClaims } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { pagesTouched } from "../support/pages-touched.ts";
 

@@ -1,5 +1,6 @@
 /** Post-mortems as they are kept: of runners, of what is asked for, and for how long. */
 import { randomUUID } from "node:crypto";
+import pg from "pg";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Events } from "../../src/events.ts";
 import { PassedBy } from "../../src/recovery/passed-by.ts";
@@ -106,6 +107,88 @@ describe("post-mortems", () => {
     for (const runnerId of ["bad", "good"]) await postMortems.writeRunner({ runnerId, replicaId }, evidence);
     expect(await written("runner")).toMatchObject([{ runnerId: "good" }]);
     expect(failures).toHaveLength(2);
+  });
+
+  describe("that wait for a lock", () => {
+    /** A transaction that has written these and stays open, so that whoever writes them waits for it. */
+    async function holding(...held: Parameters<typeof writePostMortems>[1]) {
+      const client = new pg.Client(database.url);
+      await client.connect();
+      onTestFinished(() => client.end());
+      await client.query("begin");
+      for (const { kind, replicaId, claimId } of held)
+        await client.query(
+          `insert into everbeat.post_mortem (kind, replica_id, claim_id, happened_at, cause, sentence, evidence)
+           values ($1, $2, $3, now(), 'unknown', 'Written by hand.', '{}')`,
+          [kind, replicaId, claimId ?? null],
+        );
+      return client;
+    }
+    const evidence = { kind: "runner", because: "exited", exitCode: 3 } as const;
+
+    test("of attempts keep no others from being written, neither beside them nor afterwards", async () => {
+      const postMortems = new PostMortems({ database: everbeat.database, events });
+      const replicaId = randomUUID() as ReplicaId;
+      const attempts = [201, 202, 203, 204].map((claim) => ({
+        ...{ replicaId, taskId: randomUUID() as TaskId, claimId: `${claim}` as ClaimId, name: "resize" },
+        part: "its part in it: none",
+      }));
+      await holding({ ...told, kind: "attempt", replicaId, claimId: "202" as ClaimId });
+      failures.length = 0;
+      await postMortems.writeAttempts({ replicaId, ...DEATH }, attempts);
+      await postMortems.writeRunner({ runnerId: "after", replicaId }, evidence);
+      const rows = (await everbeat.recovery.postMortems()).filter((row) => row.replicaId === replicaId);
+      expect(rows.map(({ claimId, runnerId }) => claimId ?? runnerId).toSorted()).toEqual([
+        "201",
+        "203",
+        "204",
+        "after",
+      ]);
+      expect(failures).toEqual([expect.stringContaining(attempts[1]?.taskId ?? "")]);
+    });
+
+    test("of a replica are passed by, and written when the lock is gone; those of others are written at once", async () => {
+      const replicas = Array.from({ length: 3 }, () => randomUUID() as ReplicaId);
+      await database.query(
+        `insert into everbeat.replica (id, hostname, pid, version, tasks, status, died_at, death)
+         select id, 'h', 1, '0', '{}', 'dead', now(), '{}' from unnest($1::uuid[]) id`,
+        [replicas],
+      );
+      const [waiting = randomUUID() as ReplicaId, ...others] = replicas;
+      const holder = await holding({ ...told, kind: "replica", replicaId: waiting });
+      failures.length = 0;
+      const heldUp: unknown[] = [];
+      const passedBy = new PassedBy(
+        { service: "sweep", part: "post-mortems" },
+        { database: everbeat.database, events, onError: (error) => void heldUp.push(error) },
+      );
+      const postMortems = new PostMortems({ database: everbeat.database, events });
+      const examined = async () => [...(await postMortems.examineDead(replicas, passedBy)).keys()].toSorted();
+      expect(await examined()).toEqual(others.toSorted());
+      expect(heldUp).toMatchObject([{ code: "55P03" }]);
+      expect(failures).toEqual([]);
+      await holder.query("rollback");
+      expect(await examined()).toEqual(replicas.toSorted());
+    });
+
+    test("of a runner are concluded all the same, and the next one is written", async () => {
+      const postMortems = new PostMortems({ database: everbeat.database, events });
+      await database.query(
+        `create function public.waits() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(4712); return new; end $$`,
+      );
+      onTestFinished(() => void database.query("drop function public.waits() cascade"));
+      await database.query(
+        "create trigger waits before insert on everbeat.post_mortem for each row when (new.runner_id = 'waiting') execute function public.waits()",
+      );
+      const holder = await holding();
+      await holder.query("select pg_advisory_xact_lock(4712)");
+      failures.length = 0;
+      for (const runnerId of ["waiting", "next"])
+        expect((await postMortems.writeRunner({ runnerId }, evidence)).cause).toBe("exited");
+      expect(failures).toEqual(["writing the post-mortem of a runner"]);
+      const written = (await everbeat.recovery.postMortems({ kind: "runner" })).map(({ runnerId }) => runnerId);
+      expect(written).toContain("next");
+    });
   });
 
   test("that are refused one after the other are not tried for long: then it is the table that cannot be written", async () => {

@@ -132,7 +132,7 @@ describe("a reaper", () => {
     const sweepsBeforeAnAlert: Database = {
       ...everbeat.database,
       async query(text, values, use) {
-        if (/insert into .*alert/.test(text)) await one.runOnce();
+        if (/raise_alert\(/.test(text)) await one.runOnce();
         return everbeat.database.query(text, values, use);
       },
     };

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { describe, expect, expectTypeOf, test } from "vitest";
+import { getEventListeners } from "node:events";
+import { describe, expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 import { defineTask } from "../../src/task/define-task.ts";
 import { ResultTimeoutError, TaskEndedError } from "../../src/task/errors.ts";
@@ -110,5 +111,16 @@ describe("results", () => {
     const aborted = everbeat.result(id, { signal: leaving.signal });
     leaving.abort(new Error("left"));
     await expect(aborted).rejects.toThrow("left");
+  });
+
+  test("with a signal of the caller's leaves nothing behind on it, however often it looks", async () => {
+    const joined = vi.spyOn(AbortSignal, "any");
+    onTestFinished(() => joined.mockRestore());
+    const { signal } = new AbortController();
+    const id = await everbeat.enqueue(defineTask({ name: "nobody-runs", run: () => null }));
+    await expect(everbeat.result(id, { signal, timeout: "200ms" })).rejects.toMatchObject({ code: "RESULT_TIMEOUT" });
+    // A signal made of others stays in the memory of each of them for as long as that one lives.
+    expect(joined).not.toHaveBeenCalled();
+    expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 });

@@ -45,3 +45,15 @@ test("which tasks failed with effects that somebody should look at, and which ar
   );
   expect(differing).toEqual([]);
 });
+
+test("how often a claim picks rows in a lane, and how often they are looked through for one that fails it", async () => {
+  const constant = async (name: string, of: string) => {
+    const [row] = await database.query<{ found: string }>(
+      "select substring(prosrc from $1) as found from pg_proc where oid = $2::regproc",
+      [`${name}\\s+constant integer := (\\d+)`, `everbeat.${of}`],
+    );
+    return Number(row?.found);
+  };
+  const picks = (await constant("c_rounds", "claim_tasks")) + (await constant("c_passes", "claim_tasks"));
+  expect(await constant("c_most", "first_bad_rows")).toBe(picks);
+});

@@ -153,6 +153,70 @@ describe("an outcome whose claim somebody has locked", () => {
   });
 });
 
+test("many outcomes whose claims somebody has locked hold up no others of their round", async () => {
+  const opened = await openWorker({ concurrency: 40 });
+  const { everbeat, session } = opened;
+  const ends: (() => void)[] = [];
+  const together = defineTask({
+    name: "together",
+    run: (_: number) => new Promise<string>((resolve) => ends.push(() => resolve("done"))),
+  });
+  const ids = await everbeat.enqueueMany(
+    together,
+    Array.from({ length: 40 }, (_, n) => n),
+  );
+  await everbeat.work([together], { ...opened.work, handleSignals: false });
+  await eventually(() => ends.length === 40);
+  const [locked, free] = [ids.filter((_, n) => n % 2 === 0), ids.filter((_, n) => n % 2 === 1)];
+  const client = await session();
+  await client.query("begin");
+  await client.query("select from everbeat.running where task_id = any ($1) for update", [locked]);
+  for (const end of ends) end();
+  // Each try of a locked one takes half a second.
+  for (const id of free) expect(await everbeat.result(id, { timeout: "8s" })).toBe("done");
+  await client.query("rollback");
+  for (const id of locked) expect(await everbeat.result(id, { timeout: "20s" })).toBe("done");
+});
+
+test("a report of progress that somebody has locked holds up the end of no task, and is written later", async () => {
+  const opened = await openWorker();
+  const { everbeat, session } = opened;
+  let say = (_: number) => {};
+  let end = () => {};
+  const reports = defineTask({
+    name: "reports",
+    run: (_: undefined, { progress }) => {
+      say = progress;
+      progress(0.1);
+      return new Promise<void>((resolve) => (end = resolve));
+    },
+  });
+  const too = defineTask({
+    name: "too",
+    run: async (n: number, { progress }) => {
+      progress(0.5);
+      return n;
+    },
+  });
+  await everbeat.work([reports, too], { ...opened.work, handleSignals: false });
+  const id = await everbeat.enqueue(reports);
+  const shareOf = async () =>
+    (await opened.database.query<{ share: number }>("select share from everbeat.progress where task_id = $1", [id]))[0]
+      ?.share;
+  await eventually(async () => (await shareOf()) === 0.1);
+  const client = await session();
+  await client.query("begin");
+  await client.query("select from everbeat.progress where task_id = $1 for update", [id]);
+  say(0.3);
+  const locked = new Promise((resolve) => everbeat.on("database.locked", resolve));
+  await locked;
+  for (let n = 0; n < 5; n++) expect(await everbeat.result(await everbeat.enqueue(too, n), { timeout: "8s" })).toBe(n);
+  await client.query("rollback");
+  await eventually(async () => (await shareOf()) === 0.3);
+  end();
+  await everbeat.result(id, { timeout: "10s" });
+});
+
 describe("an exclusive key whose lock somebody keeps", () => {
   test("keeps no task with that key from ending, and what waits for it is let go later", async () => {
     const opened = await openWorker();

@@ -236,6 +236,17 @@ describe("a unique key whose task is purged", () => {
     expect(await everbeat.enqueue(plain, 1, longer as never)).toBe(first);
   });
 
+  test("counts for as long as was asked and leaves then, also where only the end of its task was on record", async () => {
+    const options: Keyed = { ...inQueue(), uniqueKey: "lost", uniqueOver: ["completed"], uniqueFor: "3h" };
+    const first = await endedTask(options, 2);
+    await database.query("delete from everbeat.task where id = $1", [first]);
+    expect(await purge()).toBe(1);
+    expect(await everbeat.enqueue(plain, 2, options as never)).toBe(first);
+    await database.query("update everbeat.unique_hold set counts_until = now() where key = 'lost'");
+    await purge();
+    expect(await holds("lost")).toEqual([]);
+  });
+
   test("leaves when its time is over, also if nobody asks for it again", async () => {
     const options: Keyed = { ...inQueue(), uniqueKey: "over", uniqueOver: ["completed"], uniqueFor: "3h" };
     await endedTask(options, 2);

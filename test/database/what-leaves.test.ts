@@ -248,6 +248,26 @@ describe("what is old leaves, and nothing else:", () => {
     expect(bells.map(({ queue }) => queue)).toEqual(["*", "mail"]);
   });
 
+  test("a unique key whose task somebody has deleted by hand, and no key whose task is there or that counts on without it", async () => {
+    const keyed = (key: string) =>
+      database.query("select everbeat.enqueue('keyed', '1', $1)", [
+        JSON.stringify({ uniqueKey: key, uniqueFor: 3_600_000 }),
+      ]);
+    for (const key of ["deleted", "pending", "purged"]) await keyed(key);
+    await database.query(
+      `delete from everbeat.ready r using everbeat.unique_hold h where h.task_id = r.task_id and h.key <> 'pending'`,
+    );
+    await database.query(
+      `delete from everbeat.task t using everbeat.unique_hold h where h.task_id = t.id and h.key <> 'pending'`,
+    );
+    await database.query(
+      "update everbeat.unique_hold set ended_as = 'completed', created_at = now() where key = 'purged'",
+    );
+    await purgeAll();
+    const holds = await database.query<{ key: string }>("select key from everbeat.unique_hold order by 1");
+    expect(holds.map(({ key }) => key)).toEqual(["pending", "purged"]);
+  });
+
   test("waiters, also where upkeep fails as a whole", async () => {
     await RULES["waiter"]?.(OLD);
     await database.query("alter function everbeat.force_cancels rename to forced");

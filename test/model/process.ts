@@ -5,7 +5,7 @@
 import type { RecoverySettings } from "../../src/config/recovery-options.ts";
 import { type HeartPlan, heartPlanOf } from "../../src/heart/heart-plan.ts";
 import { fenceOn } from "../../src/heart/self-fencing.ts";
-import { rehomeClaims, releaseClaims, startClaims } from "../../src/sql/claims.ts";
+import { rehomeClaims, releaseUnbegun, startClaims } from "../../src/sql/claims.ts";
 import { beat, beginHeart, takeSession } from "../../src/sql/hearts.ts";
 import { guardClaim, type Outcome } from "../../src/sql/outcomes.ts";
 import { registerReplica, setReplicaStatus } from "../../src/sql/replicas.ts";
@@ -164,7 +164,7 @@ export class Process {
 
   async start(these: readonly InHand[] = this.#unstarted()): Promise<void> {
     if (these.length === 0) return;
-    const start = () => startClaims(this.#chronicle.database, these.map(claimOf));
+    const start = async () => [...(await startClaims(this.#chronicle.database, these.map(claimOf))).started];
     const held = new Set(await this.#writeAll("start", these, start));
     for (const { claim } of these) {
       const own = this.hand.get(claim);
@@ -173,9 +173,9 @@ export class Process {
     }
   }
 
-  async release(these: readonly InHand[] = this.#unstarted()): Promise<void> {
+  async release(these: readonly InHand[] = this.#unstarted(), owner = this.#replica): Promise<void> {
     if (these.length === 0) return;
-    await this.#writeAll("release", these, () => releaseClaims(this.#chronicle.database, these.map(claimOf)));
+    await this.#writeAll("release", these, () => releaseUnbegun(this.#chronicle.database, these.map(claimOf), owner));
     for (const { claim } of these) this.hand.delete(claim);
   }
 
@@ -300,7 +300,7 @@ export class Process {
       () => rehomeClaims(this.#chronicle.database, before, after, begun.map(claimOf)),
       (taken) => ({ kind: "rehomed", before, after, claims: taken }),
     );
-    await this.release(unstarted);
+    await this.release(unstarted, before);
     await this.#setOffline(before);
     for (const own of begun) {
       if (!held.includes(own.claim)) this.hand.delete(own.claim);

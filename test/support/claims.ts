@@ -1,10 +1,11 @@
 /** Claims and ends tasks through the engine's own statements, without a worker: for tests that need to hold the moment. */
 import type { Database } from "../../src/database/database.ts";
+import { listsOf } from "../../src/sql/claim-lists.ts";
 import type { ClaimsRead } from "../../src/sql/claim-rows.ts";
 import { type ClaimedTask, type ClaimRequest, claimTasks } from "../../src/sql/claims.ts";
 import { type EndingReport, endClaims, type Outcome } from "../../src/sql/outcomes.ts";
 import { registerReplica } from "../../src/sql/replicas.ts";
-import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
+import { type ClaimId, type ClaimOnTask, newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
 
 export function handClaimer(database: Database, names: readonly string[]) {
   const replicaId = newReplicaId();
@@ -42,4 +43,17 @@ export async function putOnRecord(database: Database, id: ReplicaId, tasks: read
 
 export function completed(task: ClaimedTask, replica: ReplicaId, resultJson = "null"): Outcome {
   return { claim: task.claimId, task: task.taskId, replica, to: "completed", outcome: "completed", resultJson };
+}
+
+/** Gives back what has not started, as a sweep does with what a dead replica had only claimed. The others had started, or are lost. */
+export async function releaseClaims(
+  database: Database,
+  claims: readonly ClaimOnTask[],
+  owner?: ReplicaId,
+): Promise<ClaimId[]> {
+  const rows = await database.query<{ claimId: ClaimId }>(
+    `select release_claims as "claimId" from ${database.schema}.release_claims($1, $2, $3)`,
+    [...listsOf(claims), owner ?? null],
+  );
+  return rows.map(({ claimId }) => claimId);
 }

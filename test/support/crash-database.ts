@@ -88,7 +88,10 @@ export async function openThrough(url: string, options: OpenOptions = {}): Promi
 }
 
 /** Runs the statement in a transaction of its own and keeps its locks until they are released. */
-export async function holding(url: string, statement: string): Promise<{ release(): Promise<void> }> {
+export async function holding(
+  url: string,
+  statement: string,
+): Promise<{ release(): Promise<void>; abandon(): Promise<void> }> {
   const client = new pg.Client(url);
   client.on("error", () => {});
   await client.connect();
@@ -98,6 +101,10 @@ export async function holding(url: string, statement: string): Promise<{ release
   return {
     async release() {
       await client.query("commit");
+    },
+    /** As if the statement had never been. */
+    async abandon() {
+      await client.query("rollback");
     },
   };
 }

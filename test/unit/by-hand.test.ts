@@ -20,7 +20,7 @@ const owner = fc
   .map(({ profile, holdsSession, hasSession, ...signs }) => {
     const settings = settingsOf(profile);
     const { promise } = heartPlanOf(settings);
-    const id = { owner: newReplicaId(), hostname: "h", settings };
+    const id = { owner: newReplicaId(), hostname: "h", settings, beatAt: null };
     return { ...signs, ...id, hasSession, holdsSession: hasSession && holdsSession, ...promise };
   });
 const state = fc.constantFrom("claimed", "running");
@@ -54,7 +54,7 @@ test("one that was killed is dead once its session has been gone for that long, 
   const settings = settingsOf("fast");
   const { promise } = heartPlanOf(settings);
   const killed = {
-    ...({ owner: newReplicaId(), hostname: "h", settings, ownerStatus: "online", ...promise } as const),
+    ...({ owner: newReplicaId(), hostname: "h", settings, beatAt: null, ownerStatus: "online", ...promise } as const),
     ...{ hasSession: true, holdsSession: false, sessionFreeForMs: null },
   };
   const byHand = (silentForMs: number) => ownerByHand({ ...killed, silentForMs }, "running", settings, 1_000);

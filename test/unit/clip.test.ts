@@ -19,6 +19,14 @@ function lineOf(message: string, fields = {}): string {
   return ring.last()[0]?.text ?? "";
 }
 
+function tableOf(text: string, look: { atLeast?: number } = {}): string[] {
+  const columns = [
+    { title: "ID", value: () => "1" },
+    { title: "TEXT", value: () => text, ...look },
+  ];
+  return table([text], columns, { colours: { dim: String } as never, width: 41 });
+}
+
 /** Everything that shortens a text of somebody else's. */
 const EDGES: Record<string, (text: string) => unknown> = {
   "an error's message": (text) => toErrorRecord(new Error(text)).message,
@@ -30,8 +38,8 @@ const EDGES: Record<string, (text: string) => unknown> = {
   "a line of evidence": (text) => evidenceLines({ kind: "replica", because: "silent", log: [text] }),
   "a stack": (text) => framesOf(`Error\n    at ${text} (/a.js:1:1)`, undefined),
   "a value in a message": (text) => described(text),
-  "a cell of a table": (text) =>
-    table([text], [{ title: "T", value: (row) => row }], { colours: { dim: String } as never, width: 41 }),
+  "a cell of a table": (text) => tableOf(text, { atLeast: 10 }),
+  "a cell below its row": (text) => tableOf(text),
 };
 
 describe.each(Object.entries(EDGES))("%s", (_, shorten) => {

@@ -19,13 +19,13 @@ const settings = checkRecovery({}, new Problems());
 const ended: TaskFacts = {
   ...{ id: "task-1" as TaskId, name: "resize", queue: "images", state: "failed", attempt: 1, failures: 0, crashes: 1 },
   ...{ claimId: "7" as ClaimId, isParked: false, dueInMs: -5, expiresInMs: null, heldForMs: null, endedAgoMs: 2_000 },
-  ...{ tookMs: 4_200, error: null, cancelForceInMs: null, late: 0, ahead: 0, definition: null, key: null, last: null },
+  ...{ tookMs: 4_200, error: null, cancelForceInMs: null, late: [], ahead: 0, definition: null, key: null, last: null },
   rate: null,
   ...{ owner: null, review: null, suspicion: 0, isApart: false, postMortem: null, settings: null },
   ...{ progress: null, quietForMs: null },
   queueIs: { isPaused: false, trouble: null, concurrency: null, limited: 0, rateLimit: null, rateInMs: null },
   workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
-  listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false },
+  listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false, isByOwner: false },
 };
 
 function deathOf(evidence: (typeof DEATHS)[number][2]): Death {

@@ -32,7 +32,7 @@ const running: TaskFacts = {
     tookMs: null,
     error: null,
     cancelForceInMs: null,
-    late: 0,
+    late: [],
     suspicion: 0,
     isApart: false,
     postMortem: null,
@@ -44,7 +44,7 @@ const running: TaskFacts = {
   },
   queueIs: { isPaused: false, trouble: null, concurrency: null, limited: 0, rateLimit: null, rateInMs: null },
   workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
-  listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false },
+  listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false, isByOwner: false },
   ...{ definition, settings: null, rate: null, progress: null, quietForMs: 14_000 },
 };
 const blocked = {

@@ -11,12 +11,12 @@ const id = "task-1" as TaskId;
 const pending: TaskFacts = {
   ...{ id, name: "resize", queue: "images", state: "pending", attempt: 0, failures: 0, crashes: 0, claimId: null },
   ...{ isParked: false, dueInMs: -5, expiresInMs: null, heldForMs: null, endedAgoMs: null, tookMs: null, error: null },
-  ...{ cancelForceInMs: null, late: 0, ahead: 0, definition: null, key: null, last: null, owner: null, review: null },
+  ...{ cancelForceInMs: null, late: [], ahead: 0, definition: null, key: null, last: null, owner: null, review: null },
   rate: null,
   ...{ suspicion: 0, isApart: false, postMortem: null },
   queueIs: { isPaused: false, trouble: null, concurrency: null, limited: 0, rateLimit: null, rateInMs: null },
   workers: { online: 2, knowing: 2, serving: 1, inHand: 3 },
-  listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false },
+  listening: { sweptAgoMs: 100, hearingForMs: 60_000, heldForMs: null, isConfirmed: false, isByOwner: false },
   ...{ settings: null, progress: null, quietForMs: null },
 };
 
@@ -103,12 +103,16 @@ const CASES: Case[] = [
     { ...pending, workers: { online: 0, knowing: 0, serving: 0, inHand: 0 } },
     "no-worker",
     true,
-    /No worker is online and heard/,
+    /No worker is online and heard\. It stays until a worker starts that knows "resize" and works on the queue "images"/,
   ],
   [
     "is known to nobody",
     { ...pending, workers: { online: 3, knowing: 0, serving: 0, inHand: 0 } },
-    ...(["unknown-task", true, /3 workers that are online do not know a task named "resize"/] as const),
+    ...([
+      "unknown-task",
+      true,
+      /3 workers that are online do not know a task named "resize"\. It stays until a worker starts that does/,
+    ] as const),
   ],
   [
     "is in a queue that nobody serves",
@@ -116,7 +120,13 @@ const CASES: Case[] = [
     ...(["queue-not-served", true, /do not work on the queue "images"/] as const),
   ],
   ["meets a limit", queueIs({ concurrency: 2, limited: 2 }), "concurrency-limit", false, /2 of 2 at once/],
-  ["meets a limit of none", queueIs({ concurrency: 0 }), "concurrency-limit", true, /until the limit is raised/],
+  [
+    "meets a limit of none",
+    queueIs({ concurrency: 0 }),
+    "concurrency-limit",
+    true,
+    /lets nothing start.*until the limit is raised/,
+  ],
   [
     "has no rate left",
     queueIs({ rateLimit: { limit: 10, perMs: 60_000 }, rateInMs: 3_000 }),
@@ -282,6 +292,18 @@ const CASES: Case[] = [
     false,
     /ended just now/,
   ],
+  [
+    "has an owner whose session ended and who swept last itself",
+    {
+      ...ownedBy({ holdsSession: false }),
+      listening: { ...must(pending.listening), isByOwner: true },
+    },
+    ...([
+      "session-lost",
+      false,
+      /ended just now.*another worker declares it dead in 1s\. Then .*if no other worker runs, nothing happens until one starts/,
+    ] as const),
+  ],
   ["is being cancelled", { ...running, cancelForceInMs: 4_000 }, "cancelling", false, /at the latest in 9s/],
 
   ["completed", ended, "completed", false, /completed 2s ago/],
@@ -367,6 +389,24 @@ describe("an explanation of a task that", () => {
       /no session lock that counts.*only its silence does/,
     );
     expect(wordsOf(explain(running, settings({ profile: "replica" })))).toMatch(/sessions do not count/);
+  });
+
+  test("waits for a limit of none is helped by another limit, and not by a look at what runs", () => {
+    expect(explain(queueIs({ concurrency: 0 }), settings()).advice).toEqual([
+      "everbeat queues set images --concurrency N",
+    ]);
+    expect(explain(queueIs({ concurrency: 2, limited: 2 }), settings()).advice).toEqual([
+      "everbeat tasks list --state running --queue images",
+    ]);
+  });
+
+  test("has ended says which outcomes came late", () => {
+    const late = (...outcomes: TaskFacts["late"]) => explain({ ...ended, late: outcomes }, settings()).evidence.at(-1);
+    expect(late({ outcome: "completed", count: 1 })).toBe("1 late outcome was refused: completed");
+    expect(late({ outcome: "completed", count: 2 })).toBe("2 late outcomes were refused: completed");
+    expect(late({ outcome: "completed", count: 2 }, { outcome: "failed", count: 1 })).toBe(
+      "3 late outcomes were refused: 2 completed, 1 failed",
+    );
   });
 
   test("never comes before the heart's own promise, whatever the thresholds say", () => {

@@ -13,7 +13,10 @@ const outcomeOf = (n: number): Outcome => ({
 const withCode = (code: string) => Object.assign(new Error(`refused with ${code}`), { code });
 
 /** `write`: what the database does with these; undefined to take them. */
-function scene(write: (claims: readonly string[], outcomes: readonly Outcome[]) => Error | undefined) {
+function scene(
+  write: (claims: readonly string[], outcomes: readonly Outcome[]) => Error | undefined,
+  locked: readonly string[] = [],
+) {
   const statements: string[][] = [];
   const told: { claim: string; verdict: Verdict; code: string | undefined }[] = [];
   const stuck: string[] = [];
@@ -28,6 +31,8 @@ function scene(write: (claims: readonly string[], outcomes: readonly Outcome[]) 
       if (error) throw error;
       return outcomes.map(() => "done");
     },
+    findLocked: async (outcomes) =>
+      new Set(outcomes.map(({ claim }) => claim).filter((claim) => locked.includes(claim))),
     onVerdicts: (ended, verdicts) =>
       void ended.forEach(({ outcome }, index) => {
         told.push({ claim: outcome.claim, verdict: verdicts[index] as Verdict, code: outcome.error?.code });
@@ -81,6 +86,18 @@ test("an outcome that the database takes only without what it holds is told of a
   add(1);
   await eventually(() => told.length === 1);
   expect(told).toEqual([{ claim: "1", verdict: "done", code: "OUTCOME_NOT_STORABLE" }]);
+});
+
+test("those whose claims are locked are found out at once, and the others are written", async () => {
+  const locked = ["2", "3", "5", "7"];
+  const { add, written, statements, stuck } = scene(
+    (claims) => (claims.some((claim) => locked.includes(claim)) ? withCode("55P03") : undefined),
+    locked,
+  );
+  add(...TEN);
+  await eventually(() => written().length === 6);
+  expect(statements.slice(0, 2).map(({ length }) => length)).toEqual([10, 6]);
+  expect(stuck.slice(0, 4)).toEqual(locked);
 });
 
 test("while the database is away, nobody is stuck, and all are written together when it is back", async () => {

@@ -12,6 +12,8 @@ const OURS: Record<string, string> = {
   "src/sql/progress.ts b.tasks": "ids and names, which were text",
   "src/sql/stalls.ts alert.details": "only of alerts about blocked loops: ids, names and a stack, which were text",
   "src/sql/alerts.ts .details": "only of alerts about what cannot be claimed: a task's id",
+  "src/sql/stale-tasks.ts to_json()": "a time, which reads the same whatever the session's DateStyle",
+  "migrations/0008_upkeep.sql v_error": "an error that the function itself makes",
   "migrations/0004_enqueue.sql e.terms": "a part of a parameter",
   "migrations/0006_end.sql outcome": "an outcome that waits for its commit, with its result as text",
   "migrations/0006_end.sql end_claims()": "what it answers",

@@ -20,3 +20,27 @@ test.each([
   events.emit("task.recovered", { ...task, action, because } as EverbeatEvents["task.recovered"]);
   expect(logger.lines.map(({ message }) => message)).toEqual([line]);
 });
+
+const linesOf = (emit: (events: Events) => void) => {
+  const logger = recordingLogger();
+  const events = new Events(fail);
+  logEvents(events, logger);
+  emit(events);
+  return logger.lines;
+};
+
+test("an error that is no task's does not say that a task failed", () => {
+  const error = new Error("Connection terminated unexpectedly");
+  const [lost] = linesOf((events) => events.emit("database.lost", { error, doing: "claiming" }));
+  expect(lost?.fields).toMatchObject({ error: { code: "ERROR", message: "Connection terminated unexpectedly" } });
+  const ended = { taskId: "t", outcome: "failed", durationMs: 1, willRunAgain: false, error };
+  const [failed] = linesOf((events) => events.emit("task.ended", ended as unknown as EverbeatEvents["task.ended"]));
+  expect(failed?.fields).toMatchObject({ error: { code: "TASK_FAILED" } });
+});
+
+test("what the line says is not a field of it once more", () => {
+  const event = { replicaId: "r", isServerDown: true, message: "it is gone" } as EverbeatEvents["heart.lost"];
+  const [line] = linesOf((events) => events.emit("heart.lost", event));
+  expect(line?.message).toBe("the heart lost its connection: it is gone");
+  expect(line?.fields).toEqual({ event: "heart.lost", replicaId: "r", isServerDown: true });
+});

@@ -132,6 +132,8 @@ describe("a line whose fields are odd", () => {
 describe("a handler may log", () => {
   test.each<[string, (log: Log) => void, object, string]>([
     ["a text", (log) => log.info("hello"), {}, "hello"],
+    ["a text and fields", (log) => log.info("hello", { to: "you" }), { to: "you" }, "hello"],
+    ["a text and an error", (log) => log.info("hello", error), { err: SHOWN }, "hello"],
     ["fields and a text", (log) => log.info({ n: 1 }, "hello"), { n: 1 }, "hello"],
     ["fields alone", (log) => log.info({ n: 1 }), { n: 1 }, ""],
     ["an error", (log) => log.info(error), { err: SHOWN }, "boom"],
@@ -165,3 +167,10 @@ function ownCause(): Error {
   own.cause = own;
   return own;
 }
+
+test("a logger with more fields knows as well as before which lines nobody will see", () => {
+  const log = withFields(jsonLogger({ level: "warn", write: () => {} }), { task: "mail" });
+  expect([log.isLevelEnabled?.("info"), log.isLevelEnabled?.("warn")]).toEqual([false, true]);
+  const own: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+  expect(withFields(own, {})).not.toHaveProperty("isLevelEnabled");
+});

@@ -3,11 +3,14 @@ import { describe, expect, test } from "vitest";
 import { exactDuration, longDuration } from "../../src/config/duration.ts";
 import { checkOpen } from "../../src/config/open-options.ts";
 import { InvalidOptionsError, Problems } from "../../src/config/problems.ts";
-import { unknownEvent } from "../../src/everbeat.ts";
-import { checkEnqueueOptions, ENQUEUE_SHAPE } from "../../src/queue/enqueue-options.ts";
+import { Everbeat, unknownEvent } from "../../src/everbeat.ts";
+import { checkEnqueueOptions, checkMany, ENQUEUE_SHAPE } from "../../src/queue/enqueue-options.ts";
 import { checkQueue } from "../../src/queue/queue-orders.ts";
 import { byHandError } from "../../src/recovery/recovery-action.ts";
-import { defineTask } from "../../src/task/define-task.ts";
+import { defineBatchTask, defineTask } from "../../src/task/define-task.ts";
+import { toErrorRecord } from "../../src/task/error-record.ts";
+import { ResultNotStorableError } from "../../src/task/errors.ts";
+import { toJson } from "../../src/task/json.ts";
 import { ENQUEUE_ONLY } from "../../src/task/settings.ts";
 import { checkWork } from "../../src/worker/options.ts";
 
@@ -74,6 +77,58 @@ describe("a caller is told", () => {
       () => checkOpen({ log: { ...console, isLevelEnabled: true } } as never),
       "log.isLevelEnabled: must be a function, not true",
     ],
+    [
+      "that queues are a list",
+      () => checkWork([defineTask({ name: "a", run })], { queues: "mail" } as never),
+      'queues: must be a list of queues such as ["mail"], or an object such as { mail: { concurrency: 2 } }, not "mail"',
+    ],
+    [
+      "that a list of queues is empty",
+      () => checkWork([defineTask({ name: "a", run })], { queues: [] }),
+      "queues: must name at least one queue, not a list of 0",
+    ],
+    [
+      "that a Date is invalid",
+      enqueued({ runAt: new Date(Number.NaN) }),
+      "from the year 1000 to 9999, not an invalid Date",
+    ],
+    ["that a number is a big one", define({ timeout: 5n }), 'such as "30s" or "1.5h"; not 5n'],
+    ["that a function was given, without its text", define({ timeout: () => 5 }), "; not a function"],
+    [
+      "which letters a name may have",
+      define({ name: "schlange-ü" }),
+      "name: must be 1 to 128 ASCII letters, digits or . _ : / -, starting with a letter or a digit",
+    ],
+    [
+      "what a definition is",
+      () => (defineTask as () => unknown)(),
+      'must be an object such as { name: "send-mail", run() {} }, not undefined',
+    ],
+    [
+      "what a definition of a batch is",
+      () => (defineBatchTask as (given: unknown) => unknown)("a"),
+      'must be an object such as { name: "send-mail", run() {} }, not "a"',
+    ],
+    [
+      "that Everbeat is opened, and not constructed",
+      () => new (Everbeat as unknown as new () => unknown)(),
+      "it is made by Everbeat.open: const everbeat = await Everbeat.open({ database })",
+    ],
+    [
+      "where an address belongs, without showing it",
+      () => checkOpen("postgres://app:secret@db/shop" as never),
+      'Everbeat.open cannot be used as given:\n  - must be an object such as { database: "postgres://…" }, not text',
+    ],
+    [
+      "where a profile belongs",
+      () => checkOpen({ recovery: "slow" } as never),
+      'recovery: must be an object such as { profile: "fast" }, not "slow"',
+    ],
+    [
+      "where options of many tasks belong",
+      () => checkMany([1], { delay: "5m" } as never),
+      "delay: there is no such option here; give it as options: { delay: … }",
+    ],
     ["which level is meant", () => checkOpen({ log: "wran" } as never), 'not "wran"; did you mean "warn"?'],
     [
       "which schemas PostgreSQL keeps for itself",
@@ -105,6 +160,29 @@ describe("a caller is told", () => {
     const told = byHandError({ replicaId: "r", hostname: "h", silentForMs: 35_455, isOwnerDead: true } as never);
     expect(told.message).toContain("was dead (silent for 35.5s)");
   });
+});
+
+test("what is wrong with a result is followed by what helps against that", () => {
+  const told = (problem: string) => new ResultNotStorableError("a", problem).message;
+  const problemOf = (value: unknown) => {
+    const json = toJson(value, 1_024);
+    return json.ok ? "" : json.problem;
+  };
+  expect(told(problemOf(() => 1))).toMatch(/it is not JSON: a function\. Return plain JSON, or nothing\.$/);
+  expect(told(problemOf("x".repeat(2_000)))).toMatch(/store it elsewhere and pass a reference\.$/);
+});
+
+test.each([
+  [new Error("x"), "an Error, which JSON cannot hold"],
+  [new Map(), "a Map, which JSON cannot hold"],
+  [{ at: new Date(Number.NaN) }, "an invalid Date at at"],
+  [[new Date(Number.NaN)], "an invalid Date at [0]"],
+])("what JSON cannot hold is named: %s", (value, words) => {
+  expect(toJson(value)).toEqual({ ok: false, problem: `it is not JSON: ${words}` });
+});
+
+test("a big integer that was thrown is shown as one", () => {
+  expect(toErrorRecord(10n).message).toBe("The handler threw 10n.");
 });
 
 test("the options of enqueue that a definition does not have are all known as such", () => {

@@ -1,12 +1,26 @@
 /** What is said where nothing is stale yet: who has been silent, and until when nothing is taken. */
 import { expect, test } from "vitest";
-import { silentOwnersWords } from "../../src/cli/silent-owners.ts";
+import { notYetStaleWords } from "../../src/cli/silent-owners.ts";
+import { Problems } from "../../src/config/problems.ts";
+import { checkRecovery } from "../../src/config/recovery-options.ts";
 import type { ReplicaRow } from "../../src/sql/replicas.ts";
 
-const well = { unheardSince: null, claimed: 0, running: 1, silentForMs: 900, intervalMs: 2_000, promiseMs: 13_500 };
-const words = (rows: Partial<ReplicaRow>[], afterMs?: number) =>
-  silentOwnersWords(
+const well = {
+  ...{
+    status: "online",
+    unheardSince: null,
+    claimed: 0,
+    running: 1,
+    silentForMs: 900,
+    intervalMs: 2_000,
+    promiseMs: 13_500,
+  },
+  ...{ hasSession: true, holdsSession: true, sessionFreeForMs: null, sessionPromiseMs: 600, vitals: null },
+};
+const words = (rows: Partial<ReplicaRow>[], afterMs?: number, profile = "fast") =>
+  notYetStaleWords(
     rows.map((row) => ({ ...well, ...row }) as ReplicaRow),
+    checkRecovery({ profile }, new Problems()),
     afterMs,
   );
 
@@ -28,4 +42,15 @@ test("how long the longest has been silent, and when its heart will have stopped
 
 test("nothing of silences that are shorter than was asked for", () => {
   expect(words([{ silentForMs: 8_300 }], 10_000)).toBeUndefined();
+});
+
+test("whose session is gone, before it is declared dead", () => {
+  expect(words([{}, { holdsSession: false }])).toBe(
+    "1 task is held by a worker whose database session is gone, as it is when a process dies. Another worker declares it dead in a second or two; if none runs, nothing happens until one starts.",
+  );
+  expect(words([{ sessionFreeForMs: 400 }, { holdsSession: false, claimed: 1 }])).toMatch(
+    /^3 tasks are held by 2 workers whose database sessions are gone/,
+  );
+  expect(words([{ holdsSession: false, running: 0 }])).toBeUndefined();
+  expect(words([{ holdsSession: false }], undefined, "replica")).toBeUndefined();
 });

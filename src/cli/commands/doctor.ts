@@ -6,6 +6,7 @@ import type { Finding } from "../doctor/finding.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { linesOf } from "../printable.ts";
 import type { Screen } from "../screen.ts";
+import { prose } from "../wrap.ts";
 
 export function addDoctor(cli: Cli, program: Command): void {
   addCommand(cli, program, {
@@ -32,18 +33,21 @@ const MARKS = {
   skipped: { sign: "–", colour: "dim" },
 } as const;
 
-function describe(findings: readonly Finding[], { colours }: Screen): string[] {
-  const width = Math.max(...findings.map((finding) => finding.check.length));
-  const indent = " ".repeat(width + 4);
+function describe(findings: readonly Finding[], { colours, width }: Screen): string[] {
+  const longest = Math.max(...findings.map((finding) => finding.check.length));
+  const indent = " ".repeat(longest + 4);
   const lines = findings.flatMap(({ check, mark, found, advice }) => {
     const { sign, colour } = MARKS[mark];
-    const [first, ...more] = linesOf(found);
-    const head = `${colours[colour](sign)} ${colours.bold(check.padEnd(width))}  ${first}`;
+    const name = check.padEnd(longest);
+    const paintName = () => `${colours[colour](sign)} ${colours.bold(name)}  `;
+    const [first = "", ...more] = linesOf(found);
     const advices = advice === undefined ? [] : linesOf(advice);
     return [
-      head,
-      ...more.map((line) => `${indent}${line}`),
-      ...advices.map((line, index) => `${indent}${index === 0 ? colours.cyan("→") : " "} ${line}`),
+      ...prose(first, { width, mark: `${sign} ${name}  `, paintMark: paintName }),
+      ...more.flatMap((line) => prose(line, { width, mark: indent })),
+      ...advices.flatMap((line, index) =>
+        prose(line, { width, mark: `${indent}${index === 0 ? "→" : " "} `, paintMark: colours.cyan }),
+      ),
     ];
   });
   return [...lines, "", summary(findings)];

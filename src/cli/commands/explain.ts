@@ -5,6 +5,7 @@ import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
 import { inColourOf, marked } from "../states.ts";
+import { pack, prose } from "../wrap.ts";
 
 export function addExplain(cli: Cli, program: Command): void {
   addCommand(cli, program, {
@@ -28,11 +29,16 @@ async function explainTask(call: Call): Promise<undefined> {
   return undefined;
 }
 
-function describeExplanation(told: Explanation, { colours }: Screen): string[] {
-  const state = inColourOf(told.state, marked(told.state), colours);
-  const lines = [`${state}  ${colours.bold(told.name)}  ${colours.dim(told.taskId)}`, "", told.summary];
-  lines.push(...told.evidence.map((line) => colours.dim(`  · ${line}`)));
-  lines.push("", `${colours.bold("Next")}  ${told.isStuck ? colours.yellow(told.next) : told.next}`);
+function describeExplanation(told: Explanation, { colours, width }: Screen): string[] {
+  const title = [
+    { text: marked(told.state), paint: (text: string) => inColourOf(told.state, text, colours) },
+    { text: told.name, paint: colours.bold },
+    { text: told.taskId, paint: colours.dim },
+  ];
+  const lines = [...pack(title, { width, between: "  " }), "", ...prose(told.summary, { width })];
+  lines.push(...told.evidence.flatMap((line) => prose(line, { width, mark: "  · ", paint: colours.dim })));
+  const paint = told.isStuck ? colours.yellow : String;
+  lines.push("", ...prose(told.next, { width, mark: "Next  ", paintMark: colours.bold, paint }));
   if (told.advice.length > 0)
     lines.push("", ...told.advice.map((command) => `  ${colours.dim("$")} ${colours.cyan(command)}`));
   return lines;

@@ -7,7 +7,7 @@ import type { MachineRow } from "../../sql/machines.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { inColourOf, marked } from "../states.ts";
-import { type Column, table } from "../table.ts";
+import { type Column, NOTHING, table } from "../table.ts";
 import { fromNow, unheardWords } from "../times.ts";
 
 export function addMachines(cli: Cli, program: Command): void {
@@ -48,7 +48,10 @@ async function showMachines(call: Call): Promise<undefined> {
       { title: "ONE EVERY", value: ({ reliability: is }) => durationOf(is?.meanMsBetweenDeaths), align: "right" },
       { title: "SILENCES", value: ({ reliability: is }) => String(is?.silences ?? 0), align: "right" },
       { title: "SEEN", value: (row) => fromNow(row.lastSeenAt, now) },
-      { title: "REMARK", value: (row) => remarkOn(row, now), isOptional: true, style: (text) => colours.red(text) },
+      {
+        ...{ title: "REMARK", label: "", value: (row) => remarkOn(row, now), isOptional: true },
+        style: (text) => colours.red(text),
+      },
       { title: "MACHINE", value: (row) => row.id, style: (text) => colours.dim(text) },
     ];
     call.screen.answer({ now, machines }, () =>
@@ -63,7 +66,7 @@ async function showMachines(call: Call): Promise<undefined> {
 type ReliableMachine = MachineRow & { readonly reliability: Reliability | null };
 
 function durationOf(ms: number | undefined): string {
-  return ms === undefined ? "–" : formatDuration(ms);
+  return ms === undefined ? NOTHING : formatDuration(ms);
 }
 
 function presenceOf({ isOnline, unheardSince }: MachineRow): "online" | "offline" | "unheard" {

@@ -8,6 +8,7 @@ import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
 import { paragraphs } from "../table.ts";
 import { momentAndDistance } from "../times.ts";
+import { prose } from "../wrap.ts";
 import { subjectOf } from "./post-mortems.ts";
 
 export function addPostMortem(cli: Cli, program: Command): void {
@@ -38,13 +39,17 @@ async function showPostMortem(call: Call): Promise<ExitCode> {
   });
 }
 
-export function describePostMortem(row: PostMortemRow, now: Date, { colours }: Screen): string[] {
+export function describePostMortem(row: PostMortemRow, now: Date, { colours, width }: Screen): string[] {
   const what = row.name === null ? row.kind : `${row.kind} of ${row.name}`;
   const where = row.hostname === null ? "" : ` on ${row.hostname}`;
+  const title = `${what} ${subjectOf(row)}${where}, ${momentAndDistance(row.happenedAt, now)}`;
   return [
-    `${colours.bold(row.cause)}  ${what} ${colours.dim(subjectOf(row))}${where}, ${momentAndDistance(row.happenedAt, now)}`,
+    ...prose(title, { width, mark: `${row.cause}  `, paintMark: colours.bold }),
     "",
-    row.sentence,
-    ...row.evidence.map((line) => colours.dim(line.startsWith(" ") ? `  ${line}` : `  · ${line}`)),
+    ...prose(row.sentence, { width }),
+    // A line that begins with blanks belongs to the one before it, as those of a stack do.
+    ...row.evidence.flatMap((line) =>
+      prose(line, { width, mark: line.startsWith(" ") ? "  " : "  · ", paint: colours.dim }),
+    ),
   ];
 }

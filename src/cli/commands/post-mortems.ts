@@ -49,11 +49,14 @@ async function showPostMortems(call: Call<PostMortemsOptions>): Promise<undefine
     const columns: Column<PostMortemRow>[] = [
       { title: "#", value: (row) => row.id, align: "right" },
       { title: "WHEN", value: (row) => fromNow(row.happenedAt, now) },
-      { title: "OF", value: (row) => (row.name === null ? row.kind : `${row.kind} ${row.name}`) },
+      { title: "OF", value: (row) => (row.name === null ? row.kind : `${row.kind} ${row.name}`), atLeast: 20 },
       { title: "ID", value: (row) => subjectOf(row) },
+      { title: "CAUSE", label: "", value: (row) => row.cause, style: (text) => colours.bold(text) },
       { title: "HOST", value: (row) => row.hostname ?? "", isOptional: true },
-      { title: "CAUSE", value: (row) => row.cause, style: (text) => colours.bold(text) },
-      { title: "IN A SENTENCE", value: (row) => row.sentence, style: (text) => colours.dim(text) },
+      {
+        ...{ title: "IN A SENTENCE", label: "", value: (row) => row.sentence, atLeast: 30 },
+        style: (text) => colours.dim(text),
+      },
     ];
     screen.answer({ now, postMortems }, () =>
       postMortems.length === 0

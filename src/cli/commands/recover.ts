@@ -7,11 +7,12 @@ import { toErrorRecord } from "../../task/error-record.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { withEverbeat } from "../open-for-command.ts";
-import { printable } from "../printable.ts";
-import { silentOwnersWords } from "../silent-owners.ts";
+import { notYetStaleWords } from "../silent-owners.ts";
 import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
+import { type Column, table } from "../table.ts";
 import { HOW_TO_BE_SURE, readUnheard, type Unheard, unsureWords } from "../unheard.ts";
+import { prose } from "../wrap.ts";
 
 interface RecoverOptions extends StaleFilters {
   readonly dryRun?: boolean;
@@ -32,6 +33,8 @@ interface Refused {
   readonly id: string;
   readonly message: string;
 }
+
+const EFFECTS_HINT = "Failed ones may have had part of their effects: everbeat tasks review lists them.";
 
 export function addRecover(cli: Cli, program: Command): void {
   addCommand<RecoverOptions>(cli, program, {
@@ -114,28 +117,34 @@ async function recoverThose(
 function describeRecovery(recovery: Recovery, unheard: Unheard, screen: Call["screen"]): string[] {
   const { refused } = recovery;
   if (refused.length === 0) return describeDone(recovery, unheard, screen);
-  const { colours } = screen;
-  const lines = refused.map(({ id, message }) => `  ${id}  ${printable(message)}`);
+  const { colours, width } = screen;
+  const columns: Column<Refused>[] = [
+    { title: "ID", value: ({ id }) => id },
+    { title: "BECAUSE", label: "", value: ({ message }) => message, atLeast: 40 },
+  ];
   return [
     ...describeDone(recovery, unheard, screen),
     "",
     `${colours.red("✗")} The database refused to change these, which stay as they were:`,
-    ...lines,
+    ...table(refused, columns, { colours, width, indent: 2 }),
   ];
 }
 
 function describeDone(recovery: Recovery, unheard: Unheard, screen: Call["screen"]): string[] {
   const { dryRun, failed, requeued, refused } = recovery;
-  const { colours } = screen;
+  const { colours, width } = screen;
   const tasks = [...failed, ...requeued];
   if (tasks.length === 0) {
     if (refused.length > 0) return ["Nothing was done."];
     const unsure = unsureWords(unheard);
     if (unsure === undefined) {
-      const silent = silentOwnersWords(unheard.all);
-      return [`No task is stale, so nothing was done.${silent ? ` ${silent}` : ""}`];
+      const silent = notYetStaleWords(unheard.all, unheard.settings);
+      return prose(`No task is stale, so nothing was done.${silent ? ` ${silent}` : ""}`, { width });
     }
-    return [colours.yellow(`${unsure} Nothing was done.`), colours.dim(HOW_TO_BE_SURE)];
+    return [
+      ...prose(`${unsure} Nothing was done.`, { width, paint: colours.yellow }),
+      ...prose(HOW_TO_BE_SURE, { width, paint: colours.dim }),
+    ];
   }
   const outcome = (task: StaleTask) => (task.state === "running" ? "failed" : "pending");
   const list = staleTable(tasks, screen, unheard.replicas, [
@@ -147,7 +156,6 @@ function describeDone(recovery: Recovery, unheard: Unheard, screen: Call["screen
   ]);
   const [fail, be] = dryRun ? ["would fail", "would be pending again"] : ["failed", "pending again"];
   const lines = [...list, "", `${failed.length} ${fail}, ${requeued.length} ${be}`];
-  if (failed.length > 0 && !dryRun)
-    lines.push(colours.yellow("Failed ones may have had part of their effects: everbeat tasks review lists them."));
+  if (failed.length > 0 && !dryRun) lines.push(...prose(EFFECTS_HINT, { width, paint: colours.yellow }));
   return lines;
 }

@@ -3,10 +3,11 @@ import { type Command, Option } from "commander";
 import type { StaleTask } from "../../recovery/stale-tasks.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
-import { silentOwnersWords } from "../silent-owners.ts";
+import { notYetStaleWords } from "../silent-owners.ts";
 import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
 import { HOW_TO_BE_SURE, readUnheard, unsureWords } from "../unheard.ts";
+import { type Paint, prose } from "../wrap.ts";
 
 interface StaleOptions extends StaleFilters {
   readonly state?: OwnedState;
@@ -38,17 +39,26 @@ async function showStale(call: Call<StaleOptions>): Promise<undefined> {
       tasks.push(...(await everbeat.recovery.findStale(toStaleQuery(state, options))));
     const unheard = await readUnheard(everbeat);
     screen.answer({ tasks, unheardSince: unheard.since }, () => {
-      const { dim, yellow } = screen.colours;
+      const { width, colours } = screen;
+      const say = (text: string, paint: Paint = String) => prose(text, { width, paint });
       const unsure = unsureWords(unheard);
       const list = tasks.length === 0 ? [] : [...staleTable(tasks, screen, unheard.replicas), ""];
       const byHand = "By hand: everbeat recover --dry-run";
       if (unsure !== undefined)
-        return [...list, yellow(unsure), dim(tasks.length === 0 ? HOW_TO_BE_SURE : `${HOW_TO_BE_SURE}. ${byHand}`)];
+        return [
+          ...list,
+          ...say(unsure, colours.yellow),
+          ...say(HOW_TO_BE_SURE, colours.dim),
+          ...(tasks.length === 0 ? [] : say(byHand, colours.dim)),
+        ];
       if (tasks.length === 0) {
-        const silent = silentOwnersWords(unheard.all, options.after);
-        return silent ? `No task is stale yet. ${silent}` : "No task is stale: whoever holds one is alive and heard.";
+        const silent = notYetStaleWords(unheard.all, unheard.settings, options.after);
+        return say(
+          silent ? `No task is stale yet. ${silent}` : "No task is stale: whoever holds one is alive and heard.",
+        );
       }
-      return [...list, dim(`Workers recover these by themselves, unless that is switched off. ${byHand}`)];
+      const bySelf = "Workers recover these by themselves, unless that is switched off.";
+      return [...list, ...[bySelf, byHand].map((line) => colours.dim(line))];
     });
   });
   return undefined;

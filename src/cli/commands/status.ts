@@ -19,6 +19,7 @@ import { replicaTable } from "../replica-table.ts";
 import type { Screen } from "../screen.ts";
 import { inColourOf, marked } from "../states.ts";
 import { paragraphs } from "../table.ts";
+import { pack } from "../wrap.ts";
 
 interface StatusOptions {
   readonly all?: boolean;
@@ -101,10 +102,13 @@ function isOfInterest({ status, claimed, running, diedAt }: ReplicaRow, now: Dat
 }
 
 function describeStatus(status: Status, screen: Screen): string[] {
-  const { colours } = screen;
-  const head = `${colours.bold(`Everbeat ${status.version}`)} ${colours.dim(`${status.database}, schema ${status.schema}`)}`;
+  const { colours, width } = screen;
+  const head = [
+    { text: `Everbeat ${status.version}`, paint: colours.bold },
+    { text: `${status.database}, schema ${status.schema}`, paint: colours.dim },
+  ];
   return paragraphs(
-    [head],
+    pack(head, { width, between: " " }),
     taskCounts(status, screen),
     queues(status, screen),
     replicas(status, screen),
@@ -112,12 +116,12 @@ function describeStatus(status: Status, screen: Screen): string[] {
   );
 }
 
-function taskCounts({ counts }: Status, { colours }: Screen): string[] {
-  const parts = TASK_STATES.map((state) => {
-    const text = marked(state, `${counts[state]} ${state}`);
-    return counts[state] === 0 ? colours.dim(text) : inColourOf(state, text, colours);
-  });
-  return [colours.bold("Tasks"), `  ${parts.join("   ")}`];
+function taskCounts({ counts }: Status, { colours, width }: Screen): string[] {
+  const parts = TASK_STATES.map((state) => ({
+    text: marked(state, `${counts[state]} ${state}`),
+    paint: (text: string) => (counts[state] === 0 ? colours.dim(text) : inColourOf(state, text, colours)),
+  }));
+  return [colours.bold("Tasks"), ...pack(parts, { width: width - 2, between: "   " }).map((line) => `  ${line}`)];
 }
 
 function queues({ queues: rows }: Status, screen: Screen): string[] {

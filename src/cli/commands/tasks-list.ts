@@ -6,7 +6,7 @@ import { wholeNumber } from "../arguments.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { type Column, table } from "../table.ts";
-import { taskColumns } from "../task-columns.ts";
+import { queueColumn, taskColumns } from "../task-columns.ts";
 import { addTaskFilters, hasFilters, type TaskFilters, toTaskQuery } from "../task-filters.ts";
 import { remarkOn } from "../task-remarks.ts";
 import { fromNow } from "../times.ts";
@@ -53,10 +53,14 @@ async function listTasks(call: Call<ListOptions>): Promise<undefined> {
 export function taskTable(tasks: readonly TaskSummary[], now: Date, screen: Call["screen"]): string[] {
   const { colours, width } = screen;
   const columns: Column<TaskSummary>[] = [
-    ...taskColumns(colours),
+    ...taskColumns<TaskSummary>(colours),
+    queueColumn(),
     { title: "ATTEMPT", value: (task) => String(task.attempt), align: "right" },
     { title: "ENQUEUED", value: (task) => fromNow(task.createdAt, now) },
-    { title: "REMARK", value: (task) => remarkOn(task, now), style: (text) => colours.dim(text), isOptional: true },
+    {
+      ...{ title: "REMARK", label: "", value: (task) => remarkOn(task, now), atLeast: 30 },
+      ...{ style: (text) => colours.dim(text), isOptional: true },
+    },
   ];
   return table(tasks, columns, { colours, width });
 }

@@ -11,8 +11,10 @@ import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
 import { type Column, table } from "../table.ts";
+import { queueColumn, taskNameColumn } from "../task-columns.ts";
 import { assertListed, limitReached } from "../task-orders.ts";
 import { fromNow } from "../times.ts";
+import { prose } from "../wrap.ts";
 
 interface QuarantinedOptions {
   readonly name?: string;
@@ -71,7 +73,8 @@ async function show(
   screen.answer({ tasks }, () => {
     if (tasks.length === 0) return words.length > 0 ? "None of these is in quarantine." : "No task is in quarantine.";
     const hint = "Each was running when several workers died. When you have found out why: --redrive runs it again.";
-    return [...quarantineTable(tasks, now, screen), "", screen.colours.yellow(hint)];
+    const { width, colours } = screen;
+    return [...quarantineTable(tasks, now, screen), "", ...prose(hint, { width, paint: colours.yellow })];
   });
 }
 
@@ -92,12 +95,14 @@ async function redrive(
 function quarantineTable(tasks: readonly QuarantinedTask[], now: Date, { colours, width }: Screen): string[] {
   const columns: Column<QuarantinedTask>[] = [
     { title: "ID", value: (task) => task.id },
-    { title: "TASK", value: (task) => task.name, style: (text) => colours.bold(text) },
-    { title: "QUEUE", value: (task) => task.queue },
+    taskNameColumn(colours),
+    queueColumn(),
     { title: "CRASHES", value: (task) => String(task.crashes), align: "right" },
-    { title: "SINCE", value: (task) => fromNow(task.endedAt, now) },
+    { title: "SINCE", label: "entered", value: (task) => fromNow(task.endedAt, now) },
     {
       title: "LAST POST-MORTEM",
+      label: "",
+      atLeast: 30,
       value: (task) => task.sentence ?? task.error.message,
       style: (text) => colours.dim(text),
     },

@@ -12,8 +12,10 @@ import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
 import { type Column, table } from "../table.ts";
+import { queueColumn, taskNameColumn } from "../task-columns.ts";
 import { assertListed, limitReached } from "../task-orders.ts";
 import { fromNow, lasting } from "../times.ts";
+import { prose } from "../wrap.ts";
 
 interface ReviewOptions {
   readonly name?: string;
@@ -81,7 +83,11 @@ async function show(
     if (tasks.length === 0)
       return words.length > 0 ? "None of these failed because its worker died." : "No task needs review.";
     const hint = "Each may have had part of its effects. When you have looked: --done, or --redrive to run it again.";
-    return [...reviewTable(tasks, now, screen), "", screen.colours.yellow(hint)];
+    return [
+      ...reviewTable(tasks, now, screen),
+      "",
+      ...prose(hint, { width: screen.width, paint: screen.colours.yellow }),
+    ];
   });
 }
 
@@ -106,14 +112,17 @@ async function act(
 function reviewTable(tasks: readonly ReviewTask[], now: Date, { colours, width }: Screen): string[] {
   const columns: Column<ReviewTask>[] = [
     { title: "ID", value: (task) => task.id },
-    { title: "TASK", value: (task) => task.name, style: (text) => colours.bold(text) },
-    { title: "QUEUE", value: (task) => task.queue },
+    taskNameColumn(colours),
+    queueColumn(),
     { title: "ATTEMPT", value: (task) => String(task.attempt), align: "right" },
     { title: "RAN FOR", value: (task) => lasting(task.startedAt, task.endedAt), align: "right" },
     { title: "FAILED", value: (task) => fromNow(task.endedAt, now) },
     { title: "REVIEWED", value: (task) => fromNow(task.reviewedAt, now), isOptional: true },
-    { title: "NOTE", value: (task) => task.note ?? "", isOptional: true },
-    { title: "WHAT HAPPENED", value: (task) => task.error.message, style: (text) => colours.dim(text) },
+    { title: "NOTE", label: "note:", value: (task) => task.note ?? "", isOptional: true, atLeast: 30 },
+    {
+      ...{ title: "WHAT HAPPENED", label: "", value: (task) => task.error.message, atLeast: 30 },
+      style: (text) => colours.dim(text),
+    },
   ];
   return table(tasks, columns, { colours, width });
 }

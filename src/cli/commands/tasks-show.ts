@@ -115,7 +115,9 @@ function attemptTable(attempts: readonly AttemptRow[], now: Date, { colours, wid
       { title: "TOOK", value: (row) => lasting(row.startedAt, row.endedAt ?? now), align: "right" },
       {
         title: "ERROR",
+        label: "",
         value: (row) => row.error?.message ?? "",
+        atLeast: 30,
         isOptional: true,
         style: (text) => colours.dim(text),
       },
@@ -132,7 +134,7 @@ function lateTable(late: readonly LateRow[], now: Date, { colours, width }: Scre
       { title: "CLAIM", value: (row) => row.claimId, align: "right" },
       { title: "REPLICA", value: (row) => row.replicaId },
       { title: "ARRIVED", value: (row) => fromNow(row.arrivedAt, now) },
-      { title: "ERROR", value: (row) => row.error?.message ?? "", isOptional: true },
+      { title: "ERROR", label: "", value: (row) => row.error?.message ?? "", isOptional: true, atLeast: 30 },
     ],
     { colours, width, indent: 2 },
   );

@@ -1,6 +1,6 @@
 /** Whether this version of Everbeat understands the schema as it is. */
 import type { Database } from "../../database/database.ts";
-import { SchemaTooOldError } from "../../database/errors.ts";
+import { SchemaMissingError, SchemaTooOldError } from "../../database/errors.ts";
 import { assertSchemaFits } from "../../database/migrate.ts";
 import { readMigrations } from "../../database/migrations.ts";
 import { EverbeatError } from "../../errors.ts";
@@ -13,26 +13,24 @@ export async function checkSchema(database: Database): Promise<Finding> {
     await assertSchemaFits(database);
     return good("schema", `"${schemaName}" is up to date, at version ${readMigrations().length}`);
   } catch (error) {
+    if (error instanceof SchemaMissingError) return notThere(schemaName);
     if (error instanceof SchemaTooOldError) return pending(schemaName, await countPending(database));
     if (!(error instanceof EverbeatError)) throw error;
     return { check: "schema", mark: "wrong", found: error.message };
   }
 }
 
-async function countPending(database: Database): Promise<{ pending: number; applied: number }> {
-  const applied = (await readVersions(database)).length;
-  return { applied, pending: readMigrations().length - applied };
+async function countPending(database: Database): Promise<number> {
+  return readMigrations().length - (await readVersions(database)).length;
 }
 
-function pending(schema: string, count: { pending: number; applied: number }): Finding {
-  const found =
-    count.applied === 0
-      ? `"${schema}" is not there yet`
-      : `"${schema}" waits for ${count.pending} ${count.pending === 1 ? "migration" : "migrations"}`;
-  return {
-    check: "schema",
-    mark: "warning",
-    found,
-    advice: "Run `everbeat migrate`, or start a worker, which does it too.",
-  };
+const MIGRATE = "Run `everbeat migrate`, or start a worker, which does it too.";
+
+function notThere(schema: string): Finding {
+  return { check: "schema", mark: "warning", found: `"${schema}" is not there yet`, advice: MIGRATE };
+}
+
+function pending(schema: string, count: number): Finding {
+  const found = `"${schema}" waits for ${count} ${count === 1 ? "migration" : "migrations"}`;
+  return { check: "schema", mark: "warning", found, advice: MIGRATE };
 }

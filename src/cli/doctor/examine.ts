@@ -15,9 +15,12 @@ import { checkRights } from "./check-rights.ts";
 import { checkSchema } from "./check-schema.ts";
 import { checkServer } from "./check-server.ts";
 import { checkSettings } from "./check-settings.ts";
+import { checkTasks } from "./check-tasks.ts";
 import { checkVersions } from "./check-versions.ts";
 import { type Finding, skipped } from "./finding.ts";
 import { ifMigrated } from "./if-migrated.ts";
+
+const INSUFFICIENT_PRIVILEGE = "42501";
 
 /** Each gets a database that answers. */
 const DATABASE_CHECKS = {
@@ -30,6 +33,7 @@ const DATABASE_CHECKS = {
   recovery: ifMigrated("recovery", checkRecoverySwitches),
   hearts: ifMigrated("hearts", checkHearts),
   flapping: ifMigrated("flapping", checkFlapping),
+  tasks: ifMigrated("tasks", checkTasks),
   clock: checkClock,
 };
 
@@ -51,7 +55,8 @@ export async function examine(options: GlobalOptions, onProgress: (doing: string
     const findings: Finding[] = [];
     for (const [name, check] of Object.entries(DATABASE_CHECKS)) {
       onProgress(`checking ${name}`);
-      findings.push(await orItsFailure(name, () => check(database)));
+      const lacksRights = findings.some((found) => found.check === "rights" && found.mark === "wrong");
+      findings.push(await orItsFailure(name, () => check(database), lacksRights));
     }
     return [...before, finding, ...findings];
   } finally {
@@ -63,11 +68,16 @@ function skipAll(checks: readonly string[], because: string): Finding[] {
   return [...checks, ...Object.keys(DATABASE_CHECKS)].map((check) => skipped(check, because));
 }
 
-/** A check that cannot be made is itself something that is wrong, and no reason to leave out the others. */
-async function orItsFailure(check: string, run: () => Promise<Finding>): Promise<Finding> {
+/**
+ * A check that cannot be made is itself something that is wrong, and no reason to leave out the others. `lacksRights`: the check of the
+ * rights has said already what is missing.
+ */
+async function orItsFailure(check: string, run: () => Promise<Finding>, lacksRights: boolean): Promise<Finding> {
   try {
     return await run();
   } catch (error) {
+    if (lacksRights && (error as { code?: unknown }).code === INSUFFICIENT_PRIVILEGE)
+      return skipped(check, "this role has not the right to look (see rights)");
     return { check, mark: "wrong", found: `could not be checked: ${(error as Error).message}` };
   }
 }
