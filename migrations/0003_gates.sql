@@ -265,11 +265,16 @@ begin
   end if;
 end $$;
 
--- False: somebody keeps the key's lock.
-create function wait_for_key(p_key text) returns boolean
+-- False: somebody keeps the key's lock for longer than this. The setting is named above so that it ends with the call.
+create function wait_for_key(p_key text, p_patience_ms integer) returns boolean
 language plpgsql set search_path from current set lock_timeout = '200ms'
 as $$
 begin
+  -- To the server, 0 would mean that there is no limit.
+  if p_patience_ms < 1 then
+    return false;
+  end if;
+  perform set_config('lock_timeout', p_patience_ms::text, true);
   perform pg_advisory_xact_lock(gate_lock_id('exclusive', p_key));
   return true;
 exception when lock_not_available then
@@ -288,26 +293,32 @@ declare
   v_key   text;
   v_queue text;
   v_first record;
-  v_is_patient boolean := true;
+  v_has_key boolean;
+  v_patience_ms double precision := 400; -- for all keys together
+  v_asked_at timestamptz;
 begin
   let_go := '{}';
   are_free := true;
   for v_key in select distinct k from unnest(p_keys) k where k is not null order by k loop
     if not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_key)) then
-      -- A claim has it for a moment. Whoever has it for longer must not hold up all that ends: upkeep lets go what is left here.
-      v_is_patient := case when v_is_patient then wait_for_key(v_key) else false end;
-      continue when not v_is_patient;
+      -- A claim has it for a moment. Whoever has it for longer must not hold up all that ends: upkeep lets go what is left here. Each key gets half of the
+      -- patience that is left, so that one which is kept leaves some for the others.
+      v_asked_at := clock_timestamp();
+      v_has_key := wait_for_key(v_key, floor(v_patience_ms / 2)::integer);
+      v_patience_ms := v_patience_ms - greatest(0, extract(epoch from clock_timestamp() - v_asked_at) * 1000);
+      continue when not v_has_key;
     end if;
     v_queue := '';
     loop
       -- Looked for once, and the others from there: before the first in line are the dead entries of all that were let go before.
       select p.ctid as row_id, p.queue, p.priority, p.run_at, p.task_id,
-             t.exclusive_limit - (select count(*)::integer from running u where u.exclusive_key = v_key) as room,
-             p.expires_at is null and t.rate_key is null and t.exclusive_limit = 1
+             -- One whose record is missing is let go, too: a claim sets it aside.
+             coalesce(t.exclusive_limit, 1) - (select count(*)::integer from running u where u.exclusive_key = v_key) as room,
+             p.expires_at is null and t.rate_key is null and coalesce(t.exclusive_limit, 0) = 1
                and not exists (select from suspicion s where s.task_id = p.task_id) as is_free,
              (select n.queue from parked n where n.exclusive_key = v_key and n.queue > p.queue order by n.queue limit 1) as next_queue
       into v_first
-      from parked p join task t on t.id = p.task_id
+      from parked p left join task t on t.id = p.task_id
       where p.exclusive_key = v_key and p.queue >= v_queue
       order by p.queue, p.priority, p.run_at, p.task_id limit 1 for update of p skip locked;
       exit when not found or v_first.room <= 0;
@@ -343,8 +354,8 @@ begin
   for v_key in select exclusive_key from (select distinct exclusive_key from parked) k order by random() limit p_batch loop
     -- Never waits: whoever has the key's lock is letting tasks go right now.
     continue when not pg_try_advisory_xact_lock(gate_lock_id('exclusive', v_key));
-    select t.exclusive_limit - (select count(*) from running where exclusive_key = v_key) into v_room
-    from parked p join task t on t.id = p.task_id
+    select coalesce(t.exclusive_limit, 1) - (select count(*) from running where exclusive_key = v_key) into v_room
+    from parked p left join task t on t.id = p.task_id
     where p.exclusive_key = v_key order by p.queue, p.priority, p.run_at, p.task_id limit 1;
     continue when not found or v_room <= 0;
     v_freed := v_freed || make_ready(array(

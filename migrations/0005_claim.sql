@@ -7,6 +7,7 @@
 --   lane   no claim: those before it are of this lane, and the next search of it begins behind the last of them
 --   seen   no claim: everything that was due by then has been seen, but for what was committed later than c_lag (see below)
 --   more   no claim: the search was over before it had seen everything, so much was in the way
+--   short  no claim: the next search of this lane goes on behind this task. So much before it waits for what somebody else has locked
 --   held   no claim: something was passed by that somebody else has locked at this moment. Its queue is named where it was waited for in vain
 --   unarmed  no claim: nobody tells this worker of new tasks, since the bells could not be armed
 --   ended  no claim: the ends that were asked for in the same statement, where not all went as asked (its input, see end_claims)
@@ -92,6 +93,9 @@ declare
   c_rounds  constant integer := 8;
   -- How often it looks further in a lane where it could decide on nothing, besides.
   c_passes  constant integer := 64;
+  -- In a lane with a key that somebody else has locked, how many rows it looks at: all of them may wait for that key.
+  c_walk    constant integer := 2000;
+  c_last_id constant uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
   -- A task sorts by when its transaction began, and can be seen when that has ended. What takes longer is found by overlooked().
   c_lag     constant interval := '2 seconds';
   -- Among equals they take turns, so that a flooded queue does not starve the others.
@@ -114,6 +118,10 @@ declare
   v_passes  integer;
   v_busy    bigint[]; -- locks that somebody else holds, and that rows of this lane need
   v_met_busy bigint[];
+  v_end_run_at timestamptz; -- with v_end_task: behind this row of the lane it does not look
+  v_end_task   uuid;
+  v_is_bounded   boolean; -- there are others behind it
+  v_is_cut_short boolean;
   v_is_stuck boolean;  -- nothing of what was picked last could be decided on
   v_is_held  boolean := false;
   v_held_queue text;
@@ -202,11 +210,16 @@ begin
       v_rounds := 0;
       v_passes := 0;
       v_busy := null;
+      v_is_bounded := false;
+      v_is_cut_short := false;
       v_is_exhausted := false;
+      v_end_run_at := v_now;
+      v_end_task := c_last_id;
       -- A round may be used up by rows that are held back; a few more rounds fill the batch all the same.
       while v_claimed < v_total and v_rounds < c_rounds loop
         v_rounds := v_rounds + 1;
         v_is_stuck := false;
+        v_is_cut_short := false;
         v_want := v_total - v_claimed;
         if p_queues is not null then
           v_slot := array_position(p_queues, v_lane.queue);
@@ -241,7 +254,7 @@ begin
           from (
             select r.ctid as row_id, r.run_at, r.gated, r.expires_at
             from ready r
-            where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
+            where r.queue = v_lane.queue and r.priority = v_lane.priority and (r.run_at, r.task_id) <= (v_end_run_at, v_end_task)
               and (r.run_at, r.task_id) > (v_lane.after_run_at, v_lane.after_task)
               and r.name = any (p_names)
               -- Once a key was found busy, all others that need it are passed by, without being locked.
@@ -253,7 +266,8 @@ begin
             limit v_want
             for update skip locked
           ) picked;
-          v_is_exhausted := v_found < v_want;
+          v_is_exhausted := v_found < v_want and not v_is_bounded;
+          v_is_cut_short := v_found < v_want and v_is_bounded;
           exit when v_found = 0;
         end if;
         -- Two kinds are not claimed ahead, nor is anything that comes after them: a task that would keep others from something while it waits
@@ -262,6 +276,7 @@ begin
           v_total := greatest(p_run + p_prefetch, v_claimed);
           v_met := v_met || v_lane.queue;
           v_is_exhausted := false;
+          v_is_cut_short := false;
           v_rows := v_rows[1 : v_total - v_claimed];
           exit when v_rows = '{}';
           v_found := cardinality(v_rows);
@@ -274,6 +289,16 @@ begin
           end if;
           select * into v_rows, v_met_busy from admit(v_picked, p_replica);
           if v_met_busy <> '{}' then
+            if v_busy is null then
+              select r.run_at, r.task_id into v_end_run_at, v_end_task
+              from ready r
+              where r.queue = v_lane.queue and r.priority = v_lane.priority and r.run_at <= v_now
+                and (r.run_at, r.task_id) > (v_lane.after_run_at, v_lane.after_task)
+              order by r.run_at, r.task_id offset c_walk - 1 limit 1;
+              v_is_bounded := found;
+              v_end_run_at := coalesce(v_end_run_at, v_now);
+              v_end_task := coalesce(v_end_task, c_last_id);
+            end if;
             v_busy := v_busy || v_met_busy;
             v_is_held := true;
             v_held_from := least(v_held_from, (select min(run_at) from ready where ctid = any (v_picked) and ctid <> all (v_rows)));
@@ -333,6 +358,10 @@ begin
         exit when not (v_special or v_follows);
         v_more := v_more or v_rounds = c_rounds and not v_is_stuck;
       end loop;
+      if v_is_cut_short then
+        return next row(null, v_end_task, 'short', null, null, null, null, null, null, null, null,
+                        v_lane.queue, v_lane.priority, v_lane.id, v_end_run_at)::claim_row;
+      end if;
       -- A queue with a limit has a time of its own: the others' does not hold for it (see is_searched_alike).
       v_is_limited := v_lane.concurrency is not null or v_lane.rate_limit is not null;
       v_has_seen_all := v_has_seen_all and (v_is_exhausted or v_is_limited);

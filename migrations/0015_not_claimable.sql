@@ -5,6 +5,10 @@
 -- One row cannot fail all claims for long, whatever is wrong with it. What is tried is the very claim that failed, and each call finds the queue in
 -- which it fails: of that queue, rows are set aside; where none is found to be at fault, the queue is paused. The worker calls again until the claim would
 -- go through.
+--
+-- An error may also concern every row, such as that of a trigger on `running`, or of a damaged index. Then no task is to blame, and none fails. A row that
+-- we ourselves refuse (EB005) is at fault in any case. Any other is set aside only if claims work apart from it: other rows can be claimed.
+-- Where none can, everything stays where it is, with an alert, and the worker tries again after a while.
 
 -- Why a queue was paused that nobody has paused: nothing can be claimed from it. Null once its settings are changed or it is resumed.
 alter table queue add column trouble text;
@@ -47,14 +51,26 @@ exception when others then
   return case when sqlstate <> 'EB999' then format('%s (%s)', sqlerrm, sqlstate) end;
 end $$;
 
--- The claim fails in these queues together, and not if the last is left out. Null if it does not fail at all.
-create function failing_queues(p_claim asked_claim) returns text[]
+-- Whether it takes anything in these queues, in which it does not fail. Nothing of it stays.
+create function claim_takes(p_claim asked_claim, p_queues text[]) returns boolean
+language plpgsql set search_path from current
+as $$
+declare
+  v_takes boolean;
+begin
+  v_takes := exists (select from repeat_claim(p_claim, p_queues) c where c.claim_id is not null);
+  raise exception using errcode = 'EB999';
+exception when sqlstate 'EB999' then
+  return v_takes;
+end $$;
+
+-- Of these queues, some in which the claim fails together, and not if the last is left out. Null if it does not fail at all.
+create function failing_queues(p_claim asked_claim, p_queues text[]) returns text[]
 language plpgsql set search_path from current
 as $$
 declare
   v_queues text[] := array(
-    select distinct l.queue from lane l left join queue q on q.name = l.queue
-    where q.paused is not true and (p_claim.queues is null or l.queue = any (p_claim.queues)));
+    select distinct l.queue from lane l left join queue q on q.name = l.queue where q.paused is not true and l.queue = any (p_queues));
   v_well   integer := 0;
   v_fails  integer := cardinality(v_queues);
   v_middle integer;
@@ -73,12 +89,12 @@ begin
   return v_queues[: v_fails];
 end $$;
 
-create type bad_row as (place ready, reason text);
+create type bad_row as (place ready, reason text, code text);
 
 -- Which of these rows of a queue's, which are locked, cannot be claimed, and why. All of them are tried at once, and where that fails, each half of
 -- them, the second after what could be claimed of the first: a row may be bad only because another was claimed before it. Those that can be
--- claimed are claimed afterwards: the caller takes that back.
-create function bad_rows(p_rows tid[], p_queue text, p_claim asked_claim) returns bad_row[]
+-- claimed are claimed afterwards (`claimed`: how many): the caller takes that back.
+create function bad_rows(p_rows tid[], p_queue text, p_claim asked_claim, out bad bad_row[], out claimed integer)
 language plpgsql set search_path from current
 as $$
 declare
@@ -87,30 +103,39 @@ declare
   -- The end of each lane. Every task is due before that time, so it does not matter which task the cursor names.
   v_times  timestamptz[] := array_fill('infinity'::timestamptz, array[cardinality(v_lanes)]);
   v_tasks  uuid[] := array_fill('00000000-0000-0000-0000-000000000000'::uuid, array[cardinality(v_lanes)]);
+  v_code   text;
   v_reason text;
+  v_second record;
 begin
   begin
     -- As if they had just been let go, and from the end of each lane on nothing else. A trial goes by no limit of the queue, since
     -- that would leave out some of them.
-    perform claim_tasks(p_claim.replica, p_claim.names, array[p_queue], array[null::integer], cardinality(p_rows), 0,
+    bad := '{}';
+    claimed := (select count(*) from claim_tasks(p_claim.replica, p_claim.names, array[p_queue], array[null::integer], cardinality(p_rows), 0,
       v_lanes, v_times, v_tasks,
-      p_ended => json_build_object('unparked', p_rows::text[], 'areFree', false, 'isTrial', true));
-    return '{}';
+      p_ended => json_build_object('unparked', p_rows::text[], 'areFree', false, 'isTrial', true)) c where c.claim_id is not null);
+    return;
   exception when others then
     if not is_about_rows(sqlstate) then
       raise;
     end if;
+    v_code := sqlstate;
     v_reason := format('%s (%s)', sqlerrm, sqlstate);
   end;
+  claimed := 0;
   if v_middle = 0 then
-    return array(select row(r, v_reason)::bad_row from ready r where r.ctid = p_rows[1]);
+    bad := array(select row(r, v_reason, v_code)::bad_row from ready r where r.ctid = p_rows[1]);
+    return;
   end if;
-  return bad_rows(p_rows[: v_middle], p_queue, p_claim) || bad_rows(p_rows[v_middle + 1 :], p_queue, p_claim);
+  select * into bad, claimed from bad_rows(p_rows[: v_middle], p_queue, p_claim);
+  select * into v_second from bad_rows(p_rows[v_middle + 1 :], p_queue, p_claim);
+  bad := bad || v_second.bad;
+  claimed := claimed + v_second.claimed;
 end $$;
 
 -- Of what this claim can come to in a queue, some that cannot be claimed: the first of them at least. p_after: before the trial, the claim is
--- made in these queues. Nothing of it stays.
-create function first_bad_rows(p_queue text, p_claim asked_claim, p_after text[]) returns bad_row[]
+-- made in these queues. `claimed`: how many others of the queue could be claimed. Nothing of it stays.
+create function first_bad_rows(p_queue text, p_claim asked_claim, p_after text[], out bad bad_row[], out claimed integer)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
@@ -121,8 +146,10 @@ declare
   v_lane   record;
   v_chunk  record;
   v_tried  integer;
-  v_bad    bad_row[] := '{}';
+  v_trial  record;
 begin
+  bad := '{}';
+  claimed := 0;
   perform repeat_claim(p_claim, p_after);
   <<by_lane>>
   for v_lane in
@@ -146,8 +173,10 @@ begin
         for update skip locked
       ) f;
       exit when v_chunk.rows is null;
-      v_bad := bad_rows(v_chunk.rows, p_queue, p_claim);
-      exit by_lane when cardinality(v_bad) > 0;
+      select * into v_trial from bad_rows(v_chunk.rows, p_queue, p_claim);
+      bad := v_trial.bad;
+      claimed := claimed + v_trial.claimed;
+      exit by_lane when cardinality(bad) > 0;
       v_lane.after_run_at := v_chunk.run_at;
       v_lane.after_task := v_chunk.task_id;
       v_tried := v_tried + v_chunk.count;
@@ -155,7 +184,7 @@ begin
   end loop;
   raise exception using errcode = 'EB999';
 exception when sqlstate 'EB999' then
-  return v_bad;
+  null;
 end $$;
 
 -- One for each kind and subject while it is open. False: it is open already.
@@ -170,8 +199,9 @@ as $$
 $$;
 
 -- A row that cannot be claimed: its task fails, and can be retried when what is wrong has been put right. Where the task is pending, running or
--- ended elsewhere, the row is one too many and only it goes. Where the database refuses that too, the row is put off for a while.
-create function set_aside(p_bad bad_row) returns table (task_id uuid, name text, queue text, reason text)
+-- ended elsewhere, the row is one too many and only it goes. Where the database refuses that too, the row is put off for a while; so it is where its
+-- task must not fail (p_stays), since it may be all right later.
+create function set_aside(p_bad bad_row, p_stays boolean) returns table (task_id uuid, name text, queue text, reason text)
 language plpgsql set search_path from current
 as $$
 #variable_conflict use_column
@@ -190,16 +220,20 @@ begin
   begin
     delete from ready r where r.ctid = v_place;
     if task_state(v_row.task_id) is null then
+      if p_stays then
+        raise exception using errcode = 'EB999';
+      end if;
       insert into ended (task_id, state, attempt, failures, crashes, ended_at, error_code, error)
       values (v_row.task_id, 'failed', v_row.attempt - 1, v_row.failures, v_row.crashes, now(), 'NOT_CLAIMABLE',
               json_build_object('code', 'NOT_CLAIMABLE', 'message', v_message));
       perform tell_waiters(array[v_row.task_id]);
     end if;
   exception when others then
-    if not is_about_rows(sqlstate) then
+    if sqlstate <> 'EB999' and not is_about_rows(sqlstate) then
       raise;
     end if;
-    v_how := format('was put off for five minutes. %s It could not be set aside either: %s (%s)', v_message, sqlerrm, sqlstate);
+    v_how := format('was put off for five minutes. %s', v_message)
+      || case when sqlstate = 'EB999' then '' else format(' It could not be set aside either: %s (%s)', sqlerrm, sqlstate) end;
     -- With an input it would have to stay where it was put in (see waits_at). Of one task, only one row may be without. Not now(), which would
     -- be one place for all rows of the task.
     update ready r
@@ -241,26 +275,40 @@ exception when others then
   return case when sqlstate <> 'EB999' then format('%s (%s)', sqlerrm, sqlstate) end;
 end $$;
 
+-- A queue in which this claim fails, and the rows there that it fails with, while no other row of the queue can be claimed.
+create type failing_queue as (name text, bad bad_row[]);
+
 -- After a claim has failed: the first thing that is found to make it fail is taken out of the way. Queues whose settings cannot be used are
--- paused. Returns the tasks that were set aside and, without a task, the queues that were paused; nothing, if the claim would go through now, or
--- another worker is at this. It has the arguments of claim_tasks, for the sake of whoever calls both.
+-- paused. Returns the tasks that were set aside and, without a task, the queues that were paused, and those in which everything stays (`is_left`): nothing
+-- can be claimed, neither from them nor from others. Returns nothing if the claim would go through now, or another worker is at this.
+-- It has the arguments of claim_tasks, for the sake of whoever calls both.
 create function set_aside_bad(
   p_replica uuid, p_names text[], p_queues text[], p_room integer[], p_run integer, p_prefetch integer,
   p_cursor_lane uuid[], p_cursor_run_at timestamptz[], p_cursor_task uuid[], p_arm boolean, p_reserve integer, p_seen timestamptz, p_last_lane uuid)
-returns table (task_id uuid, name text, queue text, reason text)
+returns table (task_id uuid, name text, queue text, reason text, is_left boolean)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
 declare
+  -- If more rows than these are refused at once, it is no matter of single tasks: none of them fails.
+  c_few    constant integer := 5;
+  -- Where so many queues fail alike, the others are not tried any more.
+  c_queues constant integer := 3;
   v_claim  asked_claim := row(p_replica, p_names, p_queues, p_room, p_run, p_prefetch, p_reserve,
                               p_cursor_lane, p_cursor_run_at, p_cursor_task, p_seen, coalesce(p_last_lane, gen_random_uuid()));
   v_queue  queue;
   v_queues text[];
-  v_bad    bad_row[];
+  v_others text[] := array(select distinct l.queue from lane l where p_queues is null or l.queue = any (p_queues));
+  v_found  record;
+  v_are_own boolean; -- some of them are refused by ourselves
+  v_failing failing_queue[] := '{}';
+  v_one    failing_queue;
+  v_is_well boolean;
 begin
   if not pg_try_advisory_xact_lock(gate_lock_id('service', 'set-aside')) then
     return;
   end if;
+  is_left := false;
   -- A queue that somebody has locked is passed by, as a claim does.
   for v_queue in
     select * from queue q where not q.paused and q.rate_limit is not null and (p_queues is null or q.name = any (p_queues))
@@ -275,25 +323,52 @@ begin
   if queue is not null then
     return;
   end if;
-  v_queues := failing_queues(v_claim);
-  if v_queues is null then
-    return;
-  end if;
-  queue := v_queues[cardinality(v_queues)];
-  v_bad := first_bad_rows(queue, v_claim, '{}');
-  if cardinality(v_bad) = 0 then
-    v_bad := first_bad_rows(queue, v_claim, v_queues[: cardinality(v_queues) - 1]);
-  end if;
-  if cardinality(v_bad) > 0 then
-    return query select a.* from unnest(v_bad) b, set_aside(row(b.place, b.reason)::bad_row) a;
-    return;
-  end if;
-  -- No row is at fault. By now it may be all right: others take and cancel tasks meanwhile.
-  reason := claim_trouble(v_claim, v_queues);
-  if reason is not null then
-    perform pause_for_trouble(queue, 'every claim that came to it failed: ' || reason, 'Put that right');
+  loop
+    v_queues := failing_queues(v_claim, v_others);
+    exit when v_queues is null;
+    queue := v_queues[cardinality(v_queues)];
+    select * into v_found from first_bad_rows(queue, v_claim, '{}');
+    if cardinality(v_found.bad) = 0 then
+      select * into v_found from first_bad_rows(queue, v_claim, v_queues[: cardinality(v_queues) - 1]);
+    end if;
+    if cardinality(v_found.bad) = 0 then
+      -- No row is at fault. By now it may be all right: others take and cancel tasks meanwhile.
+      reason := claim_trouble(v_claim, v_queues);
+      if reason is not null then
+        perform pause_for_trouble(queue, 'every claim that came to it failed: ' || reason, 'Put that right');
+        return next;
+      end if;
+      return;
+    end if;
+    v_are_own := exists (select from unnest(v_found.bad) b where b.code = 'EB005');
+    if v_are_own or v_found.claimed > 0 then
+      return query
+        select a.*, false from unnest(v_found.bad) b,
+          set_aside(row(b.place, b.reason, b.code)::bad_row, not v_are_own and cardinality(v_found.bad) > c_few) a
+        where b.code = 'EB005' or not v_are_own;
+      return;
+    end if;
+    v_failing := v_failing || row(queue, v_found.bad)::failing_queue;
+    exit when cardinality(v_failing) = c_queues;
+    v_others := array_remove(v_others, queue);
+  end loop;
+  v_is_well := cardinality(v_failing) > 0 and v_queues is null and claim_takes(v_claim, v_others);
+  foreach v_one in array v_failing loop
+    queue := v_one.name;
+    reason := v_one.bad[1].reason;
+    if v_is_well and cardinality(v_one.bad) <= c_few then
+      return query select a.*, false from unnest(v_one.bad) b, set_aside(row(b.place, b.reason, b.code)::bad_row, false) a;
+      continue;
+    elsif v_is_well then
+      perform pause_for_trouble(queue, 'every claim that came to it failed: ' || reason, 'Put that right');
+    else
+      is_left := true;
+      perform raise_alert('claims-failing', queue,
+        format('Every claim from queue "%s" fails: %s. No task is to blame, so all of them wait, and workers try again. Put that right; this ends by itself.', queue, reason),
+        json_build_object('reason', reason));
+    end if;
     return next;
-  end if;
+  end loop;
 end $$;
 
 -- The alert about tasks of these names is over when somebody retries one of them: it is raised again if that one cannot be claimed either.

@@ -130,6 +130,8 @@ export interface EverbeatEvents {
   "claim.passed-by": { what: string; reason: string };
   /** Another transaction has kept its row locked for a while: its tasks are not claimed meanwhile. There is an alert. */
   "queue.locked": { queue: string };
+  /** No task of the queue can be claimed, and no task is to blame: all of them stay. There is an alert until a claim goes through. */
+  "claims.failing": { queue: string; reason: string };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 

@@ -136,6 +136,10 @@ const LINES: { [N in EventName]: Line<N> } = {
     message: (e) =>
       `another transaction keeps the row of queue ${JSON.stringify(e.queue)} locked: its tasks are passed by`,
   },
+  "claims.failing": {
+    level: "error",
+    message: (e) => `every claim from queue ${JSON.stringify(e.queue)} fails; its tasks wait: ${e.reason}`,
+  },
   "upkeep.done": {
     level: "debug",
     message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,

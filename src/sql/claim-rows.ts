@@ -10,6 +10,8 @@ export interface ClaimsRead {
   readonly seenUpTo: string | undefined;
   /** There was so much in the way that the search was over before it had seen everything. */
   readonly hasMore: boolean;
+  /** So much in a lane waits for what another transaction has locked that the search of it ended halfway. The next one goes on there. */
+  readonly isCutShort: boolean;
   /** It has passed something by that another transaction has locked: it may be free before long, and nobody tells. */
   readonly isHeldUp: boolean;
   /** A queue whose row it has waited for in vain. */
@@ -20,15 +22,18 @@ export interface ClaimsRead {
   readonly ended: unknown;
 }
 
-/** Of the type `claim_row`: a claim, or what is said besides. */
+/**
+ * Of the type `claim_row`: a claim, or what is said besides. A time goes back to the database, perhaps on a session with another DateStyle.
+ * In JSON it has one form, whatever the session has set.
+ */
 export const CLAIM_COLUMNS = `claim_id, task_id, state, name, attempt, failures, crashes, created_ms, input, metadata,
-  exclusive_key, queue, priority, lane_id, run_at::text`;
+  exclusive_key, queue, priority, lane_id, to_json(run_at) #>> '{}'`;
 
 /** A row of these columns. */
 type ClaimRow = readonly [
   claimId: ClaimId,
   taskId: TaskId | null,
-  state: "claimed" | "running" | "lane" | "seen" | "more" | "held" | "unarmed" | "ended" | null,
+  state: "claimed" | "running" | "lane" | "seen" | "more" | "short" | "held" | "unarmed" | "ended" | null,
   name: string,
   attempt: number | null,
   failures: number | null,
@@ -51,6 +56,7 @@ export function readClaims(rows: readonly unknown[][]): ClaimsRead {
   let ended: unknown = null;
   let seenUpTo: string | undefined;
   let hasMore = false;
+  let isCutShort = false;
   let isHeldUp = false;
   let lockedQueue: string | undefined;
   let isUnarmed = false;
@@ -67,6 +73,10 @@ export function readClaims(rows: readonly unknown[][]): ClaimsRead {
       seenUpTo = row[14] ?? undefined;
     } else if (state === "more") {
       hasMore = true;
+    } else if (state === "short") {
+      isCutShort = true;
+      const cursor = cursorOf(row, undefined);
+      if (cursor) cursors.push(cursor);
     } else if (state === "held") {
       isHeldUp = true;
       lockedQueue = row[11] ?? undefined;
@@ -76,7 +86,7 @@ export function readClaims(rows: readonly unknown[][]): ClaimsRead {
       ended = row[8];
     }
   }
-  return { claimed, cursors, seenUpTo, hasMore, isHeldUp, lockedQueue, isUnarmed, ended };
+  return { claimed, cursors, seenUpTo, hasMore, isCutShort, isHeldUp, lockedQueue, isUnarmed, ended };
 }
 
 /** By place, and all of one shape: there may be tens of thousands a second. */

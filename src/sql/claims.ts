@@ -22,7 +22,7 @@ export interface ClaimedTask extends ClaimOnTask {
 /** Where the last search of a lane ended, and the next begins. */
 export interface LaneCursor {
   readonly laneId: string;
-  /** Exact to the microsecond, hence text: it goes back to the database. */
+  /** Exact to the microsecond, hence text, in the form of JSON: it goes back to the database. */
   readonly runAt: string;
   readonly taskId: TaskId;
 }
@@ -174,7 +174,7 @@ export async function readOutlook(
 ): Promise<Outlook> {
   const [row] = await store.query<{ ms: string | null; overlooked: { lane: string; at: string }[] | null }>(
     `select ${store.schema}.next_due_ms($1, $2) as ms,
-            (select json_agg(json_build_object('lane', lane_id, 'at', run_at::text)) from ${store.schema}.overlooked($1, $2, $3)) as overlooked`,
+            (select json_agg(json_build_object('lane', lane_id, 'at', run_at)) from ${store.schema}.overlooked($1, $2, $3)) as overlooked`,
     [names, queues ?? null, seenUpTo ?? null],
   );
   const overlooked = row?.overlooked ?? [];

@@ -16,10 +16,11 @@ import type { Events } from "../events.ts";
 import { adoptClaims, type ClaimedTask, type LaneCursor, type Outlook, readOutlook } from "../sql/claims.ts";
 import type { Found } from "../sql/work-round.ts";
 import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
-import { type LookMade, type Phase, pauseWhileHeldUpMs, phaseAfter } from "./after-look.ts";
+import { type LookMade, type Phase, phaseAfter } from "./after-look.ts";
 import { afterEnds, type Demand, NO_DEMAND, onlyFollowing, totalOf } from "./demand.ts";
 import { FailedClaims } from "./failed-claims.ts";
 import { tellApart } from "./forgotten-ends.ts";
+import { HeldUpLooks } from "./held-up-looks.ts";
 import { LockedQueues } from "./locked-queues.ts";
 import type { Outages } from "./outages.ts";
 import type { Received } from "./received.ts";
@@ -71,12 +72,11 @@ export class Claimer {
   readonly #backoff = createBackoff({ firstMs: 100, maxMs: 5_000 });
   readonly #lockedQueues: LockedQueues;
   readonly #failedClaims: FailedClaims;
+  readonly #heldUpLooks = new HeldUpLooks();
   #phase: Phase = "waking";
   #asked: Demand = NO_DEMAND;
   #underWay = 0;
   #isArmed = false;
-  /** How many looks in a row have passed by something that was locked. */
-  #heldUpLooks = 0;
   #mayOwnUnknown = false;
   #regaining: Promise<void> | undefined;
   #endingForgotten: Promise<unknown> | undefined;
@@ -110,6 +110,7 @@ export class Claimer {
     await this.#regaining;
     await this.#endingForgotten;
     this.#lockedQueues.stop();
+    this.#failedClaims.stop();
   }
 
   /** The last look found as many as it asked for. */
@@ -176,9 +177,10 @@ export class Claimer {
         this.#parts.received.noteAnswer(asking, found.claimed);
         this.#over(demand);
         const asked = totalOf(demand);
-        const { claimed, hasMore, isUnarmed } = found;
+        const { claimed, isUnarmed } = found;
+        const hasMore = found.hasMore || found.isCutShort;
         if (isUnarmed) this.#isArmed = false;
-        const hasMet = hasMore && demand.reserve > 0;
+        const hasMet = found.hasMore && demand.reserve > 0;
         this.#onFound(found, { search, startedMs, asked, isAfterEnds, isFollowing, isSettling, hasMore, hasMet });
         if (hasMet) this.#onMet(search);
         if (claimed.length > 0) this.#parts.onClaimed(claimed, { under: id, atMs: askedAtMs });
@@ -214,8 +216,9 @@ export class Claimer {
     const nowMs = performance.now();
     this.#parts.outages.over("claiming tasks");
     this.#backoff.reset();
-    this.#heldUpLooks = found.isHeldUp ? this.#heldUpLooks + 1 : 0;
+    this.#heldUpLooks.note(found, look.search.isFullLook);
     this.#lockedQueues.note(found.lockedQueue, found.claimed, nowMs);
+    this.#failedClaims.noteFound(found.claimed.length, nowMs);
     const { search, asked, hasMet } = look;
     this.#cursors.end(search, { ...found, asked, hasMet, tookMs: nowMs - look.startedMs, nowMs });
     const phase = phaseAfter(this.#phase, look, found.claimed);
@@ -254,8 +257,7 @@ export class Claimer {
     const nowMs = performance.now();
     const isUntold = notices.isListening && !this.#isArmed;
     const looksSoonMs = isUntold ? UNARMED_POLL_MS : Number.POSITIVE_INFINITY;
-    const heldUpMs = this.#heldUpLooks > 0 ? pauseWhileHeldUpMs(this.#heldUpLooks) : Number.POSITIVE_INFINITY;
-    const pollMs = Math.min(this.#parts.pollMs, looksSoonMs, heldUpMs);
+    const pollMs = Math.min(this.#parts.pollMs, looksSoonMs, this.#heldUpLooks.pauseMs());
     const lookMs = this.#cursors.msUntilFullLook(nowMs) ?? pollMs;
     const deepLookMs = this.#cursors.msUntilDeepLook(nowMs) ?? pollMs;
     const pauseMs = Math.max(1, Math.min(pollMs, dueMs ?? pollMs, lookMs, deepLookMs));
@@ -325,9 +327,10 @@ export class Claimer {
   async #adopt(): Promise<void> {
     const { database, replica, known, received, onAdopted, onForgotten, outages, steadyNow } = this.#parts;
     const asked = { under: replica.id, atMs: steadyNow() };
+    const neverBegun = received.neverBegun();
     const unknown = await adoptClaims(database, asked.under, known());
     const { unbegun: adopted, forgotten } = await tellApart(database, unknown, received);
-    received.settle(adopted);
+    received.settle(adopted, neverBegun);
     if (adopted.length > 0) onAdopted(adopted, asked);
     // Nobody waits for this, because somebody may keep one of them locked. What is left then is found again by the claim watch.
     if (forgotten.length > 0 && !this.#endingForgotten) {

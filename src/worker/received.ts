@@ -36,10 +36,19 @@ export class Received {
     for (const { claimId } of claims) this.#neverBegun.add(claimId);
   }
 
-  /** The replies that were lost have been looked for: these are ours, and known from now on. */
-  settle(found: readonly ClaimOnTask[]): void {
+  /** What has never begun by now: the look for lost replies that begins here finds these, where they are still on record. */
+  neverBegun(): readonly ClaimId[] {
+    return [...this.#neverBegun];
+  }
+
+  /**
+   * The replies that were lost have been looked for: the claims that were found are ours, and known from now on. What was noted as never begun
+   * while the look was under way stays noted (`before`: what had been noted when it began), since the next look may find it.
+   */
+  settle(found: readonly ClaimOnTask[], before: readonly ClaimId[]): void {
     this.#askings.clear();
-    this.#neverBegun.clear();
+    for (const claimId of before) this.#neverBegun.delete(claimId);
+    for (const { claimId } of found) this.#neverBegun.delete(claimId);
     this.#note(found);
   }
 

@@ -44,6 +44,8 @@ export class SearchCursors {
   #isDeepLookWanted = false;
   #isDeepLooking = false;
   #isIdle = false;
+  /** The last search was cut short in some lane, and the next goes on there. Until the end is reached no full look begins again at the beginning. */
+  #isOnTheWay = false;
 
   begin(nowMs: number): Search {
     const isFullLook = this.isFullLookDue(nowMs);
@@ -72,6 +74,9 @@ export class SearchCursors {
     const { claimed, cursors, seenUpTo, nowMs, tookMs } = look;
     this.#isIdle = claimed.length === 0 && !look.hasMet;
     if (search.isFullLook) this.#fullLook = { endedMs: nowMs, tookMs };
+    // What goes on where a full look was cut short is a part of it, and counts as its cost.
+    else if (this.#isOnTheWay) this.#fullLook = { endedMs: nowMs, tookMs: this.#fullLook.tookMs + tookMs };
+    this.#isOnTheWay = look.isCutShort;
     // While tasks flow there may be some before the cursors. A search that finds nothing is no reason to look again.
     if (search.isFullLook ? claimed.length >= look.asked : claimed.length > 0) this.wantFullLook();
     if (search.memory !== this.#memory) return;
@@ -114,7 +119,7 @@ export class SearchCursors {
 
   /** How long until the next full look; undefined where none is wanted. */
   msUntilFullLook(nowMs: number): number | undefined {
-    if (!this.#isFullLookWanted) return undefined;
+    if (!this.#isFullLookWanted || this.#isOnTheWay) return undefined;
     const pauseMs = this.#fullLook.tookMs * PAUSE_PER_LOOK[this.#isIdle ? "idle" : "busy"];
     return Math.max(0, this.#fullLook.endedMs + Math.max(LEAST_MS, pauseMs) - nowMs);
   }

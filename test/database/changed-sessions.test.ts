@@ -2,6 +2,7 @@
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Everbeat } from "../../src/everbeat.ts";
+import { readOutlook } from "../../src/sql/claims.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
 import { holding } from "../support/crash-database.ts";
@@ -73,6 +74,21 @@ describe("a caller that changes the level of its pooled session", () => {
     });
   });
 });
+
+test("where a search ended is told in a form that every session reads alike, whatever its datestyle", async () => {
+  const { pool, everbeat } = await openOnPool();
+  const claimer = handClaimer(everbeat.database, ["add"]);
+  await everbeat.enqueueMany(add, [1, 2, 3]);
+  await pool.query("set datestyle = 'SQL, DMY'");
+  const { claimed, cursors } = await claimer.look({ run: 1 });
+  const { seenUpTo } = await claimer.look({ cursors, run: 0, prefetch: 1, names: ["other"] });
+  const outlook = await readOutlook(everbeat.database, ["add"], undefined, "infinity");
+  const times = [...cursors.map(({ runAt }) => runAt), seenUpTo, ...outlook.overlooked.map(({ runAt }) => runAt)];
+  expect(times).toEqual(Array.from({ length: 3 }, () => expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+[+-][\d:]+$/)));
+  await pool.query("set datestyle = 'German'");
+  const others = await claimer.claim({ cursors, seenUpTo });
+  expect([...claimed, ...others].map(({ input }) => input).sort()).toEqual([1, 2, 3]);
+}, 20_000);
 
 test("a caller that lowers the time limit of its pooled session fails one statement, and no second one", async () => {
   const { pool, everbeat } = await openOnPool();

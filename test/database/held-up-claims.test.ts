@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Events } from "../../src/events.ts";
+import type { LaneCursor } from "../../src/sql/claims.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { LockedQueues } from "../../src/worker/locked-queues.ts";
 import { Outages } from "../../src/worker/outages.ts";
@@ -22,7 +23,8 @@ function scene() {
   return {
     ...{ name, queue, other, put },
     doneOf: (kind: string) => done.filter((input) => String(input).startsWith(kind)),
-    look: (run = 10) => claimer.look({ queues: [queue, other], room: [null, null], run }),
+    look: (run = 10, cursors: readonly LaneCursor[] = []) =>
+      claimer.look({ queues: [queue, other], room: [null, null], run, cursors }),
     /** It is told of new tasks, and else looks once a minute. */
     async work() {
       const options = { queues: [queue, other], concurrency: 10, pollInterval: "1m", handleSignals: false } as const;
@@ -127,6 +129,55 @@ describe.each(HELD_UP)("a transaction that keeps %s", (_, count, holdUp) => {
     expect(own.doneOf("held")).toEqual([]);
     await held.letGo();
     await eventually(() => own.doneOf("held"), { until: (done) => done.length === count, within: 20_000 });
+  }, 70_000);
+});
+
+describe("a key for which thousands wait, and that somebody has locked,", () => {
+  const MANY = 9_000;
+
+  test("costs a search no more than a part of them, and the next one goes on behind it", async () => {
+    const { put, look } = scene();
+    const exclusiveKey = randomUUID();
+    await put(several("held", MANY), { exclusiveKey });
+    await put(several("other", 5));
+    const held = await holdKeys([exclusiveKey]);
+    const found = [await look()];
+    while (found.at(-1)?.isCutShort) found.push(await look(10, found.at(-1)?.cursors));
+    expect(found.map(({ isCutShort }) => isCutShort)).toEqual([true, true, true, true, false]);
+    expect(found.map(({ claimed }) => claimed.length)).toEqual([0, 0, 0, 0, 5]);
+    for (const { isHeldUp, hasMore, seenUpTo, isCutShort } of found) {
+      expect({ isHeldUp, hasMore }).toEqual({ isHeldUp: true, hasMore: false });
+      if (isCutShort) expect(seenUpTo).toBeUndefined();
+    }
+    await held.letGo();
+    expect((await look()).claimed.map(({ input }) => input)).toEqual(["held 0"]);
+  }, 30_000);
+
+  test("starves nobody: what is behind them is run, and they are when it is free", async () => {
+    const own = scene();
+    const exclusiveKey = randomUUID();
+    await own.put(several("held", MANY), { exclusiveKey, exclusiveLimit: 5 });
+    const held = await holdKeys([exclusiveKey]);
+    // Nobody knows these. So the last part of a search meets nothing that is held, and is held up all the same.
+    const unknown = defineTask({ name: `unknown-${randomUUID()}`, run: () => null });
+    await everbeat.enqueueMany(unknown, new Array(5_000).fill(undefined), { options: { queue: own.queue } });
+    await own.put(several("other", 50));
+    await own.work();
+    await eventually(() => own.doneOf("other"), { until: (done) => done.length === 50, within: 20_000 });
+    for (let n = 1; n <= 20; n++) {
+      await own.put([`more ${n}`], n % 2 === 0 ? { exclusiveKey: `free ${n}` } : {});
+      await eventually(() => own.doneOf("more"), { until: (done) => done.length === n, within: 20_000 });
+    }
+    // It has fallen asleep, and nobody wakes it.
+    const looks = () =>
+      database.query(
+        `select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+           and query ~ 'claim_tasks|next_due_ms' and (state <> 'idle' or query_start > now() - interval '30 ms')`,
+      );
+    await eventually(looks, { until: (all) => all.length === 0, within: 20_000 });
+    expect(own.doneOf("held")).toEqual([]);
+    await held.letGo();
+    await eventually(() => own.doneOf("held"), { until: (done) => done.length > 100, within: 20_000 });
   }, 70_000);
 });
 

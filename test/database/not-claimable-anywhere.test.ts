@@ -143,7 +143,7 @@ test("rows that cannot even be deleted are put off, also where they are two rows
   );
   const rows = "everbeat.ready r where queue = $1 order by input is null";
   const aside = await database.query(
-    `select everbeat.set_aside(b) from (select array_agg(row(r, 'bad')::everbeat.bad_row) as all from (select * from ${rows}) r) f, unnest(f.all) b`,
+    `select everbeat.set_aside(b, false) from (select array_agg(row(r, 'bad', 'P0001')::everbeat.bad_row) as all from (select * from ${rows}) r) f, unnest(f.all) b`,
     [queue],
   );
   expect(aside).toHaveLength(2);

@@ -39,9 +39,10 @@ export async function lookAtClaims(
   const { replica, known, received, policy } = parts;
   const own = await readOwnClaims(database, replica);
   const isOwn = ({ claim, task }: InHand) => own.some(({ claimId, taskId }) => claimId === claim && taskId === task);
+  const neverBegun = received.neverBegun();
   const unknown = await adoptClaims(database, replica, known.map(claimOf));
   const { unbegun, forgotten } = await tellApart(database, unknown, received);
-  received.settle(unbegun);
+  received.settle(unbegun, neverBegun);
   return {
     lost: known.filter((one) => !isOwn(one)).map(({ claim }) => claim),
     adopted: unbegun,

@@ -39,7 +39,7 @@ describe("claims that a process has had", () => {
     const received = new Received();
     received.noteAsked();
     received.noteAnswer(received.noteAsked(), claims(7));
-    received.settle(claims(5));
+    received.settle(claims(5), received.neverBegun());
     expect([5, 7, 8].map((id) => had(received, id))).toEqual([true, true, false]);
   });
 
@@ -48,6 +48,20 @@ describe("claims that a process has had", () => {
     received.noteAnswer(received.noteAsked(), claims(1, 2));
     received.noteNeverBegun(claims(2));
     expect([1, 2].map((id) => had(received, id))).toEqual([true, false]);
+  });
+});
+
+describe("claims of which nothing has run", () => {
+  test("are known as such until a look for lost replies that began later has found them or has not", () => {
+    const received = new Received();
+    received.noteAnswer(received.noteAsked(), claims(1, 2, 3));
+    received.noteNeverBegun(claims(1, 2));
+    const before = received.neverBegun();
+    received.noteNeverBegun(claims(3));
+    received.settle(claims(1), before);
+    expect([1, 2, 3].map((id) => had(received, id))).toEqual([true, true, false]);
+    received.settle(claims(3), received.neverBegun());
+    expect(had(received, 3)).toBe(true);
   });
 });
 

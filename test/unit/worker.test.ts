@@ -231,6 +231,7 @@ describe("search cursors", () => {
     cursors: claimed.length > 0 ? [cursor] : [],
     seenUpTo: undefined as string | undefined,
     hasMore: false,
+    isCutShort: false,
     isHeldUp: false,
     lockedQueue: undefined,
     isUnarmed: false,
@@ -262,6 +263,19 @@ describe("search cursors", () => {
     expect(cursors.msUntilFullLook(1)).toBe(1_999);
     cursors.end(cursors.begin(1), found([], 1));
     expect(cursors.msUntilFullLook(1)).toBe(99);
+  });
+
+  test("go on to the end where a search was cut short, before they begin again, and count all of it as one look", () => {
+    const cursors = new SearchCursors();
+    const short = { isCutShort: true, cursors: [cursor] };
+    cursors.end(cursors.begin(0), { ...found([], 0, 40), ...short });
+    cursors.wantFullLook();
+    const second = cursors.begin(5_000);
+    expect(second).toMatchObject({ isFullLook: false, cursors: [cursor] });
+    cursors.end(second, { ...found([], 5_000, 40), ...short });
+    cursors.end(cursors.begin(5_001), found([], 5_040, 20));
+    expect(cursors.msUntilFullLook(5_040)).toBe(100);
+    expect(cursors.begin(5_140).isFullLook).toBe(true);
   });
 
   test("want no further full look after one that found everything", () => {
