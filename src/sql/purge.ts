@@ -116,7 +116,24 @@ export const PURGE_RULES: readonly PurgeRule[] = [
       removal(s, "late", `x.arrived_at < ${OLD} and not exists (select from ${s}.task t where t.id = x.task_id)`),
   },
   {
-    // Those of tasks that are on record, or were purged, leave by purge_ended.
+    // Keys that went on without their tasks (see delete_ended).
+    what: "unique keys whose time is over",
+    ageMs: () => 0,
+    statement: (s) => removal(s, "unique_hold", `x.ended_as is not null and x.counts_until <= ${OLD}`),
+  },
+  {
+    // The others leave when they can be purged. Somebody has retried these, or deleted them by hand.
+    what: "refusals of tasks that have not ended",
+    ageMs: () => 0,
+    statement: (s) =>
+      removal(
+        s,
+        "not_purged",
+        `$1::float8 is not null and not exists (select from ${s}.ended e where e.task_id = x.task_id)`,
+      ),
+  },
+  {
+    // Those of tasks that are on record leave by purge_ended.
     what: "unique keys of tasks that are gone",
     // No age counts here. `$1` is named only because every rule is given it.
     ageMs: () => 0,

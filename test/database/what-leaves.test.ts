@@ -53,6 +53,10 @@ const RULES: Record<string, Put> = {
     "insert into everbeat.late (claim_id, task_id, replica_id, outcome, arrived_at) values (1, UUID, UUID, 'failed', AGO)",
   ),
   machine: put("insert into everbeat.machine (id, hostname, joined_at) values (UUID, 'h', AGO)"),
+  not_purged: async (age) =>
+    (age === YOUNG ? ofTask : put)(
+      "insert into everbeat.not_purged (task_id, times, rests_until, told_as) values (UUID, 1, AGO, 'x')",
+    )(age),
   post_mortem: put(
     "insert into everbeat.post_mortem (kind, happened_at, cause, sentence, evidence) values ('runner', AGO, 'c', 's', '{}')",
   ),
