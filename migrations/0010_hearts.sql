@@ -570,9 +570,9 @@ end $$;
 
 -- The same on first-hand evidence: whoever started the process has seen it end. Not while its session is held: a moment
 -- later it has ended too, and where it has not, a second copy of the process may beat on under this id. Exit codes of Windows have 32 bits
--- without a sign.
+-- without a sign. Not waited for long either: whoever started the process may have others to report.
 create function declare_exited(p_replica uuid, p_exit_code bigint, p_signal text) returns table (verdict text, death json)
-language plpgsql set search_path from current
+language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 declare
   v_heart   heart;

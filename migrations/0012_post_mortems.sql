@@ -175,9 +175,9 @@ as $$
 $$;
 
 -- A replica that was declared dead was not: it stood still or was cut off, and stopped its own work. Nobody is to blame.
--- Returns how long after its death that was; null: it had not been declared dead.
+-- Returns how long after its death that was; null: it had not been declared dead. Not waited for long: the replica has work to do.
 create function forgive_crash(p_replica uuid, p_how text) returns double precision
-language plpgsql set search_path from current
+language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 declare
   v_after   double precision;

@@ -53,13 +53,51 @@ begin
 end $$;
 create trigger ended_moved after update of ended_at on ended for each statement execute function forget_spans();
 
+-- Ended tasks that cannot be deleted, because a foreign key or a trigger of a user's own refuses it. Each is left alone for a while, the longer the more
+-- often it was refused, so that such tasks do not fill the batches. See src/worker/refused-purges.ts.
+create table not_purged (
+  task_id     uuid primary key,
+  times       integer not null,
+  rests_until timestamptz not null,
+  told_as     text not null -- the subject of its alert
+);
+
+-- The alert ends when the task could be deleted, or is no ended task any more.
+create function end_alerts_of_purged() returns trigger
+language plpgsql set search_path from current
+as $$
+begin
+  update alert set resolved_at = now() where id = any (array(
+    select a.id from alert a join gone g on g.told_as = a.subject where a.kind = 'upkeep-passed-by' and a.resolved_at is null
+    for update of a skip locked));
+  return null;
+end $$;
+create trigger not_purged_gone after delete on not_purged referencing old table as gone for each statement execute function end_alerts_of_purged();
+
+-- Leaves a task alone that was refused. Returns how often it was.
+create function rest_from_purge(p_task uuid, p_told_as text) returns integer
+language sql set search_path from current set lock_timeout = '500ms'
+as $$
+  insert into not_purged (task_id, times, rests_until, told_as) values (p_task, 1, now() + interval '1 minute', p_told_as)
+  on conflict (task_id) do update
+  set times = least(not_purged.times + 1, 1000), told_as = p_told_as,
+      rests_until = now() + least(2 ^ least(not_purged.times, 10), 60) * interval '1 minute'
+  returning times
+$$;
+
 -- Locks these tasks, and returns those of them that nobody else has locked, in the same order. Somebody may be about to retry a task, to enqueue
--- its id again, or to decide over its unique key: such a task stays until the next time. One that has no task on record is nobody's.
+-- its id again, or to decide over its unique key: such a task stays until the next time. One that has no task on record is nobody's. A task that
+-- was refused a while ago is left out.
 create function lock_ended(p_tasks uuid[]) returns uuid[]
 language plpgsql set search_path from current set enable_seqscan = off set jit = off
 as $$
 declare
-  v_ended uuid[] := array(select task_id from ended where task_id = any (p_tasks) for update skip locked);
+  v_ended uuid[] := array(
+    select e.task_id from ended e
+    where e.task_id = any (p_tasks) and not exists (
+      -- Not until a time far ahead, should the server's clock have been set back.
+      select from not_purged n where n.task_id = e.task_id and n.rests_until between now() and now() + interval '1 hour')
+    for update of e skip locked);
   v_asked uuid[] := array(select id from task where id = any (v_ended) for update skip locked);
   v_held  uuid[] := array(select task_id from unique_hold where task_id = any (v_ended) for update skip locked);
 begin
@@ -71,8 +109,8 @@ begin
     order by t.place);
 end $$;
 
--- Of the tasks that ended before p_before the oldest that nobody else has locked, and the spans that were looked at for them. So fewer than
--- p_limit means that there are no more, however many are locked.
+-- Of the tasks that ended before p_before the oldest that nobody else has locked and that were not refused, and the spans that were looked at for them. So fewer than
+-- p_limit means that there are no more, however many are locked or were refused.
 create function oldest_ended(p_before timestamptz, p_limit integer, out tasks uuid[], out spans bigint[])
 language plpgsql set search_path from current set enable_seqscan = off set jit = off set enable_bitmapscan = off
 as $$
@@ -108,20 +146,6 @@ begin
   tasks := tasks[: p_limit];
 end $$;
 
--- Tasks that are locked and leave now take their unique keys along, unless a key was asked for longer: then it goes on without its task. Keys without
--- a task leave when their time is over.
-create function purge_holds(p_tasks uuid[], p_batch integer) returns void
-language plpgsql set search_path from current set enable_seqscan = off set jit = off
-as $$
-begin
-  delete from unique_hold where task_id = any (p_tasks) and (counts_until > now()) is not true;
-  -- Where only the end of the task is on record, nobody knows any more when it was enqueued: at the latest when it ended.
-  update unique_hold h set created_at = coalesce(t.created_at, e.ended_at), ended_as = e.state
-  from ended e left join task t on t.id = e.task_id where e.task_id = any (p_tasks) and h.task_id = e.task_id;
-  delete from unique_hold where ctid = any (array(
-    select ctid from unique_hold where ended_as is not null and counts_until <= now() limit p_batch for update skip locked));
-end $$;
-
 -- Unique keys of tasks that are nowhere on record, because somebody has deleted them by hand: such a key holds up nobody, and nothing else removes it.
 -- There may be very many keys, so each call looks at a part of the table, which is drawn.
 create function purge_lost_holds(p_batch integer) returns integer
@@ -143,33 +167,85 @@ begin
   return v_gone;
 end $$;
 
--- The record of ended tasks: no older than p_max_age_ms, no more than p_max_count. Null: no such limit. Returns how many left: a full batch where
--- there may be more.
-create function purge_ended(p_max_age_ms bigint, p_max_count bigint, p_batch integer) returns integer
+-- Which tasks leave now, locked, and the spans in which they lie: those that are older than p_max_age_ms, or more than p_max_count. Null: no such limit.
+create function ended_to_purge(p_max_age_ms bigint, p_max_count bigint, p_batch integer, out tasks uuid[], out spans bigint[])
 language plpgsql set search_path from current set enable_seqscan = off set jit = off
 as $$
 declare
   v_excess bigint;
-  v_gone   uuid[];
-  v_spans  bigint[];
 begin
   perform survey_ended();
-  select tasks, spans into v_gone, v_spans from oldest_ended(now() - make_interval(secs => p_max_age_ms / 1000.0), p_batch);
+  select o.tasks, o.spans into tasks, spans from oldest_ended(now() - make_interval(secs => p_max_age_ms / 1000.0), p_batch) o;
   if p_max_count is not null then
     select least(count(*) - p_max_count, p_batch) into v_excess from ended;
-    if v_excess > cardinality(v_gone) then
-      select tasks, spans into v_gone, v_spans from oldest_ended('infinity', v_excess::integer);
+    if v_excess > cardinality(tasks) then
+      select o.tasks, o.spans into tasks, spans from oldest_ended('infinity', v_excess::integer) o;
     end if;
   end if;
-  perform purge_holds(v_gone, p_batch);
-  delete from review where task_id = any (v_gone);
-  delete from suspicion where task_id = any (v_gone);
-  delete from late where task_id = any (v_gone);
-  delete from progress where task_id = any (v_gone);
-  delete from attempt where task_id = any (v_gone);
-  delete from ended where task_id = any (v_gone);
-  delete from task where id = any (v_gone);
+end $$;
+
+-- Deletes ended tasks that are locked, with all that is on record of them. They take their unique keys along, unless a key was asked for longer: then it
+-- goes on without its task, and leaves when its time is over.
+create function delete_ended(p_tasks uuid[]) returns void
+language plpgsql set search_path from current set enable_seqscan = off set jit = off
+as $$
+begin
+  delete from unique_hold where task_id = any (p_tasks) and (counts_until > now()) is not true;
+  -- Where only the end of the task is on record, nobody knows any more when it was enqueued: at the latest when it ended.
+  update unique_hold h set created_at = coalesce(t.created_at, e.ended_at), ended_as = e.state
+  from ended e left join task t on t.id = e.task_id where e.task_id = any (p_tasks) and h.task_id = e.task_id;
+  delete from review where task_id = any (p_tasks);
+  delete from suspicion where task_id = any (p_tasks);
+  delete from late where task_id = any (p_tasks);
+  delete from progress where task_id = any (p_tasks);
+  delete from attempt where task_id = any (p_tasks);
+  delete from not_purged where task_id = any (p_tasks);
+  delete from ended where task_id = any (p_tasks);
+  delete from task where id = any (p_tasks);
+  -- A trigger can also keep a row without raising an error. Such tasks would be found again and again.
+  if exists (select from ended where task_id = any (p_tasks)) or exists (select from task where id = any (p_tasks)) then
+    raise exception 'a trigger keeps a row of an ended task from being deleted' using errcode = 'triggered_data_change_violation';
+  end if;
+end $$;
+
+-- Removes a batch of the tasks that leave now. Returns how many left: a full batch where there may be more.
+create function purge_ended(p_max_age_ms bigint, p_max_count bigint, p_batch integer) returns integer
+language plpgsql set search_path from current set enable_seqscan = off set jit = off
+as $$
+declare
+  v_gone  uuid[];
+  v_spans bigint[];
+begin
+  select tasks, spans into v_gone, v_spans from ended_to_purge(p_max_age_ms, p_max_count, p_batch);
+  perform delete_ended(v_gone);
   update ended_span set oldest = oldest_in(span) where span = any (v_spans);
+  return cardinality(v_gone);
+end $$;
+
+-- The same in two steps, for when a task of the batch is refused: the tasks of the batch, and then some of them. None while somebody else purges.
+create function find_tasks_to_purge(p_max_age_ms bigint, p_max_count bigint, p_batch integer) returns table (task_id uuid, ended_at timestamptz)
+language plpgsql set search_path from current set enable_seqscan = off set jit = off set lock_timeout = '500ms'
+as $$
+begin
+  if not pg_try_advisory_xact_lock(gate_lock_id('service', 'purge')) then
+    return;
+  end if;
+  return query
+    select e.task_id, e.ended_at
+    from ended_to_purge(p_max_age_ms, p_max_count, p_batch) p cross join unnest(p.tasks) t (id) join ended e on e.task_id = t.id;
+end $$;
+
+-- A task that was retried in between, and has ended again, stays.
+create function purge_tasks(p_tasks uuid[], p_ended_at timestamptz[]) returns integer
+language plpgsql set search_path from current set enable_seqscan = off set jit = off set lock_timeout = '500ms'
+as $$
+declare
+  v_locked uuid[] := lock_ended(p_tasks);
+  v_gone   uuid[] := array(
+    select e.task_id from unnest(p_tasks, p_ended_at) t (id, ended_at) join ended e on e.task_id = t.id and e.ended_at = t.ended_at
+    where e.task_id = any (v_locked));
+begin
+  perform delete_ended(v_gone);
   return cardinality(v_gone);
 end $$;
 

@@ -6,10 +6,11 @@ import type { ReplicaId } from "../task/ids.ts";
 import { backWords } from "./death-evidence.ts";
 import { probableCause } from "./probable-cause.ts";
 
-export async function forgive(database: Database, replicaId: ReplicaId, how: "fenced" | "refused"): Promise<void> {
+/** False: somebody has locked a part of the record, which is still wrong. It may be called again. */
+export async function forgive(database: Database, replicaId: ReplicaId, how: "fenced" | "refused"): Promise<boolean> {
   const afterMs = await forgiveCrash(database, replicaId, how);
-  if (afterMs === undefined) return;
+  if (afterMs === undefined) return true;
   const cameBack = { afterMs: Math.max(0, afterMs), how };
   const { cause, sentence } = probableCause({ kind: "replica", because: "silent", cameBack });
-  await correctPostMortems(database, replicaId, { cause, sentence, line: backWords(cameBack) });
+  return correctPostMortems(database, replicaId, { cause, sentence, line: backWords(cameBack) });
 }

@@ -100,7 +100,25 @@ export class PassedBy {
     const restsUntilMs = performance.now() + restMs(times, isHeldUp(error));
     this.#known.set(what, { times, isTold: isTold || isToTell, restsUntilMs, wasMet: true });
     if (isHeldUp(error) && times === (isUsual ? 2 : 1)) return this.#parts.onError(error);
-    if (!isToTell) return;
+    if (isToTell) await this.#tell(what, error, isTold);
+  }
+
+  /**
+   * The same of something that this object does not keep in mind, because there may be very many: the database does.
+   * `countTimes` writes down that it failed, and returns how often it did.
+   */
+  async tellOf(what: string, error: unknown, countTimes: () => Promise<number>): Promise<void> {
+    if (isAway(error)) throw error;
+    const times = await countTimes().catch((refusal: unknown) => {
+      if (isAway(refusal)) throw refusal;
+      this.#parts.onError(refusal);
+      return 1;
+    });
+    if (!isHeldUp(error) || times >= HELD_UP_FOR_LONG) return this.#tell(what, error, times > 1);
+    if (times === 1) this.#parts.onError(error);
+  }
+
+  async #tell(what: string, error: unknown, isTold: boolean): Promise<void> {
     // Each time, because an alert leaves the record when it is old: while it is open, this changes nothing.
     const isNew = await this.#raiseAlert(what, error);
     if (isNew ?? !isTold) this.#parts.events.emit(`${this.#of.service}.passed-by`, { what, error });

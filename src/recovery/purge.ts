@@ -1,19 +1,48 @@
 /** Removes what has been on record for long enough. */
 import type { Database } from "../database/database.ts";
-import { PURGE_RULES, type PurgeAges, purge } from "../sql/purge.ts";
+import { isAboutSomeRows } from "../database/transient.ts";
+import { findOldRows, PURGE_RULES, type PurgeAges, type PurgeRule, purge, purgeRows } from "../sql/purge.ts";
 import type { PassedBy } from "./passed-by.ts";
 
 const BATCH = 1_000;
 
-/** One rule that fails does not keep the others from being followed. False: there is more to remove. */
+/** One rule that fails does not keep the others from being followed, nor one row the others of its table. False: there is more to remove. */
 export async function purgeRecord(database: Database, ages: PurgeAges, passedBy: PassedBy): Promise<boolean> {
   let isDone = true;
   for (const rule of PURGE_RULES) {
-    const removed = await passedBy.attempt(`removing old ${rule.what}`, () =>
-      database.transaction((tx) => purge(tx, rule, ages, BATCH)),
+    const isFollowed = await passedBy.attempt(`removing old ${rule.what}`, () =>
+      follow(rule, { database, ages, passedBy }),
     );
-    if ((removed ?? 0) >= BATCH) isDone = false;
+    if (isFollowed === false) isDone = false;
   }
   await passedBy.settle();
   return isDone;
+}
+
+interface Parts {
+  readonly database: Database;
+  readonly ages: PurgeAges;
+  readonly passedBy: PassedBy;
+}
+
+async function follow(rule: PurgeRule, parts: Parts): Promise<boolean> {
+  const { database, ages } = parts;
+  try {
+    return (await database.transaction((tx) => purge(tx, rule, ages, BATCH))) < BATCH;
+  } catch (error) {
+    if (!isAboutSomeRows(error)) throw error;
+    return followInHalves(rule, parts);
+  }
+}
+
+/** Where a row cannot be removed. Those that were passed by before may be the first, and the others must be reached all the same. */
+async function followInHalves(rule: PurgeRule, { database, ages, passedBy }: Parts): Promise<boolean> {
+  const limit = BATCH + passedBy.count;
+  const found = await database.transaction((tx) => findOldRows(tx, rule, ages, limit));
+  await passedBy.inHalves(
+    found,
+    ({ key }) => `removing old ${rule.what}: ${key}`,
+    async (some) => [await database.transaction((tx) => purgeRows(tx, rule, ages, some))],
+  );
+  return found.length < limit;
 }

@@ -23,7 +23,7 @@ export interface ProcessExit {
 }
 
 export interface ExitReport {
-  /** `not-alive`: it had left, or was declared dead before. `session-held`: left to the verdict on its silence. */
+  /** `not-alive`: it had left, or was declared dead before. `session-held` and `locked`: left to the verdict on its silence. */
   readonly verdict: ExitVerdict;
   readonly recovered: readonly Recovered[];
 }
@@ -42,11 +42,16 @@ export async function reportExit(
   if (await mayHaveProcesses(parts.database, exit.replicaId)) await delay(RUNNERS_END_WITHIN_MS);
   const until = performance.now() + SESSION_ENDS_WITHIN_MS;
   for (let pauseMs = FIRST_LOOK_AGAIN_MS; ; pauseMs = Math.min(pauseMs * 2, LAST_LOOK_AGAIN_MS)) {
-    const { verdict, death } = await declareExited(parts.database, exit.replicaId, exit);
+    const { verdict, death } = await declareExited(parts.database, exit.replicaId, exit).catch(lockedOr);
     if (verdict === "dead") return { verdict, recovered: await recover(parts, death as unknown as Death) };
     if (verdict === "not-alive" || performance.now() > until) return { verdict, recovered: [] };
     await delay(pauseMs);
   }
+}
+
+function lockedOr(error: unknown): { verdict: "locked"; death: null } {
+  if (!isLocked(error)) throw error;
+  return { verdict: "locked", death: null };
 }
 
 async function recover(parts: Parameters<typeof reportExit>[0], death: Death): Promise<Recovered[]> {

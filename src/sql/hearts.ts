@@ -155,15 +155,17 @@ export async function declareDead(
   return row?.dead === true;
 }
 
-export type ExitVerdict = "dead" | "not-alive" | "session-held";
+type ReachedVerdict = "dead" | "not-alive" | "session-held";
+/** `locked`: none, because somebody has locked its row. */
+export type ExitVerdict = ReachedVerdict | "locked";
 
 /** Dead, with the record of its death; or it had left or was declared dead before; or its session has not ended yet. */
 export async function declareExited(
   store: Store,
   replicaId: ReplicaId,
   exit: { exitCode: number | null; signal: string | null },
-): Promise<{ verdict: ExitVerdict; death: Record<string, unknown> | null }> {
-  const [row] = await store.query<{ verdict: ExitVerdict; death: Record<string, unknown> | null }>(
+): Promise<{ verdict: ReachedVerdict; death: Record<string, unknown> | null }> {
+  const [row] = await store.query<{ verdict: ReachedVerdict; death: Record<string, unknown> | null }>(
     `select verdict, death from ${store.schema}.declare_exited($1, $2, $3)`,
     [replicaId, exit.exitCode, exit.signal],
   );

@@ -157,17 +157,25 @@ export async function writePostMortems(store: Store, postMortems: readonly NewPo
   );
 }
 
-/** It was not dead: what was concluded from its death is put right, and the evidence for that is kept. */
+/**
+ * It was not dead: what was concluded from its death is put right, and the evidence for that is kept. False: somebody has locked some of it, and that
+ * part is as it was.
+ */
 export async function correctPostMortems(
   store: Store,
   replicaId: ReplicaId,
   { cause, sentence, line }: { cause: string; sentence: string; line: string },
-): Promise<void> {
-  await store.query(
-    `update ${store.schema}.post_mortem set cause = $2, sentence = $3, evidence = evidence || $4::text
-     where replica_id = $1 and kind in ('replica', 'attempt')`,
+): Promise<boolean> {
+  const wrong = `select id from ${store.schema}.post_mortem where replica_id = $1 and kind in ('replica', 'attempt') and cause <> $2`;
+  const [row] = await store.query<{ done: boolean }>(
+    `with corrected as (
+       update ${store.schema}.post_mortem set cause = $2, sentence = $3, evidence = evidence || $4::text
+       where id = any (array(${wrong} for update skip locked)) returning id
+     )
+     select not exists (${wrong} and id not in (select id from corrected)) as done`,
     [replicaId, cause, sentence, line],
   );
+  return row?.done === true;
 }
 
 export interface PostMortemFilter {

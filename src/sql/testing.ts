@@ -98,6 +98,7 @@ export async function moveIntoPast(tx: Store, ms: number): Promise<void> {
     rate: ["spent_until", "deferred_until"],
     unique_hold: ["counts_until", "created_at"],
     upkeep: ["purged_at"],
+    not_purged: ["rests_until"],
   };
   const moves = Object.entries(columns).map(([table, names]) => {
     const set = names.map((name) => `${name} = ${name} - make_interval(secs => $1::float8 / 1000)`).join(", ");

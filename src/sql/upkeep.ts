@@ -74,6 +74,32 @@ export async function purgeIfDue(store: Store, retention: Retention, batch: numb
   ]);
 }
 
+/** An ended task that leaves now. */
+export interface OldTask {
+  readonly taskId: TaskId;
+  /** As text, with its microseconds. */
+  readonly endedAt: string;
+}
+
+/** Nobody keeps them locked: another process may have removed some of them by the time that they are. */
+export async function findTasksToPurge(store: Store, retention: Retention, batch: number): Promise<readonly OldTask[]> {
+  return store.query<OldTask>(
+    `select task_id::text as "taskId", ended_at::text as "endedAt" from ${store.schema}.find_tasks_to_purge($1, $2, $3)`,
+    [retention.maxAgeMs ?? null, retention.maxCount ?? null, batch],
+  );
+}
+
+export async function purgeTasks(store: Store, old: readonly OldTask[]): Promise<number> {
+  return countOf(store, `select ${store.schema}.purge_tasks($1, $2) as count`, [
+    ...[old.map(({ taskId }) => taskId), old.map(({ endedAt }) => endedAt)],
+  ]);
+}
+
+/** It is left out for a while. Returns how often it was refused. `toldAs`: the subject of its alert, which ends with its rest. */
+export async function restFromPurge(store: Store, taskId: TaskId, toldAs: string): Promise<number> {
+  return countOf(store, `select ${store.schema}.rest_from_purge($1, $2) as count`, [taskId, toldAs]);
+}
+
 async function countOf(store: Store, text: string, values: readonly unknown[]): Promise<number> {
   const [row] = await store.query<{ count: number }>(text, values);
   return row?.count ?? 0;

@@ -11,6 +11,7 @@ import { causeOf } from "../recovery/recovery-action.ts";
 import { createService, type Service } from "../service.ts";
 import { readClock } from "../sql/clock.ts";
 import { toErrorRecord } from "../task/error-record.ts";
+import type { ReplicaId } from "../task/ids.ts";
 import { atMost, Changes } from "../worker/waiting.ts";
 import type { Child, Exit } from "./child.ts";
 import { DurableWords } from "./durable-words.ts";
@@ -173,16 +174,21 @@ export class Supervisor {
     });
   }
 
-  /** One that has left is off the record, and nothing follows. One that never joined shows at least whether there is a database. */
-  #report(child: Child, exit: Exit): Promise<void> {
+  /** One that never joined shows at least whether there is a database. */
+  async #report(child: Child, exit: Exit): Promise<void> {
+    const { everbeat } = this.#parts;
+    if (child.replicaIds.size === 0) await this.#words.say("reporting an exit", () => readClock(everbeat.database));
+    // Each by itself: one that the database refuses does not keep the others from being reported.
+    for (const id of child.replicaIds) await this.#words.say("reporting an exit", () => this.#reportReplica(id, exit));
+  }
+
+  /** One that has left is off the record, and nothing follows. */
+  async #reportReplica(replicaId: ReplicaId, exit: Exit): Promise<void> {
     const { everbeat, log } = this.#parts;
-    return this.#words.say("reporting an exit", async () => {
-      if (child.replicaIds.size === 0) await readClock(everbeat.database);
-      for (const replicaId of child.replicaIds) {
-        const { verdict } = await everbeat.recovery.reportExit(replicaId, exit);
-        if (verdict === "session-held")
-          log.warn({ replicaId }, "its database session goes on without it; it is left to the verdict on its silence");
-      }
-    });
+    const { verdict } = await everbeat.recovery.reportExit(replicaId, exit);
+    if (verdict === "session-held")
+      log.warn({ replicaId }, "its database session goes on without it; it is left to the verdict on its silence");
+    if (verdict === "locked")
+      log.warn({ replicaId }, "another transaction has locked its row; it is left to the verdict on its silence");
   }
 }

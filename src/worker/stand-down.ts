@@ -11,6 +11,7 @@ import { breaksConnection } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import type { HeartNews } from "../heart/heart-loop.ts";
 import { forgive } from "../recovery/came-back.ts";
+import { PassedBy } from "../recovery/passed-by.ts";
 import { rehomeClaims } from "../sql/claims.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
@@ -31,18 +32,22 @@ export interface StandDownParts {
   readonly changes: Changes;
   readonly received: Received;
   readonly onBack: () => void;
+  /** Something holds up what is tried again. */
+  readonly onError: (error: unknown) => void;
 }
 
 export class StandDown {
   readonly #parts: StandDownParts;
   readonly #outages: Outages;
   readonly #stopping = new AbortController();
+  readonly #unforgiven: PassedBy;
   #isUnderWay = false;
   #mustRejoin = false;
 
   constructor(parts: StandDownParts) {
     this.#parts = parts;
     this.#outages = new Outages(parts.events);
+    this.#unforgiven = new PassedBy({ service: "sweep", part: "replicas that came back" }, parts);
     parts.replica.onNews((news) => this.#hear(news));
   }
 
@@ -115,7 +120,7 @@ export class StandDown {
   }
 
   async #comeBack(kind: "refused" | "fenced"): Promise<void> {
-    const { database, events, replica } = this.#parts;
+    const { events, replica } = this.#parts;
     const backoff = createBackoff({ firstMs: 50, maxMs: 500 });
     const before = replica.id;
     /** Every id under which something may still be held. */
@@ -126,7 +131,7 @@ export class StandDown {
         this.#mustRejoin = false;
         // As soon as there is an id to take it to: its session has ended, and that counts against the old one after a short grace.
         await replica.rejoin(() => this.#moveFrom(left, kind));
-        for (const id of left) await forgive(database, id, kind);
+        for (const id of left) if (!(await this.#forgive(id, kind))) void this.#forgiveLater(id, kind);
         if (this.#mustRejoin) continue;
         this.#outages.over("coming back");
         return events.emit("replica.rejoined", { replicaId: replica.id, before });
@@ -134,6 +139,27 @@ export class StandDown {
         // The heart tells of an outage. A refusal, by a trigger or for want of a right, is told of here.
         if (!breaksConnection(error)) this.#outages.noticed(error, "coming back");
         await backoff.pause(this.#stopping.signal);
+      }
+    }
+  }
+
+  /** What somebody has locked of the record, or refuses to have changed, must not keep the replica from its work. */
+  async #forgive(id: ReplicaId, kind: "refused" | "fenced"): Promise<boolean> {
+    const forgiving = () => forgive(this.#parts.database, id, kind);
+    return (
+      (await this.#unforgiven.attempt(`putting the record of replica ${id} right, which came back`, forgiving)) === true
+    );
+  }
+
+  async #forgiveLater(id: ReplicaId, kind: "refused" | "fenced"): Promise<void> {
+    const backoff = createBackoff({ firstMs: 500, maxMs: 30_000 });
+    for (;;) {
+      await backoff.pause(this.#stopping.signal);
+      if (this.#stopping.signal.aborted) return;
+      try {
+        if (await this.#forgive(id, kind)) return await this.#unforgiven.settle();
+      } catch {
+        // The outage is reported by the heart; here it is only tried again.
       }
     }
   }

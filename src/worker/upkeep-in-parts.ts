@@ -1,5 +1,6 @@
 /** Upkeep where all of it in one statement has failed: part by part, and where a part fails on one of its rows, without that row. */
 import type { Database } from "../database/database.ts";
+import { isAboutSomeRows } from "../database/transient.ts";
 import { PassedBy, type PassedByParts } from "../recovery/passed-by.ts";
 import {
   expireTasks,
@@ -12,14 +13,17 @@ import {
   type UpkeepReport,
   unparkEveryKind,
 } from "../sql/upkeep.ts";
+import { type Purged, purgeWithoutRefused } from "./refused-purges.ts";
 
-type Part = "whole" | "lanes" | "cancels" | "expiries" | "parked" | "purges";
+type Part = "whole" | "lanes" | "cancels" | "expiries" | "parked" | "purges" | "purged tasks";
 
 export function passedByUpkeep(parts: PassedByParts): Record<Part, PassedBy> {
   const passedBy = (part: Part) => new PassedBy({ service: "upkeep", part }, parts);
   return {
     ...{ whole: passedBy("whole"), lanes: passedBy("lanes"), cancels: passedBy("cancels") },
     ...{ expiries: passedBy("expiries"), parked: passedBy("parked"), purges: passedBy("purges") },
+    // Nobody settles this part: what it tells of is in the database (see not_purged).
+    "purged tasks": passedBy("purged tasks"),
   };
 }
 
@@ -31,10 +35,8 @@ interface Parts {
 }
 
 /** `error`: the error of the one statement. It is reported if no part fails that would explain it. */
-export async function runUpkeepInParts(
-  { database, retention, passedBy, batch }: Parts,
-  error: unknown,
-): Promise<UpkeepReport> {
+export async function runUpkeepInParts(parts: Parts, error: unknown): Promise<UpkeepReport> {
+  const { database, passedBy, batch } = parts;
   const { whole, lanes, cancels, expiries, parked, purges } = passedBy;
   await inOne(lanes, "taking out empty lanes", () => retireLanes(database));
   const report = {
@@ -49,12 +51,23 @@ export async function runUpkeepInParts(
       act: (some) => expireTasks(database, some),
     }),
     unparked: (await inOne(parked, "letting go of parked tasks", () => unparkEveryKind(database, batch))) ?? 0,
-    purged: (await inOne(purges, "removing ended tasks", () => purgeIfDue(database, retention, batch))) ?? 0,
   };
-  if ([lanes, cancels, expiries, parked, purges].every(({ count }) => count === 0))
+  const { purged, refused } = (await inOne(purges, "removing ended tasks", () => purge(parts))) ?? NOTHING;
+  if (refused === 0 && [lanes, cancels, expiries, parked, purges].every(({ count }) => count === 0))
     await whole.tell("upkeep in one statement", error);
   await whole.settle();
-  return report;
+  return { ...report, purged };
+}
+
+const NOTHING: Purged = { purged: 0, refused: 0 };
+
+async function purge({ database, retention, passedBy, batch }: Parts): Promise<Purged> {
+  try {
+    return { purged: await purgeIfDue(database, retention, batch), refused: 0 };
+  } catch (error) {
+    if (!isAboutSomeRows(error)) throw error;
+    return purgeWithoutRefused({ database, retention, passedBy: passedBy["purged tasks"] }, batch);
+  }
 }
 
 function inOne<T>(part: PassedBy, what: string, act: () => Promise<T>): Promise<T | undefined> {

@@ -205,6 +205,7 @@ export class Worker {
     this.#standDown = new StandDown({
       ...{ database, events, replica, hand: this.#hand, changes: this.#changes, received: this.#received },
       onBack: () => this.#claimer.lookForOwn(),
+      onError: onError("coming back"),
     });
   }
 

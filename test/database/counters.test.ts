@@ -303,6 +303,7 @@ const NO_COUNTERS: Readonly<Record<string, readonly string[]>> = {
     ...["queue.rate_per_ms", "task.rate_per_ms", "upkeep.max_age_ms"],
   ],
   "less than its limit, which is an integer": ["rate.spent_rest"],
+  "counted to 1000 and no further (rest_from_purge)": ["not_purged.times"],
   "the operating system's": ["replica.pid", "runner.pid"],
   "a hash": ["heart.session_key"],
   "a part of a table, of which there are 2^27": ["ended_span.span"],

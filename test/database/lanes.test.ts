@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { PURGE_RULES, type PurgeRule, purge } from "../../src/sql/purge.ts";
+import { PURGE_RULES, type PurgeRule, purge, purgeStatement } from "../../src/sql/purge.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer, releaseClaims } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
@@ -263,10 +263,8 @@ describe("lanes of a priority", () => {
 
 describe("what says nothing any more is forgotten", () => {
   const AGES = { historyAgeMs: 0, purgeAgeMs: 0, postMortemAgeMs: 0 };
-  const ruleOf = (table: string) =>
-    PURGE_RULES.find(({ statement }) => statement("everbeat").includes(`delete from everbeat.${table} `));
-  const forget = (table: string) =>
-    everbeat.database.transaction((tx) => purge(tx, ruleOf(table) as PurgeRule, AGES, 1_000));
+  const ruleOf = (table: string) => PURGE_RULES.find(({ rows }) => rows("everbeat").table === table) as PurgeRule;
+  const forget = (table: string) => everbeat.database.transaction((tx) => purge(tx, ruleOf(table), AGES, 1_000));
 
   test("queues without settings, after an hour; they are listed as long as they are in use", async () => {
     const [used, unused, set] = [`q-${randomUUID()}`, `q-${randomUUID()}`, `q-${randomUUID()}`];
@@ -299,7 +297,7 @@ describe("what says nothing any more is forgotten", () => {
     await database.query(take(1));
     await database.query("update everbeat.rate set spent_until = now(), deferred_until = now() where key = $1", [key]);
     const forgetting = await begin();
-    await forgetting.query(ruleOf("rate")?.statement("everbeat") ?? "", [0, 1_000]);
+    await forgetting.query(purgeStatement("everbeat", ruleOf("rate")), [0, 1_000]);
     // That cannot be said for as long as it is not known whether the budget is forgotten. Nobody waits for it for longer than a moment.
     expect(await database.query(take(3_600_000))).toEqual([{ taken: null }]);
     await forgetting.query("commit");

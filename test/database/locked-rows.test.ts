@@ -293,6 +293,29 @@ describe("upkeep", () => {
   });
 });
 
+test.each([
+  ["replica", "id"],
+  ["heart", "replica_id"],
+])(
+  "an exit is reported where the row of its worker in %s is locked: it is left to the verdict on its silence",
+  async (table, column) => {
+    const [one, other] = [await workerWith([{}]), await workerWith([{}])];
+    for (const { replicaId } of [one, other])
+      await database.query(
+        `insert into everbeat.heart (replica_id, interval_ms, promise_ms, session_promise_ms, session_key, epoch, beat_at)
+       values ($1, 1, 1, 1, 1, 'e', now()) on conflict do nothing`,
+        [replicaId],
+      );
+    const holder = await openTransaction();
+    await holder.query(`select from everbeat.${table} where ${column} = $1 for update`, [one.replicaId]);
+    const report = ({ replicaId }: typeof one) => everbeat.recovery.reportExit(replicaId, { signal: "SIGKILL" });
+    expect(await report(one)).toEqual({ verdict: "locked", recovered: [] });
+    expect(await report(other)).toMatchObject({ verdict: "dead", recovered: [{ action: "retried" }] });
+    await holder.query("rollback");
+    expect(await report(one)).toMatchObject({ verdict: "dead" });
+  },
+);
+
 test("a statement that was given up ends on the server, since that looks for its client", async () => {
   const { claimed } = await workerWith([{}]);
   const holder = await openTransaction();

@@ -2,6 +2,9 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { Events } from "../../src/events.ts";
+import { PassedBy } from "../../src/recovery/passed-by.ts";
+import { purgeRecord } from "../../src/recovery/purge.ts";
 import { runUpkeep } from "../../src/sql/upkeep.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { DuplicateTaskError } from "../../src/task/errors.ts";
@@ -156,6 +159,15 @@ describe("a unique key whose task is purged", () => {
     await database.query("update everbeat.upkeep set purged_at = '-infinity'");
     return (await runUpkeep(everbeat.database, { maxAgeMs: 3_600_000, maxCount: undefined }, 100))?.purged;
   }
+  /** As a sweep does it. */
+  async function purgeKeys(): Promise<void> {
+    const onError = (error: unknown) => {
+      throw error;
+    };
+    const parts = { database: everbeat.database, events: new Events(onError), onError };
+    const ages = { historyAgeMs: 3_600_000, purgeAgeMs: 3_600_000, postMortemAgeMs: 3_600_000 };
+    await purgeRecord(everbeat.database, ages, new PassedBy({ service: "sweep", part: "purges" }, parts));
+  }
   const holds = (uniqueKey: string) =>
     database.query<{ task: string }>("select task_id::text as task from everbeat.unique_hold where key = $1", [
       uniqueKey,
@@ -243,7 +255,7 @@ describe("a unique key whose task is purged", () => {
     expect(await purge()).toBe(1);
     expect(await everbeat.enqueue(plain, 2, options as never)).toBe(first);
     await database.query("update everbeat.unique_hold set counts_until = now() where key = 'lost'");
-    await purge();
+    await purgeKeys();
     expect(await holds("lost")).toEqual([]);
   });
 
@@ -253,7 +265,7 @@ describe("a unique key whose task is purged", () => {
     expect(await purge()).toBe(1);
     expect(await holds("over")).toHaveLength(1);
     await database.query("update everbeat.unique_hold set counts_until = now() where key = 'over'");
-    await purge();
+    await purgeKeys();
     expect(await holds("over")).toEqual([]);
   });
 });

@@ -1,0 +1,34 @@
+/**
+ * Removes ended tasks where one of a batch is refused, by a foreign key or a trigger of a user's own: in halves, until the refused tasks are alone.
+ * Each of them is told of and left out for a while. The database keeps for how long, so that all replicas leave it out, and the next
+ * purge is one statement again (see not_purged).
+ */
+import type { Database } from "../database/database.ts";
+import { inHalves } from "../database/in-halves.ts";
+import { isAboutSomeRows } from "../database/transient.ts";
+import type { PassedBy } from "../recovery/passed-by.ts";
+import { findTasksToPurge, type OldTask, purgeTasks, type Retention, restFromPurge } from "../sql/upkeep.ts";
+
+export interface Purged {
+  readonly purged: number;
+  readonly refused: number;
+}
+
+export async function purgeWithoutRefused(
+  parts: { database: Database; retention: Retention; passedBy: PassedBy },
+  batch: number,
+): Promise<Purged> {
+  const { database, retention, passedBy } = parts;
+  const passBy = async ({ taskId }: OldTask, error: unknown): Promise<Purged[]> => {
+    const what = `removing the ended task ${taskId}`;
+    await passedBy.tellOf(what, error, () => restFromPurge(database, taskId, what));
+    return [{ purged: 0, refused: 1 }];
+  };
+  const remove = async (some: readonly OldTask[]) => [{ purged: await purgeTasks(database, some), refused: 0 }];
+  const found = await findTasksToPurge(database, retention, batch);
+  const done = await inHalves(found, remove, passBy, isAboutSomeRows);
+  return {
+    purged: done.reduce((sum, { purged }) => sum + purged, 0),
+    refused: done.reduce((sum, { refused }) => sum + refused, 0),
+  };
+}

@@ -1,0 +1,86 @@
+/** Old rows of the record that a trigger of a user's own keeps from being deleted are told of and stay, and all others leave. */
+import { beforeEach, expect, test } from "vitest";
+import { Events } from "../../src/events.ts";
+import { PassedBy } from "../../src/recovery/passed-by.ts";
+import { purgeRecord } from "../../src/recovery/purge.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { refuseToDelete } from "../support/refusing.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+const DAY_MS = 86_400_000;
+const AGES = { historyAgeMs: DAY_MS, purgeAgeMs: DAY_MS, postMortemAgeMs: DAY_MS };
+const AGO = "now() - interval '100 days'";
+
+/** One sweeper, and what it passed by. */
+function sweeper() {
+  const told: string[] = [];
+  const fail = (error: unknown) => {
+    throw error;
+  };
+  const events = new Events(fail);
+  events.on("sweep.passed-by", ({ what }) => told.push(what));
+  const passedBy = new PassedBy(
+    { service: "sweep", part: "purges" },
+    { database: everbeat.database, events, onError: fail },
+  );
+  return { told, purge: () => purgeRecord(everbeat.database, AGES, passedBy) };
+}
+
+beforeEach(() =>
+  database.query(
+    "truncate everbeat.alert, everbeat.machine, everbeat.replica, everbeat.heart, everbeat.beat_history, everbeat.unique_hold, everbeat.definition",
+  ),
+);
+const uuid = (n: string) => `('00000000-0000-0000-0000-' || lpad(${n}::text, 12, '0'))::uuid`;
+
+/** How rows 1 to n come into a table, and which column refuses number 2. */
+const TABLES: [table: string, put: string, isSecond: string][] = [
+  ["machine", `insert into everbeat.machine (id, hostname, joined_at) select n::text, 'h', ${AGO}`, "old.id = '2'"],
+  [
+    "replica",
+    `insert into everbeat.replica (id, hostname, pid, version, status, seen_at, tasks) select ${uuid("n")}, 'h', 1, '1', 'dead', ${AGO}, '{}'`,
+    `old.id = ${uuid("2")}`,
+  ],
+  [
+    "beat_history",
+    `insert into everbeat.beat_history (replica_id, beat_at) select ${uuid("n")}, ${AGO}`,
+    `old.replica_id = ${uuid("2")}`,
+  ],
+  [
+    "unique_hold",
+    `insert into everbeat.unique_hold (name, key, task_id) select 'x', n::text, ${uuid("n")}`,
+    "old.key = '2'",
+  ],
+  [
+    "definition",
+    `insert into everbeat.definition (name, settings, seen_at) select n::text, '{}', ${AGO}`,
+    "old.name = '2'",
+  ],
+];
+
+test.each(TABLES)("one of %s: it is told of once, and leaves when it can", async (table, put, isSecond) => {
+  await database.query(`${put} from generate_series(1, 5) n`);
+  const { allow } = await refuseToDelete(database, table, isSecond);
+  const count = async () => (await database.query(`select from everbeat.${table}`)).length;
+  const [one, other] = [sweeper(), sweeper()];
+  for (const { purge } of [one, other, one]) expect(await purge()).toBe(true);
+  expect(await count()).toBe(1);
+  expect([one.told, other.told]).toEqual([[expect.stringMatching(/^removing old .*: .*2( at .*)?$/)], []]);
+  expect(await everbeat.recovery.alerts()).toMatchObject([{ kind: "sweep-passed-by", subject: one.told[0] }]);
+  await allow();
+  await sweeper().purge();
+  expect(await count()).toBe(0);
+  expect(await everbeat.recovery.alerts()).toEqual([]);
+});
+
+test("more of them than a batch", async () => {
+  await database.query(
+    `insert into everbeat.machine (id, hostname, joined_at) select n::text, 'h', ${AGO} from generate_series(1, 1300) n`,
+  );
+  await refuseToDelete(database, "machine", "old.id::int <= 1100");
+  const { told, purge } = sweeper();
+  expect(await purge()).toBe(false);
+  expect(await purge()).toBe(true);
+  expect(await database.query("select from everbeat.machine")).toHaveLength(1_100);
+  expect(told).toHaveLength(1_100);
+});
