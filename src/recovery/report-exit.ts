@@ -5,7 +5,7 @@
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
-import { breaksConnection } from "../database/transient.ts";
+import { breaksConnection, isLocked } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { declareExited, type ExitVerdict } from "../sql/hearts.ts";
 import { mayHaveProcesses } from "../sql/runners.ts";
