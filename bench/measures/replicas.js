@@ -1,4 +1,4 @@
-/** What idle replicas cost the server by their beats, by sweeps and who asks for them, and by all else: 1, 20, 150 (a short run: 50). */
+/** What idle replicas cost the server by their beats, by sweeps and who asks for them, and by all else: 1, 20, 120 (a short run: 50). */
 import { setTimeout as pause } from "node:timers/promises";
 import { processorMsOf } from "../environment/processor-time.js";
 import { msSince, nowNs } from "../process/clock.js";
@@ -16,8 +16,8 @@ export const replicas = {
   async run(stage) {
     const database = await stage.database();
     await countFunctions(database);
-    // The bench's server takes 200 connections, and every heart has one.
-    const most = stage.isShort ? 50 : 150;
+    // The server of the bench takes 200 connections. Every heart has one, and each process has some for all of its replicas.
+    const most = stage.isShort ? 50 : 120;
     const forMs = stage.isShort ? 8_000 : 20_000;
     const fleet = new Fleet(stage);
     const [one, twenty, all] = [

@@ -52,7 +52,7 @@ export async function endClaims(store: Store, outcomes: readonly Outcome[]): Pro
 /** Those of these claims whose rows somebody else has locked at this moment. */
 export async function findLockedClaims(store: Store, outcomes: readonly Outcome[]): Promise<ReadonlySet<ClaimId>> {
   const [row] = await store.query<{ locked: ClaimId[] }>(
-    `select locked::text[] as locked from ${store.schema}.lock_free_claims($1, $2::bigint[], $3::uuid[])`,
+    `select locked::text[] as locked from ${store.schema}.lock_free_claims(array[$1]::uuid[], $2::bigint[], $3::uuid[])`,
     [outcomes[0]?.replica, outcomes.map(({ claim }) => claim), outcomes.map(({ task }) => task)],
   );
   return new Set(row?.locked);

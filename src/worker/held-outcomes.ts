@@ -125,7 +125,10 @@ export class HeldOutcomes<Ended extends { readonly outcome: Outcome }> {
 
   /** Those whose claims are locked are stuck. What is locked may also be something else that the statement needs. */
   async #withoutLocked(some: Ended[], error: unknown): Promise<Ended[]> {
-    const locked = await this.#parts.findLocked(some.map(({ outcome }) => outcome)).catch(() => new Set<ClaimId>());
+    const locked = await this.#parts.findLocked(some.map(({ outcome }) => outcome)).catch((notFound: unknown) => {
+      this.#parts.onTrouble(notFound);
+      return new Set<ClaimId>();
+    });
     const isStuck = ({ outcome }: Ended) => locked.has(outcome.claim);
     for (const one of some.filter(isStuck)) {
       this.#parts.onStuck(one.outcome, error);
