@@ -18,6 +18,7 @@ declare
   v_error   json := json_build_object('code', 'TASK_EXPIRED', 'message', 'The task was not started before its time ran out.');
   v_expired integer := (select count(*) from end_pending(p_tasks, 'expired', v_error));
   v_strays  integer;
+  v_ended   uuid[];
 begin
   if v_expired = cardinality(p_tasks) then
     return v_expired;
@@ -28,8 +29,12 @@ begin
     insert into ended (task_id, state, attempt, failures, crashes, ended_at, error_code, error)
     select distinct on (task_id) task_id, 'expired', attempt - 1, failures, crashes, now(), v_error ->> 'code', v_error
     from stray where task_state(task_id) is null
+    returning task_id
   )
-  select count(*) into v_strays from stray;
+  select (select count(*) from stray), array_agg(task_id) into v_strays, v_ended from stray_ended;
+  if v_ended is not null then
+    perform tell_waiters(v_ended);
+  end if;
   return v_expired + v_strays;
 end $$;
 

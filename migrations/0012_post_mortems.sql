@@ -175,7 +175,8 @@ as $$
 $$;
 
 -- A replica that was declared dead was not: it stood still or was cut off, and stopped its own work. Nobody is to blame.
--- Returns how long after its death that was; null: it had not been declared dead. Not waited for long: the replica has work to do.
+-- Returns how long after its death that was; null: it had not been declared dead. Not waited for long: the replica has work to do. It may be repeated,
+-- and the time of the first call stays.
 create function forgive_crash(p_replica uuid, p_how text) returns double precision
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
@@ -183,7 +184,7 @@ declare
   v_after   double precision;
   v_charged uuid[] := array(select task_id from suspicion where replica_id = p_replica and is_charged order by 1);
 begin
-  update replica set came_back_at = clock_timestamp(), came_back_how = p_how where id = p_replica
+  update replica set came_back_at = coalesce(came_back_at, clock_timestamp()), came_back_how = p_how where id = p_replica
   returning extract(epoch from came_back_at - died_at) * 1000 into v_after;
   update ready set crashes = greatest(0, crashes - 1) where task_id = any (v_charged) and input is null;
   update parked set crashes = greatest(0, crashes - 1) where task_id = any (v_charged);

@@ -1,10 +1,12 @@
 /** Removes what has been on record for long enough. */
 import type { Database } from "../database/database.ts";
-import { isAboutSomeRows } from "../database/transient.ts";
+import { isAboutTheValues } from "../database/transient.ts";
 import { findOldRows, PURGE_RULES, type PurgeAges, type PurgeRule, purge, purgeRows } from "../sql/purge.ts";
 import type { PassedBy } from "./passed-by.ts";
 
 const BATCH = 1_000;
+/** After this long nothing more is tried: where so many are refused one by one, it is the table that cannot be written. */
+const ENOUGH_MS = 5_000;
 
 /** One rule that fails does not keep the others from being followed, nor one row the others of its table. False: there is more to remove. */
 export async function purgeRecord(database: Database, ages: PurgeAges, passedBy: PassedBy): Promise<boolean> {
@@ -30,7 +32,8 @@ async function follow(rule: PurgeRule, parts: Parts): Promise<boolean> {
   try {
     return (await database.transaction((tx) => purge(tx, rule, ages, BATCH))) < BATCH;
   } catch (error) {
-    if (!isAboutSomeRows(error)) throw error;
+    // Rows that are locked are passed over. What waits for a lock all the same waits for that of a table, and so would each half.
+    if (!isAboutTheValues(error)) throw error;
     return followInHalves(rule, parts);
   }
 }
@@ -38,11 +41,16 @@ async function follow(rule: PurgeRule, parts: Parts): Promise<boolean> {
 /** Where a row cannot be removed. Those that were passed by before may be the first, and the others must be reached all the same. */
 async function followInHalves(rule: PurgeRule, { database, ages, passedBy }: Parts): Promise<boolean> {
   const limit = BATCH + passedBy.count;
+  const untilMs = performance.now() + ENOUGH_MS;
   const found = await database.transaction((tx) => findOldRows(tx, rule, ages, limit));
   await passedBy.inHalves(
     found,
     ({ key }) => `removing old ${rule.what}: ${key}`,
-    async (some) => [await database.transaction((tx) => purgeRows(tx, rule, ages, some))],
+    async (some) => {
+      if (performance.now() > untilMs) throw new Error("It took too long, and the rest was left.");
+      return [await database.transaction((tx) => purgeRows(tx, rule, ages, some))];
+    },
+    isAboutTheValues,
   );
   return found.length < limit;
 }

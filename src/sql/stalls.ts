@@ -65,13 +65,14 @@ export async function raiseStallAlerts(store: Store, alerts: readonly StallAlert
 
 /**
  * Resolves the alerts of all other tasks, which get on again or have ended, those of blocked loops whose replica or runner is gone, and those of stuck
- * outcomes whose claim is gone: its worker died before it could write the outcome. The `case` keeps the details of other alerts from being
+ * outcomes whose claim is gone: its worker died before it could write the outcome. Likewise those of ended tasks that were removed after all. The `case` keeps the details of other alerts from being
  * taken apart: a handler may have said what is in them.
  */
 export async function resolveOtherStallAlerts(store: Store, stalled: readonly TaskId[]): Promise<void> {
   const s = store.schema;
   const isOver = `(
     kind = 'task-stalled' and subject <> all ($1)
+    or kind = 'upkeep-passed-by' and part = 'purged tasks' and not exists (select from ${s}.not_purged n where n.told_as = alert.subject)
     or case kind
       when 'loop-blocked' then not exists (
         select from ${s}.blocked_loop b

@@ -84,7 +84,7 @@ export interface OldTask {
 /** Nobody keeps them locked: another process may have removed some of them by the time that they are. */
 export async function findTasksToPurge(store: Store, retention: Retention, batch: number): Promise<readonly OldTask[]> {
   return store.query<OldTask>(
-    `select task_id::text as "taskId", ended_at::text as "endedAt" from ${store.schema}.find_tasks_to_purge($1, $2, $3)`,
+    `select task_id::text as "taskId", to_json(ended_at) #>> '{}' as "endedAt" from ${store.schema}.find_tasks_to_purge($1, $2, $3)`,
     [retention.maxAgeMs ?? null, retention.maxCount ?? null, batch],
   );
 }

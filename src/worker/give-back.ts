@@ -30,11 +30,9 @@ export class GivingBack {
   /** Resolves when others may have them, but for those that the database refuses or somebody has locked: these are tried again until they are given back. */
   async giveBack(lots: readonly Pick<Lot, "tasks" | "under">[]): Promise<void> {
     this.#parts.hand.releasing(lots.flatMap(({ tasks }) => tasks));
-    const owners = new Set(lots.map(({ under }) => under));
-    for (const owner of owners) {
-      const tasks = lots.flatMap((lot) => (lot.under === owner ? lot.tasks : []));
-      if (tasks.length > 0) await this.#giveBackOf(owner, tasks);
-    }
+    const given = this.#giveBackAll(lots);
+    this.#track(given);
+    await given;
   }
 
   /** Resolves when all were given back. */
@@ -47,15 +45,24 @@ export class GivingBack {
     this.#givingUp.abort();
   }
 
-  async #giveBackOf(owner: ReplicaId, tasks: readonly ClaimedTask[]): Promise<void> {
-    const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
-    const left = await this.#track(this.#untilAnswered(owner, tasks, backoff));
-    if (left.length > 0) void this.#track(this.#untilGiven(owner, left, backoff));
+  async #giveBackAll(lots: readonly Pick<Lot, "tasks" | "under">[]): Promise<void> {
+    const owners = new Set(lots.map(({ under }) => under));
+    for (const owner of owners) {
+      const tasks = lots.flatMap((lot) => (lot.under === owner ? lot.tasks : []));
+      if (tasks.length > 0) await this.#giveBackOf(owner, tasks);
+    }
   }
 
-  async #track<T>(work: Promise<T>): Promise<T> {
-    this.#underWay.add(work);
-    return work.finally(() => this.#underWay.delete(work));
+  async #giveBackOf(owner: ReplicaId, tasks: readonly ClaimedTask[]): Promise<void> {
+    const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
+    const answered = this.#untilAnswered(owner, tasks, backoff);
+    this.#track(answered.then((left) => this.#untilGiven(owner, left, backoff)));
+    await answered;
+  }
+
+  #track(work: Promise<unknown>): void {
+    const tracked = work.finally(() => this.#underWay.delete(tracked));
+    this.#underWay.add(tracked);
   }
 
   async #untilGiven(owner: ReplicaId, tasks: readonly ClaimedTask[], backoff: Backoff): Promise<void> {

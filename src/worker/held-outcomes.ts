@@ -89,7 +89,7 @@ export class HeldOutcomes<Ended extends { readonly outcome: Outcome }> {
       hasWritten ||= became === "written";
     }
     // Each is tried once. Those that have come meanwhile go first.
-    for (let left = this.#stuck.length; left > 0 && this.#waiting.length === 0; left--) {
+    for (let left = this.#stuck.length; left > 0 && this.#waiting.length === 0 && !this.#parts.signal.aborted; left--) {
       const became = await this.#write(this.#stuck.splice(0, 1));
       if (became === "away") return hasWritten;
       hasWritten ||= became === "written";

@@ -9,6 +9,12 @@ import { isAboutSomeRows } from "../database/transient.ts";
 import type { PassedBy } from "../recovery/passed-by.ts";
 import { findTasksToPurge, type OldTask, purgeTasks, type Retention, restFromPurge } from "../sql/upkeep.ts";
 
+/**
+ * After this long nothing more is tried, so that the rest of the upkeep is not put off: a whole table may be locked, and each try waits for that. Those
+ * that were found by then rest, and the next purge goes on behind them. One locked task of a batch is found in less.
+ */
+const ENOUGH_MS = 6_000;
+
 export interface Purged {
   readonly purged: number;
   readonly refused: number;
@@ -24,7 +30,11 @@ export async function purgeWithoutRefused(
     await passedBy.tellOf(what, error, () => restFromPurge(database, taskId, what));
     return [{ purged: 0, refused: 1 }];
   };
-  const remove = async (some: readonly OldTask[]) => [{ purged: await purgeTasks(database, some), refused: 0 }];
+  const untilMs = performance.now() + ENOUGH_MS;
+  const remove = async (some: readonly OldTask[]) => {
+    if (performance.now() > untilMs) throw new Error("It took too long, and the rest was left.");
+    return [{ purged: await purgeTasks(database, some), refused: 0 }];
+  };
   const found = await findTasksToPurge(database, retention, batch);
   const done = await inHalves(found, remove, passBy, isAboutSomeRows);
   return {

@@ -1,8 +1,10 @@
 /** Old rows of the record that a trigger of a user's own keeps from being deleted are told of and stay, and all others leave. */
-import { beforeEach, expect, test } from "vitest";
+import pg from "pg";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { Events } from "../../src/events.ts";
 import { PassedBy } from "../../src/recovery/passed-by.ts";
 import { purgeRecord } from "../../src/recovery/purge.ts";
+import { PURGE_RULES } from "../../src/sql/purge.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { refuseToDelete } from "../support/refusing.ts";
 
@@ -83,4 +85,32 @@ test("more of them than a batch", async () => {
   expect(await purge()).toBe(true);
   expect(await database.query("select from everbeat.machine")).toHaveLength(1_100);
   expect(told).toHaveLength(1_100);
+});
+
+test("a table that somebody has locked against changes holds up a purge once, and not for each of its rows", async () => {
+  await database.query(
+    `insert into everbeat.machine (id, hostname, joined_at) select n::text, 'h', ${AGO} from generate_series(1, 50) n`,
+  );
+  let transactions = 0;
+  const counting = Object.create(everbeat.database, {
+    transaction: {
+      value: (act: never) => {
+        transactions++;
+        return everbeat.database.transaction(act);
+      },
+    },
+  });
+  const held: unknown[] = [];
+  const passedBy = new PassedBy(
+    { service: "sweep", part: "purges" },
+    { database: everbeat.database, events: new Events(() => {}), onError: (error) => held.push(error) },
+  );
+  const client = new pg.Client(database.url);
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query("begin");
+  await client.query("lock table everbeat.machine in share mode");
+  await purgeRecord(counting, AGES, passedBy);
+  expect([transactions, held]).toEqual([PURGE_RULES.length, [expect.objectContaining({ code: "55P03" })]]);
+  await client.query("rollback");
 });

@@ -14,6 +14,7 @@ const OURS: Record<string, string> = {
   "src/sql/alerts.ts .details": "only of alerts about what cannot be claimed: a task's id",
   "src/sql/claim-rows.ts to_json()": "a time, which reads the same whatever the DateStyle of the session",
   "src/sql/stale-tasks.ts to_json()": "a time, likewise",
+  "src/sql/upkeep.ts to_json()": "a time, likewise",
   "migrations/0008_upkeep.sql v_error": "an error that the function itself makes",
   "migrations/0004_enqueue.sql e.terms": "a part of a parameter",
   "migrations/0006_end.sql outcome": "an outcome that waits for its commit, with its result as text",
