@@ -20,8 +20,7 @@ function scene() {
     ...{ name, queue, other, done, another, failing },
     put: (inputs: readonly unknown[], options: object = {}, of = task) =>
       everbeat.enqueueMany(of, inputs, { options: { queue, ...options } }),
-    async work() {
-      const queues = [queue, other];
+    async work(queues = [queue, other]) {
       const worker = await everbeat.work([task, another], { queues, handleSignals: false, concurrency: 10 });
       onTestFinished(() => worker.stop({ now: true }));
       return worker;
@@ -114,6 +113,18 @@ test("few that are refused are set aside once others can be claimed, be it from 
     until: (state) => state === "failed",
   });
   expect(await isOpen("not-claimable", name)).toMatch(/was set aside/);
+}, 60_000);
+
+test("many queues that fail each for a row of its own do not keep a worker from the others", async () => {
+  const { other, queue, put, done, work, failed } = scene();
+  const bad = Array.from({ length: 7 }, (_, n) => `${queue}-${n}`);
+  await refuse(database, "running", `new.queue like '${queue}-%'`);
+  for (const one of bad) await put(["bad"], { queue: one });
+  await put(inputsOf("innocent", 20), { queue: other });
+  await work([...bad, other]);
+  await until(done, inputsOf("innocent", 20));
+  await eventually(failed, { until: (rows) => rows.length === bad.length, what: "the bad tasks to be set aside" });
+  expect(done.size).toBe(20);
 }, 60_000);
 
 test("a worker that cannot find out what makes its claims fail goes on when they do not any more", async () => {
