@@ -20,3 +20,13 @@ export async function setAsideBad(database: Database, failed: ClaimRequest): Pro
     claimValues(failed),
   );
 }
+
+/** Those of these queues (undefined: of all) about which an alert is open that nothing can be claimed from them. */
+export async function readQueuesLeft(database: Database, queues: readonly string[] | undefined): Promise<string[]> {
+  const rows = await database.query<{ queue: string }>(
+    `select subject as queue from ${database.schema}.alert
+     where kind = 'claims-failing' and resolved_at is null and ($1::text[] is null or subject = any ($1))`,
+    [queues ?? null],
+  );
+  return rows.map(({ queue }) => queue);
+}

@@ -218,7 +218,7 @@ export class Claimer {
     this.#backoff.reset();
     this.#heldUpLooks.note(found, look.search.isFullLook);
     this.#lockedQueues.note(found.lockedQueue, found.claimed, nowMs);
-    this.#failedClaims.noteFound(found.claimed.length, nowMs);
+    this.#failedClaims.noteFound(found.claimed, nowMs);
     const { search, asked, hasMet } = look;
     this.#cursors.end(search, { ...found, asked, hasMet, tookMs: nowMs - look.startedMs, nowMs });
     const phase = phaseAfter(this.#phase, look, found.claimed);

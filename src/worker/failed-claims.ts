@@ -1,13 +1,13 @@
 /**
  * One row that cannot be claimed makes the whole claim fail. It is taken out of the way, so that it does not keep a worker from all others.
- * Where no row is to blame, all of them stay, and an alert is open until a claim goes through.
+ * Where no row is to blame, all of them stay, and an alert is open until a claim from their queue goes through.
  */
 import type { Database } from "../database/database.ts";
 import { isAboutTheValues, isTransient } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { resolveAlerts } from "../sql/alerts.ts";
-import type { ClaimRequest } from "../sql/claims.ts";
-import { type SetAside, setAsideBad } from "../sql/set-aside.ts";
+import type { ClaimedTask, ClaimRequest } from "../sql/claims.ts";
+import { readQueuesLeft, type SetAside, setAsideBad } from "../sql/set-aside.ts";
 import type { Outages } from "./outages.ts";
 
 const KIND = "claims-failing";
@@ -18,6 +18,7 @@ interface FailedClaimsParts {
   readonly database: Database;
   readonly events: Events;
   readonly outages: Outages;
+  readonly queues: readonly string[] | undefined;
 }
 
 export class FailedClaims {
@@ -25,6 +26,11 @@ export class FailedClaims {
   #last: ClaimRequest | undefined;
   /** Queues from which nothing can be claimed, and when that was seen last. */
   readonly #failing = new Map<string, number>();
+  /**
+   * An alert may be open that this worker does not know of, and whose own worker was killed. So it is when this one begins, and after a claim of its
+   * own has failed. The worker asks once then, since asking costs a statement.
+   */
+  #mayBeOpen = true;
   /** One after the other, so that what was said last is what stays. */
   #writing: Promise<void> = Promise.resolve();
 
@@ -33,14 +39,15 @@ export class FailedClaims {
   }
 
   note(error: unknown, request: ClaimRequest): void {
-    if (isAboutTheValues(error)) this.#last = request;
+    if (!isAboutTheValues(error)) return;
+    this.#last = request;
+    this.#mayBeOpen = true;
   }
 
-  /** A claim went through, and took so many. */
-  noteFound(claimed: number, nowMs: number): void {
-    for (const [queue, seenMs] of this.#failing) {
-      if (claimed > 0 || nowMs - seenMs >= OVER_AFTER_MS) this.#isOver(queue);
-    }
+  /** A claim went through, and took these. */
+  noteFound(claimed: readonly ClaimedTask[], nowMs: number): void {
+    if (this.#mayBeOpen) this.#learnOpen(claimed);
+    this.#endAfter(claimed, nowMs);
   }
 
   /** This worker claims no more. Another whose claims fail raises the alert again. */
@@ -79,13 +86,37 @@ export class FailedClaims {
     if (!isLeft) events.emit("claim.passed-by", { what, reason });
     else if (!this.#failing.has(queue)) events.emit("claims.failing", { queue, reason });
     if (isLeft) this.#failing.set(queue, performance.now());
+    // Something was done about this queue, and another alert says what.
+    else if (this.#failing.has(queue)) this.#isOver(queue);
+  }
+
+  /** Takes on the alerts that are open. These ones were claimed just before, so for their queues it is over. */
+  #learnOpen(claimed: readonly ClaimedTask[]): void {
+    const { database, queues } = this.#parts;
+    this.#mayBeOpen = false;
+    this.#afterwards(async () => {
+      const nowMs = performance.now();
+      for (const queue of await readQueuesLeft(database, queues)) {
+        if (!this.#failing.has(queue)) this.#failing.set(queue, nowMs);
+      }
+      this.#endAfter(claimed, nowMs);
+    });
+  }
+
+  #endAfter(claimed: readonly ClaimedTask[], nowMs: number): void {
+    for (const [queue, seenMs] of this.#failing) {
+      if (nowMs - seenMs >= OVER_AFTER_MS || claimed.some((task) => task.queue === queue)) this.#isOver(queue);
+    }
   }
 
   #isOver(queue: string): void {
-    const { database, outages } = this.#parts;
     this.#failing.delete(queue);
+    this.#afterwards(() => resolveAlerts(this.#parts.database, KIND, queue));
+  }
+
+  #afterwards(write: () => Promise<void>): void {
     this.#writing = this.#writing
-      .then(() => resolveAlerts(database, KIND, queue))
-      .catch((error: unknown) => outages.noticed(error, "claiming tasks"));
+      .then(write)
+      .catch((error: unknown) => this.#parts.outages.noticed(error, "claiming tasks"));
   }
 }

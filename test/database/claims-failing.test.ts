@@ -1,7 +1,8 @@
 /** Where every claim fails whatever it takes, no task is to blame: all of them stay, an alert tells of it, and it ends by itself. */
 import { randomUUID } from "node:crypto";
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
+import { holding } from "../support/crash-database.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { refuse } from "../support/refusing.ts";
@@ -20,8 +21,7 @@ function scene() {
     ...{ name, queue, other, done, another, failing },
     put: (inputs: readonly unknown[], options: object = {}, of = task) =>
       everbeat.enqueueMany(of, inputs, { options: { queue, ...options } }),
-    async work() {
-      const queues = [queue, other];
+    async work(queues = [queue, other]) {
       const worker = await everbeat.work([task, another], { queues, handleSignals: false, concurrency: 10 });
       onTestFinished(() => worker.stop({ now: true }));
       return worker;
@@ -115,6 +115,65 @@ test("few that are refused are set aside once others can be claimed, be it from 
   });
   expect(await isOpen("not-claimable", name)).toMatch(/was set aside/);
 }, 60_000);
+
+test("many queues that fail each for a row of its own do not keep a worker from the others", async () => {
+  const { other, queue, put, done, work, failed } = scene();
+  const bad = Array.from({ length: 7 }, (_, n) => `${queue}-${n}`);
+  await refuse(database, "running", `new.queue like '${queue}-%'`);
+  for (const one of bad) await put(["bad"], { queue: one });
+  await put(inputsOf("innocent", 20), { queue: other });
+  await work([...bad, other]);
+  await until(done, inputsOf("innocent", 20));
+  await eventually(failed, { until: (rows) => rows.length === bad.length, what: "the bad tasks to be set aside" });
+  expect(done.size).toBe(20);
+}, 60_000);
+
+describe("an alert whose worker was killed", () => {
+  const raise = (queue: string) =>
+    database.query("select everbeat.raise_alert('claims-failing', $1, 'left behind', null)", [queue]);
+
+  test("ends when another claims from that queue, not when it claims from others", async () => {
+    const { queue, other, put, done, work } = scene();
+    await raise(queue);
+    await work();
+    for (const input of inputsOf("elsewhere", 5)) {
+      await put([input], { queue: other });
+      await until(done, [input]);
+    }
+    expect(await isOpen("claims-failing", queue)).toBe("left behind");
+    await put(["task"]);
+    await until(done, ["task"]);
+    await eventually(() => isOpen("claims-failing", queue), toBe("none"));
+  }, 60_000);
+
+  test("ends also where the first task that another claims is the only one", async () => {
+    const { queue, put, done, work } = scene();
+    await raise(queue);
+    await put(["task"]);
+    await work();
+    await until(done, ["task"]);
+    await eventually(() => isOpen("claims-failing", queue), { ...toBe("none"), within: 10_000 });
+  }, 60_000);
+
+  test("ends when another, whose claims failed too and which was working all along, claims again", async () => {
+    const { queue, put, done, work, failing } = scene();
+    await put(["first"]);
+    await work();
+    await until(done, ["first"]);
+    // The other is at finding out what is wrong, so this one is not told which queue it is.
+    await holding(database.url, "select pg_advisory_xact_lock(everbeat.gate_lock_id('service', 'set-aside'))");
+    const refused: string[] = [];
+    onTestFinished(everbeat.on("database.refused", ({ reason }) => refused.push(reason)));
+    const { allow } = await refuse(database, "running", `new.queue = '${queue}'`);
+    await raise(queue);
+    await put(["task"]);
+    await eventually(() => refused, { until: (all) => all.length > 0 });
+    await allow();
+    await until(done, ["task"]);
+    await eventually(() => isOpen("claims-failing", queue), { ...toBe("none"), within: 10_000 });
+    expect(failing).toEqual([]);
+  }, 60_000);
+});
 
 test("a worker that cannot find out what makes its claims fail goes on when they do not any more", async () => {
   const { queue, put, done, work } = scene();
