@@ -54,6 +54,8 @@ test("the others are ended and listed for review, lost replies are adopted, and 
   const others = ids.filter((_, nth) => nth !== 2);
   await eventually(async () => (await Promise.all(others.map(stateOf))).every((state) => state === "failed"));
   expect(await stateOf(ids[2] ?? "")).toBe("running");
+  // It is told a moment after it is on record.
+  await eventually(() => told.length >= others.length, { what: "the events" });
   expect(told.toSorted()).toEqual(others.toSorted());
   const review = await everbeat.recovery.review.list({ name: task.name });
   expect(review.map(({ id }) => id).toSorted()).toEqual(others.toSorted());

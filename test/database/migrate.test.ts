@@ -89,16 +89,16 @@ describe("migrations", () => {
 
 describe("a schema", () => {
   test("that is not there is refused where migrating is switched off: somebody may have named the wrong one", async () => {
-    const { host, password } = new URL(database.url);
+    const { host } = new URL(database.url);
     const refusal = await Everbeat.open({
       ...{ database: database.url, schema: "not_there", migrate: false, log: "silent" },
     }).catch((error) => error);
     expect(refusal).toMatchObject({ code: "SCHEMA_MISSING", schema: "not_there" });
+    // All of it: nothing of the address but its host, above all no password.
     expect(refusal.message).toBe(
       `There is no Everbeat schema "not_there" in the database "${database.name}" on ${host}. ` +
         "Check the schema and the address of the database (--schema and --database), or run `everbeat migrate` to create it.",
     );
-    expect(refusal.message).not.toContain(password);
   });
 
   test("that is older than the code is refused where migrating is switched off, with what to do", async () => {

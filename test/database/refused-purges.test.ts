@@ -6,6 +6,7 @@ import { PassedBy } from "../../src/recovery/passed-by.ts";
 import { purgeRecord } from "../../src/recovery/purge.ts";
 import { PURGE_RULES } from "../../src/sql/purge.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { refuseToDelete } from "../support/refusing.ts";
 
 const { everbeat, database } = await openTestEverbeat();
@@ -81,10 +82,10 @@ test("more of them than a batch", async () => {
   );
   await refuseToDelete(database, "machine", "old.id::int <= 1100");
   const { told, purge } = sweeper();
-  expect(await purge()).toBe(false);
-  expect(await purge()).toBe(true);
-  expect(await database.query("select from everbeat.machine")).toHaveLength(1_100);
-  expect(told).toHaveLength(1_100);
+  const left = async () => (await database.query("select from everbeat.machine")).length;
+  // Two purges, or more on a busy machine: each ends after some seconds.
+  await eventually(async () => (await purge(), left()), { until: (count) => count === 1_100, within: 50_000 });
+  expect(told.filter((what) => what.includes(": "))).toHaveLength(1_100);
 });
 
 test("a table that somebody has locked against changes holds up a purge once, and not for each of its rows", async () => {
