@@ -93,9 +93,9 @@ export function isOutage(error: unknown): boolean {
 /**
  * Whether the same statement with other values might have been taken: they do not fit their types (22), break a constraint (23, 44), make a query
  * give more rows than it may (21), are nested too deeply (54001), a trigger raised an error of its own (P0, 09, 27, 38, 39, or a class that
- * PostgreSQL does not have), one of several claims is
- * on another task (EB004, see end_claims), a task has no record (EB005), or what is stored is damaged (XX001, XX002). Other limits (54) are the
- * server's own: its notifications are full, or its transaction ids are used up. The same lists are in is_about_rows.
+ * PostgreSQL does not have), one of several claims is on another task (EB004, see end_claims), a task has no record (EB005), or what is stored is
+ * damaged (XX001, XX002). Other limits (54) are the server's own: its notifications are full, or its transaction ids are used up. The same lists are
+ * in is_about_rows.
  */
 export function isAboutTheValues(error: unknown): boolean {
   const { code, severity } = (error ?? {}) as { code?: unknown; severity?: unknown };

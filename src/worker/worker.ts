@@ -66,8 +66,6 @@ export interface WorkerParts {
 export class Worker {
   readonly #parts: WorkerParts;
   readonly #outages: Outages;
-  /** It holds as many outcomes as it may, and asked for no tasks on that account. */
-  #isFull = false;
   readonly #slots: Slots;
   readonly #received = new Received();
   readonly #hand: Hand;
@@ -87,6 +85,8 @@ export class Worker {
   readonly #reaper: Service;
   readonly #standDown: StandDown;
   readonly #changes = new Changes();
+  /** It holds as many outcomes as it may, and asked for no tasks on that account. */
+  #isFull = false;
   #reservesFromMs = 0;
   #isInHurry = false;
   #stopped: Promise<void> | undefined;
