@@ -8,8 +8,9 @@ import { tick } from "../heart/heart.ts";
 import { SharedState } from "../heart/shared-state.ts";
 import { builtFile } from "../package-files.ts";
 import { endOwnGroup, Guardian } from "../runner/guardian.ts";
+import { LineReader } from "../runner/line-reader.ts";
 import { MESSAGES_FD } from "../runner/pipes.ts";
-import { decode, encode, type FromRunner, LineReader, type RunnerCharge, type ToRunner } from "../runner/protocol.ts";
+import { decode, encode, type FromRunner, type RunnerCharge, type ToRunner } from "../runner/protocol.ts";
 import { liveAsRunner } from "./live-as-runner.ts";
 import type { RunnerHeartData } from "./runner-heart-thread.ts";
 
@@ -41,7 +42,8 @@ const life = liveAsRunner({
   },
 });
 
-const lines = new LineReader();
+// The replica may say as much as it likes: it is what this process is for.
+const lines = new LineReader(Number.POSITIVE_INFINITY);
 pipe.setEncoding("utf8");
 pipe.on("data", (text: string) => {
   for (const line of lines.read(text)) {

@@ -10,6 +10,8 @@ export interface RunnerExit {
 
 export interface ChannelListener {
   onMessage(message: FromRunner): void;
+  /** What came cannot be understood, which is described: a handler has written where only its runner writes. */
+  onGarbled(what: string): void;
   /** Once. Nothing comes after it. */
   onExit(exit: RunnerExit): void;
 }
@@ -30,6 +32,8 @@ export interface ChannelOptions {
   readonly heapLimitMb: number | undefined;
   /** The replica's lease, for processes. */
   readonly leaseFd: number | undefined;
+  /** How many characters a message can have at the most. */
+  readonly longestMessage: number;
   /** For threads, whose loops this process watches: processes have hearts for that. */
   readonly stackAfterMs: number;
 }

@@ -4,15 +4,16 @@ import type { Duplex } from "node:stream";
 import { builtFile } from "../package-files.ts";
 import type { OpenChannel, RunnerExit } from "./channel.ts";
 import { GUARDIAN_SHELL } from "./guardian.ts";
+import { LineReader } from "./line-reader.ts";
 import { GUARD_FD, HEART_FD, MESSAGES_FD } from "./pipes.ts";
 import { HAS_GROUPS, ProcessGroup } from "./process-group.ts";
-import { decode, encode, type FromRunner, LineReader } from "./protocol.ts";
+import { decode, encode, type FromRunner } from "./protocol.ts";
 import { runnerArguments } from "./runner-arguments.ts";
 import { keepTail } from "./stderr-tail.ts";
 
 const LAST_WORDS_MS = 250;
 
-export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => {
+export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, longestMessage }) => {
   const heap = heapLimitMb === undefined ? [] : [`--max-old-space-size=${heapLimitMb}`];
   const child = spawn(
     process.execPath,
@@ -29,13 +30,14 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => 
   const group = new ProcessGroup(child, (child.stdio as readonly unknown[])[GUARD_FD] as Duplex | null);
   const stderrTail = keepTail(child.stderr);
   for (const pipe of [messages, heart]) {
-    const lines = new LineReader();
+    const lines = new LineReader(longestMessage);
     pipe.setEncoding("utf8");
     pipe.on("data", (text: string) => {
       for (const line of lines.read(text)) {
         const message = decode<FromRunner>(line);
         if (message) listener.onMessage(message);
       }
+      if (lines.isOverlong) listener.onGarbled(`a line of more than ${longestMessage} characters`);
     });
     // It is the exit that tells of the end; a pipe that breaks only comes before it.
     pipe.on("error", () => {});

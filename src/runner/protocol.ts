@@ -2,12 +2,14 @@
  * What a replica and its runners say to each other: lines of JSON, over a pipe or a thread's port. Pure.
  *
  *   replica ── begin ──▶ runner (loads the modules) ── ready │ failed ──▶
- *           ── run, abort ──▶ (the handler)  ── call, completing, ended ──▶
+ *           ── run, abort ──▶ (the handler)  ── call, completing ──▶
+ *                                            ── an outcome for each item, ended ──▶
  *           ── leave │ end ──▶ (exits)
  *
  * A process beats on a pipe of its own, written by its heart's thread, so that it is heard also while its loop is blocked. Whatever its
  * replica writes there asks the heart for a last look at that loop.
  */
+import { constants } from "node:buffer";
 import type { BlockageSight } from "../heart/loop-watch.ts";
 import type { Vitals } from "../heart/vitals.ts";
 import type { TaskInfo } from "../task/context.ts";
@@ -78,10 +80,11 @@ export type FromRunner =
     }
   /** The handler is about to commit the task's completion in a transaction of its own. */
   | { readonly type: "completing"; readonly job: number; readonly item: number }
+  /** One message for each item: so the longest message does not grow with the number of items. */
+  | { readonly type: "outcome"; readonly job: number; readonly item: number; readonly outcome: CarriedOutcome }
   | {
       readonly type: "ended";
       readonly job: number;
-      readonly outcomes: readonly CarriedOutcome[];
       readonly memory: number;
       /** Something of this job may still go on over there: the runner is not for anybody else. */
       readonly isTainted: boolean;
@@ -89,6 +92,14 @@ export type FromRunner =
 
 /** A process tells all of them; a thread what is its own. */
 export type RunnerVitals = Partial<Vitals>;
+
+/** What any message has besides a result: an error with its causes, the fields of a log line, each character escaped. */
+const MOST_BESIDES_RESULT = 8 * 1_048_576;
+
+/** How many characters a message of a runner can have: a result is JSON in JSON, whose quotes and backslashes are doubled. */
+export function longestMessage(resultLimitBytes: number): number {
+  return Math.min(constants.MAX_STRING_LENGTH, 2 * resultLimitBytes + MOST_BESIDES_RESULT);
+}
 
 export function encode(message: ToRunner | FromRunner): string {
   return JSON.stringify(message);
@@ -102,17 +113,5 @@ export function decode<Message extends ToRunner | FromRunner>(line: string): Mes
     return isMessage ? (message as Message) : undefined;
   } catch {
     return undefined;
-  }
-}
-
-/** Cuts a stream of text into lines. */
-export class LineReader {
-  #rest = "";
-
-  /** The lines that are complete with this piece. */
-  read(text: string): string[] {
-    const lines = (this.#rest + text).split("\n");
-    this.#rest = lines.pop() ?? "";
-    return lines;
   }
 }

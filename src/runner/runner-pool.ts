@@ -177,7 +177,8 @@ export class RunnerPool {
     if (this.#runners.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
     if (this.#isStopping) return;
     // One that goes down before it has had anything to do is as good as one that does not start.
-    const isFailure = death.because === "unstarted" || (death.because === "exited" && runner.jobs === 0);
+    const isCrash = death.because === "exited" || death.because === "garbled";
+    const isFailure = death.because === "unstarted" || (isCrash && runner.jobs === 0);
     if (isFailure) this.#onFailedStart(death);
     else this.#fill();
   }

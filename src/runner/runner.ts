@@ -9,13 +9,13 @@ import type { BlockageSight } from "../heart/loop-watch.ts";
 import type { BatchItem } from "../task/define-task.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
-import { Snooze } from "../task/snooze.ts";
 import { Timer } from "../timer.ts";
-import { carryError, reviveError } from "./carried-error.ts";
+import { carryError } from "./carried-error.ts";
+import { carryItem, reviveOutcome } from "./carried-item.ts";
 import type { OpenChannel, RunnerChannel, RunnerExit } from "./channel.ts";
 import type { ClaimHandle } from "./claim-handle.ts";
 import { callOnContext } from "./context-calls.ts";
-import type { CarriedOutcome, FromRunner, RunItem, RunnerCharge, RunnerVitals } from "./protocol.ts";
+import { type FromRunner, longestMessage, type RunnerCharge, type RunnerVitals } from "./protocol.ts";
 import { type RunnerDeath, RunnerEndedError, type RunnerEndReason, type RunnerKind } from "./runner-death.ts";
 
 export interface RunnerGraces {
@@ -59,6 +59,8 @@ export interface RunnerJob {
 interface Job {
   readonly number: number;
   readonly items: readonly BatchItem<never>[];
+  /** Those that have come, each in its place. */
+  readonly outcomes: unknown[];
   readonly over: AbortController;
   readonly resolve: (outcomes: readonly unknown[]) => void;
   readonly reject: (error: unknown) => void;
@@ -86,8 +88,15 @@ export class Runner {
   constructor(parts: RunnerParts) {
     this.#parts = parts;
     this.#channel = parts.open(
-      { onMessage: (message) => this.#hear(message), onExit: (exit) => this.#onExit(exit) },
-      { heapLimitMb: parts.heapLimitMb, leaseFd: parts.leaseFd, stackAfterMs: parts.charge.stackAfterMs },
+      {
+        onMessage: (message) => this.#hear(message),
+        onGarbled: (what) => this.#onGarbled(what),
+        onExit: (exit) => this.#onExit(exit),
+      },
+      {
+        ...{ heapLimitMb: parts.heapLimitMb, leaseFd: parts.leaseFd, stackAfterMs: parts.charge.stackAfterMs },
+        longestMessage: longestMessage(parts.charge.resultLimitBytes),
+      },
     );
     this.#channel.send({ type: "begin", charge: parts.charge });
     this.#endTimer = new Timer(parts.startTimeoutMs, () => {
@@ -144,10 +153,10 @@ export class Runner {
   run({ name, items, replicaId, mustStop }: RunnerJob): Promise<readonly unknown[]> {
     return new Promise((resolve, reject) => {
       const number = this.#jobs + 1;
-      const sent = items.map((item) => carried(item, replicaId));
+      const sent = items.map((item) => carryItem(item, replicaId));
       // Throws where an input cannot be written as JSON again.
       this.#channel.send({ type: "run", job: number, name, items: sent, mustStop });
-      const job: Job = { number, items, over: new AbortController(), resolve, reject };
+      const job: Job = { number, items, outcomes: [], over: new AbortController(), resolve, reject };
       this.#state = "busy";
       this.#jobs = number;
       this.#job = job;
@@ -247,12 +256,21 @@ export class Runner {
       case "completing":
         (this.#item(message)?.context.claim as ClaimHandle | undefined)?.noteCompletedInTransaction();
         break;
+      case "outcome":
+        if (this.#item(message)) (this.#job as Job).outcomes[message.item] = reviveOutcome(message.outcome);
+        break;
       case "ended":
         this.#onJobEnded(message);
         break;
       default:
         message satisfies never;
     }
+  }
+
+  /** Nothing that it says can be believed any more. */
+  #onGarbled(what: string): void {
+    this.#failure ??= `a handler wrote into the pipe between the runner and its worker: ${what}`;
+    this.kill("garbled");
   }
 
   #onReady(): void {
@@ -272,7 +290,7 @@ export class Runner {
     this.#memory = message.memory;
     this.#isTainted = message.isTainted;
     this.#endJob();
-    job.resolve(message.outcomes.map(revived));
+    job.resolve(job.outcomes);
     // Else it is on its way out already, and only its last word was in time.
     if (this.#state !== "busy") return;
     this.#state = "idle";
@@ -312,18 +330,4 @@ export class Runner {
     this.#parts.onEnded(this, death);
     job?.reject(new RunnerEndedError(death));
   }
-}
-
-function carried({ input, context: { task, claim } }: BatchItem<never>, replicaId: ReplicaId): RunItem {
-  return {
-    input,
-    task: { ...task, enqueuedAt: task.enqueuedAt.toISOString() },
-    claimId: claim.id,
-    replicaId,
-  };
-}
-
-function revived(outcome: CarriedOutcome): unknown {
-  if (outcome.kind === "returned") return JSON.parse(outcome.resultJson) as unknown;
-  return outcome.kind === "snoozed" ? new Snooze(outcome.delayMs) : reviveError(outcome.error);
 }

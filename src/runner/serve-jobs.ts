@@ -51,13 +51,9 @@ export class JobServer {
     const outcomes = await this.#outcomes(job);
     for (const progress of this.#progress.splice(0)) progress.flush();
     this.#current = undefined;
-    this.#parts.send({
-      type: "ended",
-      job: number,
-      outcomes,
-      memory: this.#parts.memory(),
-      isTainted: this.#isTainted,
-    });
+    const { send, memory } = this.#parts;
+    for (const [item, outcome] of outcomes.entries()) send({ type: "outcome", job: number, item, outcome });
+    send({ type: "ended", job: number, memory: memory(), isTainted: this.#isTainted });
   }
 
   abort(job: number, item: number, reason: unknown): void {

@@ -6,7 +6,7 @@ import { runnerEvidence } from "./runner-evidence.ts";
 import type { WorkerParts } from "./worker.ts";
 
 /** The others ended in good order, or were ended by us. */
-const CRASHES: readonly RunnerDeath["because"][] = ["exited", "silent"];
+const CRASHES: readonly RunnerDeath["because"][] = ["exited", "silent", "garbled"];
 
 export function onRunnerDeath(
   parts: Pick<WorkerParts, "events" | "replica"> & { postMortems: PostMortems; reporting: Pick<Reporting, "flush"> },

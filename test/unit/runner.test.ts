@@ -4,8 +4,9 @@ import { describe, expect, test } from "vitest";
 import { afterFailedStart, afterPause, type Breaker, CLOSED } from "../../src/runner/breaker.ts";
 import { carryError, reviveError } from "../../src/runner/carried-error.ts";
 import { LatestCall } from "../../src/runner/latest-call.ts";
+import { LineReader } from "../../src/runner/line-reader.ts";
 import { LogBudget } from "../../src/runner/log-budget.ts";
-import { decode, encode, LineReader, type ToRunner } from "../../src/runner/protocol.ts";
+import { decode, encode, type ToRunner } from "../../src/runner/protocol.ts";
 import { runnerArguments } from "../../src/runner/runner-arguments.ts";
 import type { RunnerDeath } from "../../src/runner/runner-death.ts";
 import { listeningOn, runnerSilenceMs } from "../../src/runner/runner-silence.ts";
@@ -25,7 +26,7 @@ describe("messages", () => {
           (input, job) => ({ type: "run", job, name: "t", items: [{ input }] }) as unknown as ToRunner,
         );
         const stream = sent.map((message) => `${encode(message)}\n`).join("");
-        const reader = new LineReader();
+        const reader = new LineReader(1_000_000);
         const lines: string[] = [];
         for (let at = 0; at < stream.length; at += step) lines.push(...reader.read(stream.slice(at, at + step)));
         expect(lines.map((line) => decode(line))).toEqual(sent.map((message) => JSON.parse(JSON.stringify(message))));
