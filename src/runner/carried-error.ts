@@ -1,4 +1,5 @@
 /** Errors on their way between a replica and its runners: what is on record of them, and back to an error. Pure. */
+import { clip } from "../config/clip.ts";
 import { type ErrorRecord, toErrorRecord } from "../task/error-record.ts";
 import {
   ClaimLostError,
@@ -19,6 +20,10 @@ export interface CarriedError extends ErrorRecord {
 }
 
 const NO_CODE = "TASK_FAILED";
+/** A message has a longest length (see protocol.ts), so the fields of an error have one too. */
+const MAX_TEXT = 16_384;
+const MAX_ENTRIES = 100;
+const MAX_ENTRY = 1_000;
 const FIELDS = ["claimId", "taskId", "reason", "timeoutMs", "task", "problems"] as const;
 
 export function carryError(thrown: unknown, isWorthRetrying: (error: unknown) => boolean = () => true): CarriedError {
@@ -73,10 +78,11 @@ function causeOf(cause: ErrorRecord | undefined): { cause?: Error } {
 function fieldOf(thrown: unknown, name: string): [string, unknown][] {
   try {
     const value = (thrown as Record<string, unknown>)[name];
-    const isPlain = typeof value === "string" || typeof value === "number";
-    return isPlain || (Array.isArray(value) && value.every((entry) => typeof entry === "string"))
-      ? [[name, value]]
-      : [];
+    if (typeof value === "number") return [[name, value]];
+    if (typeof value === "string") return [[name, clip(value, MAX_TEXT, "…")]];
+    const entries: unknown[] = Array.isArray(value) ? value.slice(0, MAX_ENTRIES) : [];
+    const isTexts = Array.isArray(value) && entries.every((entry) => typeof entry === "string");
+    return isTexts ? [[name, entries.map((entry) => clip(entry as string, MAX_ENTRY, "…"))]] : [];
   } catch {
     return [];
   }

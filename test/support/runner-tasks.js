@@ -1,7 +1,8 @@
 // Handlers that runners load: what they do to the thread or process that runs them is what is tried. They tell the test what
 // happens through their log, which comes out at their replica.
 import { execFileSync, spawn } from "node:child_process";
-import { appendFileSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { appendFileSync, writeSync } from "node:fs";
 import { setPriority } from "node:os";
 import { threadId } from "node:worker_threads";
 import pg from "pg";
@@ -27,6 +28,26 @@ class Odd extends Error {
     super("odd", { cause: new Error("the cause of it") });
     this.name = "Odd";
     this.code = "E_ODD";
+  }
+}
+
+/** What handlers write to the descriptors of their runner: each is a series of texts. */
+const GARBAGE = {
+  random: () => [Buffer.concat([randomBytes(10_000), Buffer.from("\n")])],
+  lines: () => ["hello\n", "null\n", "[]\n", '{"type":"unknown"}\n'],
+  half: () => ['{"type":"ca'],
+  *endless() {
+    for (;;) yield "x".repeat(65_536);
+  },
+};
+async function writeAll(fd, text) {
+  for (let rest = Buffer.from(text); rest.length > 0; ) {
+    try {
+      rest = rest.subarray(writeSync(fd, rest));
+    } catch (error) {
+      if (error.code !== "EAGAIN") throw error;
+      await pause(1);
+    }
   }
 }
 
@@ -153,6 +174,12 @@ export const HANDLERS = {
       held.push(Buffer.alloc(2 * 1_048_576, 1));
       await pause(30);
     }
+  },
+  /** Writes what only its runner should write to a descriptor of its runner's. */
+  async scribble({ fd, what }, context) {
+    await begun(context);
+    for (const text of GARBAGE[what]()) await writeAll(fd, text);
+    return "scribbled";
   },
   async rejectUnawaited() {
     void Promise.reject(new Error("nobody awaits it"));

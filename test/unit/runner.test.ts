@@ -6,7 +6,7 @@ import { carryError, reviveError } from "../../src/runner/carried-error.ts";
 import { LatestCall } from "../../src/runner/latest-call.ts";
 import { LineReader } from "../../src/runner/line-reader.ts";
 import { LogBudget } from "../../src/runner/log-budget.ts";
-import { decode, encode, type ToRunner } from "../../src/runner/protocol.ts";
+import { decode, encode, longestMessage, type ToRunner } from "../../src/runner/protocol.ts";
 import { runnerArguments } from "../../src/runner/runner-arguments.ts";
 import type { RunnerDeath } from "../../src/runner/runner-death.ts";
 import { listeningOn, runnerSilenceMs } from "../../src/runner/runner-silence.ts";
@@ -69,6 +69,23 @@ describe("an error on its way", () => {
       throw new Error("no judgement");
     };
     expect(reviveError(carryError(new Error("x"), thrower))).not.toHaveProperty("retryable");
+  });
+
+  test("fits into a message, however much it carries", () => {
+    const long = "\u0001".repeat(1_000_000);
+    const nested = (depth: number): Error =>
+      Object.assign(new AggregateError(depth > 0 ? Array.from({ length: 5 }, () => nested(depth - 1)) : [], long), {
+        ...{ code: long, name: "AggregateError", stack: long, cause: depth > 0 ? nested(depth - 1) : undefined },
+        ...{
+          reason: long,
+          task: long,
+          taskId: long,
+          claimId: long,
+          problems: Array.from({ length: 1_000 }, () => long),
+        },
+      });
+    const message = encode({ type: "failed", error: carryError(nested(2)) });
+    expect(message.length).toBeLessThan(longestMessage(0));
   });
 
   test("may be anything at all", () => {
