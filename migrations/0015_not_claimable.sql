@@ -51,17 +51,32 @@ exception when others then
   return case when sqlstate <> 'EB999' then format('%s (%s)', sqlerrm, sqlstate) end;
 end $$;
 
--- Whether it takes anything in these queues, in which it does not fail. Nothing of it stays.
+-- Whether it takes anything in these queues, in which it does not fail at first. What it takes does not stay. What it only moves out of the way
+-- (parked, put off, expired) does, and the claim goes on behind that for a second at most. The whole claim fails in another queue each time, and so
+-- would never come further by itself.
 create function claim_takes(p_claim asked_claim, p_queues text[]) returns boolean
 language plpgsql set search_path from current
 as $$
 declare
+  v_end   timestamptz := clock_timestamp() + interval '1 second';
+  v_more  boolean;
   v_takes boolean;
 begin
-  v_takes := exists (select from repeat_claim(p_claim, p_queues) c where c.claim_id is not null);
-  raise exception using errcode = 'EB999';
-exception when sqlstate 'EB999' then
-  return v_takes;
+  loop
+    begin
+      select bool_or(c.claim_id is not null), bool_or(c.state = 'more') into v_takes, v_more from repeat_claim(p_claim, p_queues) c;
+      if v_takes then
+        raise exception using errcode = 'EB999';
+      end if;
+    exception when others then
+      if sqlstate <> 'EB999' and not is_about_rows(sqlstate) then
+        raise;
+      end if;
+      return sqlstate = 'EB999';
+    end;
+    exit when v_more is not true or clock_timestamp() > v_end;
+  end loop;
+  return false;
 end $$;
 
 -- Of these queues, some in which the claim fails together, and not if the last is left out. Null if it does not fail at all. They
@@ -161,19 +176,21 @@ begin
 end $$;
 
 -- Of what this claim can come to in a queue, some that cannot be claimed: the first of them at least. p_after: before the trial, the claim is
--- made in these queues. `claimed`: how many others of the queue could be claimed. Nothing of it stays.
+-- made in these queues. `claimed`: how many others of the queue could be claimed. Where that is none before the bad ones, those behind them and
+-- of lower priority are tried too, for a second at most: only a row that can be claimed shows that the bad ones are to blame. Nothing of it stays.
 create function first_bad_rows(p_queue text, p_claim asked_claim, p_after text[], out bad bad_row[], out claimed integer)
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   c_chunk  constant integer := 100;
-  -- In each lane, as often as a claim picks rows (c_rounds and c_passes there), as many as it wants.
+  -- In each lane, as often as a claim picks rows (c_rounds and c_passes there), as many as it wants. Any number once bad ones were found.
   c_most   constant integer := 72 * (p_claim.run + p_claim.reserve + p_claim.prefetch);
   v_lane   record;
   v_chunk  record;
   v_tried  integer;
   v_trial  record;
+  v_end    timestamptz := clock_timestamp() + interval '1 second';
 begin
   bad := '{}';
   claimed := 0;
@@ -188,7 +205,7 @@ begin
     order by l.priority, l.id
   loop
     v_tried := 0;
-    while v_tried < c_most loop
+    while v_tried < c_most or cardinality(bad) > 0 loop
       select array_agg(f.row_id) as rows, count(*)::integer as count, (array_agg(f.run_at))[count(*)] as run_at, (array_agg(f.task_id))[count(*)] as task_id
       into v_chunk
       from (
@@ -201,9 +218,11 @@ begin
       ) f;
       exit when v_chunk.rows is null;
       select * into v_trial from bad_rows(v_chunk.rows, p_queue, p_claim);
-      bad := v_trial.bad;
       claimed := claimed + v_trial.claimed;
-      exit by_lane when cardinality(bad) > 0;
+      if cardinality(bad) = 0 then
+        bad := v_trial.bad;
+      end if;
+      exit by_lane when cardinality(bad) > 0 and (claimed > 0 or clock_timestamp() > v_end);
       v_lane.after_run_at := v_chunk.run_at;
       v_lane.after_task := v_chunk.task_id;
       v_tried := v_tried + v_chunk.count;

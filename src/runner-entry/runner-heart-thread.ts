@@ -9,6 +9,7 @@ import { readLease } from "../heart/lease.ts";
 import { SharedState } from "../heart/shared-state.ts";
 import { readMainStack } from "../heart/thread-stack.ts";
 import { createVitals } from "../heart/vitals.ts";
+import { endOwnGroup } from "../runner/guardian.ts";
 import { HEART_FD, LEASE_FD } from "../runner/pipes.ts";
 import { encode } from "../runner/protocol.ts";
 import { watchRunnerLoop } from "../runner/runner-loop.ts";
@@ -53,7 +54,7 @@ const onReplicaGone = () => {
   if (isOrphan) return;
   isOrphan = true;
   parentPort?.postMessage("orphan");
-  setTimeout(() => process.kill(process.pid, "SIGKILL"), ORPHAN_GRACE_MS);
+  setTimeout(endOwnGroup, ORPHAN_GRACE_MS);
 };
 
 let mustStop = false;

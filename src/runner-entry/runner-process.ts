@@ -7,6 +7,7 @@ import { Worker as Thread } from "node:worker_threads";
 import { tick } from "../heart/heart.ts";
 import { SharedState } from "../heart/shared-state.ts";
 import { builtFile } from "../package-files.ts";
+import { endOwnGroup, Guardian } from "../runner/guardian.ts";
 import { MESSAGES_FD } from "../runner/pipes.ts";
 import { decode, encode, type FromRunner, LineReader, type RunnerCharge, type ToRunner } from "../runner/protocol.ts";
 import { liveAsRunner } from "./live-as-runner.ts";
@@ -15,12 +16,13 @@ import type { RunnerHeartData } from "./runner-heart-thread.ts";
 /** As a shell names a death by SIGTERM. */
 const TERMINATED = 143;
 
+const guardian = new Guardian();
 const pipe = new Socket({ fd: MESSAGES_FD, readable: true, writable: true });
 const send = (message: FromRunner) => {
   if (pipe.writable) pipe.write(`${encode(message)}\n`);
 };
 
-// A signal to the whole group (Ctrl-C, a service manager's stop) is for the replica, which stops its runners in good order.
+// A service manager's stop, which may go to every process, is for the replica, which stops its runners in good order.
 const ignore = () => {};
 process.on("SIGINT", ignore);
 process.on("SIGTERM", ignore);
@@ -31,7 +33,7 @@ const life = liveAsRunner({
   memory: () => process.memoryUsage.rss(),
   onBegin: startHeart,
   onMustStop: (mustStop) => heart?.postMessage(mustStop),
-  leave: () => process.exit(0),
+  leave: () => guardian.dismiss(() => process.exit(0)),
   end() {
     process.off("SIGTERM", ignore);
     // A handler's own listener may want to put things in order; without one there is nothing to wait for.
@@ -67,6 +69,6 @@ function startHeart({ beatEveryMs, leaseMs, stackAfterMs }: RunnerCharge): void 
   heart.unref();
   heart.on("message", () => life.abandon());
   // Without a heart nobody would know whether it is alive, nor would it know that its replica is dead.
-  heart.on("error", () => process.kill(process.pid, "SIGKILL"));
-  heart.on("exit", () => process.kill(process.pid, "SIGKILL"));
+  heart.on("error", endOwnGroup);
+  heart.on("exit", endOwnGroup);
 }

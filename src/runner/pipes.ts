@@ -3,3 +3,5 @@ export const MESSAGES_FD = 3;
 export const HEART_FD = 4;
 /** Not a pipe but the lease: see heart/lease.ts. */
 export const LEASE_FD = 5;
+/** For the runner's guardian alone: see guardian.ts. */
+export const GUARD_FD = 6;

@@ -3,7 +3,9 @@ import { spawn } from "node:child_process";
 import type { Duplex } from "node:stream";
 import { builtFile } from "../package-files.ts";
 import type { OpenChannel, RunnerExit } from "./channel.ts";
-import { HEART_FD, MESSAGES_FD } from "./pipes.ts";
+import { GUARDIAN_SHELL } from "./guardian.ts";
+import { GUARD_FD, HEART_FD, MESSAGES_FD } from "./pipes.ts";
+import { HAS_GROUPS, ProcessGroup } from "./process-group.ts";
 import { decode, encode, type FromRunner, LineReader } from "./protocol.ts";
 import { runnerArguments } from "./runner-arguments.ts";
 import { keepTail } from "./stderr-tail.ts";
@@ -15,11 +17,16 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => 
   const child = spawn(
     process.execPath,
     [...runnerArguments(process.execArgv), ...heap, builtFile("runner-entry/runner-process.js")],
-    // What it prints appears where its replica's own output does.
-    { stdio: ["ignore", "inherit", "pipe", "pipe", "pipe", leaseFd ?? "ignore"] },
+    {
+      // What it prints appears where its replica's own output does.
+      stdio: ["ignore", "inherit", "pipe", "pipe", "pipe", leaseFd ?? "ignore", GUARDIAN_SHELL ? "pipe" : "ignore"],
+      // A group of its own, and no terminal: Ctrl-C is for the replica, which stops its runners in good order.
+      detached: HAS_GROUPS,
+    },
   );
   const messages = child.stdio[MESSAGES_FD] as Duplex;
   const heart = child.stdio[HEART_FD] as Duplex;
+  const group = new ProcessGroup(child, (child.stdio as readonly unknown[])[GUARD_FD] as Duplex | null);
   const stderrTail = keepTail(child.stderr);
   for (const pipe of [messages, heart]) {
     const lines = new LineReader();
@@ -40,6 +47,7 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => 
   };
   child.once("error", (error) => report({ exitCode: null, signal: null, message: error.message }));
   child.once("exit", (exitCode, signal) => {
+    group.end();
     const exit = { exitCode, signal, message: undefined };
     // What it said last is still in the pipes; but a process of its own that it left behind may keep one of them open.
     child.once("close", () => report(exit));
@@ -52,9 +60,9 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => 
     },
     terminate() {
       if (heart.writable) heart.write("\n");
-      child.kill("SIGTERM");
+      group.signal("SIGTERM");
     },
-    kill: () => void child.kill("SIGKILL"),
+    kill: () => group.signal("SIGKILL"),
     stderrTail,
   };
 };

@@ -1,6 +1,6 @@
 // Handlers that runners load: what they do to the thread or process that runs them is what is tried. They tell the test what
 // happens through their log, which comes out at their replica.
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { appendFileSync } from "node:fs";
 import { setPriority } from "node:os";
 import { threadId } from "node:worker_threads";
@@ -128,6 +128,20 @@ export const HANDLERS = {
       appendFileSync(file, `${context.claim.id}\n`);
       await pause(10);
     }
+  },
+  /**
+   * Starts a process that appends the claim to a file for as long as it lives, deaf to SIGTERM; then dies, returns, or waits for ever. With
+   * `detached` that process is in a session of its own. It holds on to the runner's standard error.
+   */
+  async leaveBehind({ file, how = "never", detached = false }, context) {
+    const script = `trap '' TERM; while :; do echo ${context.claim.id} >> "$0"; sleep 0.02; done`;
+    const { pid } = spawn("/bin/sh", ["-c", script, file], { stdio: ["ignore", "ignore", "inherit"], detached });
+    context.log.info({ taskId: context.task.id, left: pid }, "left behind");
+    await begun(context);
+    if (how === "return") return pid;
+    if (how === "exit") process.exit(3);
+    if (how !== "never") process.kill(process.pid, how);
+    await never();
   },
   async grow({ megabytes }) {
     globalThis.held = [...(globalThis.held ?? []), Buffer.alloc(megabytes * 1_048_576, 1)];
