@@ -12,14 +12,17 @@ import { dirname, resolve } from "node:path";
 import { explainFileError } from "./explain-failure.ts";
 import { DEFAULT_LINGER_MS } from "./keeper-process.ts";
 import { becomePresent } from "./presence.ts";
+import type { ServerConnection } from "./server-connection.ts";
 import { SERVER_ROLE, serverFiles } from "./server-files.ts";
 
 export { describeEmbeddedServer, type EmbeddedServerDescription } from "./describe-server.ts";
 export { stopEmbeddedServer } from "./stop-server.ts";
 
 export interface EmbeddedServer {
-  /** postgres://postgres:PASSWORD@127.0.0.1:PORT/everbeat */
+  /** By its socket, in a folder that nobody else can enter: postgres://postgres:PASSWORD@%2FFOLDER:PORT/everbeat?require_auth=scram-sha-256 */
   readonly url: string;
+  /** For tools that know no sockets: postgres://postgres:PASSWORD@127.0.0.1:PORT/everbeat */
+  readonly tcpUrl: string;
   readonly version: string;
   readonly dataFolder: string;
   /** It was running before we came. */
@@ -52,14 +55,20 @@ export async function joinEmbeddedServer(options: JoinOptions): Promise<Embedded
   const { version, dataFolder, startedHere } = presence.reached;
   return {
     get url() {
-      const { password, port } = presence.reached;
-      return `postgres://${SERVER_ROLE}:${password}@127.0.0.1:${port}/everbeat`;
+      return `${addressAt(presence.reached, presence.reached.host)}?require_auth=scram-sha-256`;
+    },
+    get tcpUrl() {
+      return addressAt(presence.reached, "127.0.0.1");
     },
     version,
     dataFolder,
     adopted: !startedHere,
     close: () => presence.close(),
   };
+}
+
+function addressAt({ password, port }: ServerConnection, host: string): string {
+  return `postgres://${SERVER_ROLE}:${password}@${encodeURIComponent(host)}:${port}/everbeat`;
 }
 
 /** Root, in the project of an ordinary user (sudo, a container), makes a folder that stays that user's. */

@@ -59,7 +59,7 @@ export async function reachServer(options: ReachOptions): Promise<Reached> {
       throw new EmbeddedServerLateError(serverFiles(folder).log, waitedMs, detail);
     }
     await hurryIfClosing(look);
-    if (look.kind === "busy") {
+    if (look.kind === "busy" || look.kind === "stranded") {
       await pause(BUSY_INTERVAL_MS);
       continue;
     }
