@@ -7,9 +7,12 @@
 //
 // PostgreSQL does all the coordination: its interlock on the data folder admits one server, a session's locks say who
 // is here, and the end of a session, however the process ended, says who has left. No process id is ever tested.
-import { lchown, mkdir, rm, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { lstat, rm, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { EmbeddedFolderOfAnotherUserError } from "./embedded-errors.ts";
 import { explainFileError } from "./explain-failure.ts";
+import { handsFor } from "./hands.ts";
 import { DEFAULT_LINGER_MS } from "./keeper-process.ts";
 import { becomePresent } from "./presence.ts";
 import type { ServerConnection } from "./server-connection.ts";
@@ -71,17 +74,18 @@ function addressAt({ password, port }: ServerConnection, host: string): string {
   return `postgres://${SERVER_ROLE}:${password}@${encodeURIComponent(host)}:${port}/everbeat`;
 }
 
-/** Root, in the project of an ordinary user (sudo, a container), makes a folder that stays that user's. */
+/** Root, in the project of an ordinary user (sudo, a container), has that user make a folder, which then stays that user's. */
 async function makeFolder(folder: string): Promise<void> {
-  const parent = dirname(folder);
-  await mkdir(parent, { recursive: true });
-  try {
-    await mkdir(folder);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
-    throw error;
-  }
+  if (existsSync(folder)) return await refuseForeignLink(folder);
+  let above = dirname(folder);
+  while (!existsSync(above)) above = dirname(above);
+  await (await handsFor(above)).makeFolders(folder);
+}
+
+/** Another user's link must not make root work in a folder that is not that user's. */
+async function refuseForeignLink(folder: string): Promise<void> {
   if (process.getuid?.() !== 0) return;
-  const { uid, gid } = await stat(parent);
-  await lchown(folder, uid, gid);
+  const [link, target] = [await lstat(folder), await stat(folder)];
+  if (link.isSymbolicLink() && link.uid !== 0 && link.uid !== target.uid)
+    throw new EmbeddedFolderOfAnotherUserError(folder);
 }

@@ -2,7 +2,7 @@
 //
 // That user can put a link in the place of anything there, at any moment. Root would follow it, and change, own or remove what it leads
 // to. A process of that user can do no more than that user can.
-import { chmod, mkdir, open, rename, rm, stat, symlink } from "node:fs/promises";
+import { chmod, lstat, mkdir, open, rename, rm, rmdir, stat, symlink } from "node:fs/promises";
 import { runProgram } from "./run-program.ts";
 import type { ServerAccount } from "./server-account.ts";
 
@@ -34,7 +34,7 @@ export async function handsFor(folder: string): Promise<Hands> {
   return reaches.exitCode === 0 ? handsOf(account) : OUR_HANDS;
 }
 
-const OUR_HANDS: Hands = {
+export const OUR_HANDS: Hands = {
   account: undefined,
   makeFolders: async (path) => void (await mkdir(path, { recursive: true, mode: 0o755 })),
   makeClosedFolder: (path) => mkdir(path, { mode: 0o700 }),
@@ -76,6 +76,17 @@ export function handsOf(account: ServerAccount): Hands {
     makeExecutable: (path) => run('chmod 755 -- "$1"', [path]),
     remove: (path) => run('rm -rf -- "$1"', [path]),
   };
+}
+
+/** For root, in a folder of root's own: a folder whose owner could put links into it while root removes what is there. */
+export async function removeAsOwner(folder: string): Promise<void> {
+  const found = await lstat(folder).catch(() => undefined);
+  if (process.getuid?.() !== 0 || found === undefined || found.uid === 0) return;
+  // The folder itself is not the owner's to remove.
+  await handsOf(found)
+    .remove(folder)
+    .catch(() => {});
+  await rmdir(folder);
 }
 
 const ERROR_CODES: ReadonlyArray<readonly [RegExp, string]> = [

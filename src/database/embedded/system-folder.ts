@@ -6,9 +6,10 @@ import { EmbeddedSystemFolderInsecureError } from "./embedded-errors.ts";
 
 const SYSTEM_FOLDER = "/var/lib/everbeat";
 
-export async function systemBinariesFolder(version: string): Promise<string> {
+/** Programs that come from another user are not put in the way of the projects of others. */
+export async function systemBinariesFolder(version: string, owner: number): Promise<string> {
   await ensureRootFolder(SYSTEM_FOLDER);
-  return join(SYSTEM_FOLDER, `postgres-${version}`);
+  return join(SYSTEM_FOLDER, `postgres-${version}${owner === 0 ? "" : `-of-${owner}`}`);
 }
 
 /** One folder per embedded server; named for people after the project, told apart by the real path. */
