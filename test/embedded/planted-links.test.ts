@@ -45,7 +45,8 @@ const SWAP = `
   console.log("ready");
   for (let swaps = 0; swaps < 5; ) {
     for (const name of fs.readdirSync(folder)) {
-      if (!name.startsWith("making-")) continue;
+      if (!name.startsWith("making-") || !fs.existsSync(folder + "/" + name + "/data")) continue;
+      if (fs.lstatSync(folder + "/" + name).isSymbolicLink()) continue;
       try {
         fs.renameSync(folder + "/" + name, folder + "/taken-" + swaps);
         fs.symlinkSync(treasury, folder + "/" + name);

@@ -1,8 +1,9 @@
 // A project folder with an embedded server of its own, and real processes that join it; all gone after the test.
 import { type ChildProcess, fork } from "node:child_process";
+import { createHash } from "node:crypto";
 import { chmod, chown, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { connect } from "node:net";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { Client } from "pg";
 import type { TestContext } from "vitest";
@@ -73,9 +74,8 @@ export async function temporaryProject(
     }
     // By names that only this function and systemProjectFolder make, never by where a link happens to point: a test may
     // have pointed it anywhere, and this runs as root.
-    const name = basename(root);
-    const elsewhere = (await readdir(SYSTEM_PROJECTS).catch(() => [])).filter((entry) => entry.startsWith(`${name}-`));
-    for (const left of [root, ...elsewhere.map((entry) => join(SYSTEM_PROJECTS, entry))]) {
+    const elsewhere = [...folders].map(systemNameOf);
+    for (const left of [root, ...elsewhere.map((name) => join(SYSTEM_PROJECTS, name))]) {
       await rm(left, { recursive: true, force: true, maxRetries: 10 });
     }
   });
@@ -85,6 +85,10 @@ export async function temporaryProject(
     return await startClient(used, processes, clientOptions);
   };
   return { root, folder, client };
+}
+
+function systemNameOf(folder: string): string {
+  return `${basename(dirname(folder))}-${createHash("sha256").update(folder).digest("hex").slice(0, 12)}`;
 }
 
 async function startClient(folder: string, processes: ChildProcess[], options: ClientOptions) {

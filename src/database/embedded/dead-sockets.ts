@@ -2,7 +2,7 @@
 import { connect } from "node:net";
 import { join } from "node:path";
 import { handsFor } from "./hands.ts";
-import { socketsIn } from "./server-files.ts";
+import { readPostmasterFile, socketsIn } from "./server-files.ts";
 import { HAS_SOCKETS, socketFolder } from "./socket-folder.ts";
 
 /** In the turn of those who start servers, when no server could be reached. */
@@ -16,6 +16,15 @@ export async function removeDeadSockets(dataFolder: string): Promise<void> {
     await hands.remove(join(dataFolder, socket));
     await hands.remove(join(dataFolder, `${socket}.lock`));
   }
+}
+
+/** Also true of a server that has no socket, as far as its postmaster.pid says that there is one. */
+export async function isAnyoneListening(dataFolder: string): Promise<boolean> {
+  const sockets = await socketsIn(dataFolder);
+  if (sockets.length === 0) return (await readPostmasterFile(dataFolder)) !== undefined;
+  const folder = await socketFolder(dataFolder);
+  for (const socket of sockets) if (!(await isDead(join(folder, socket)))) return true;
+  return false;
 }
 
 /** One that nobody listens on refuses; a server that is busy does not. */

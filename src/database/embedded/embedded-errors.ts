@@ -179,6 +179,19 @@ export class EmbeddedSocketFolderInsecureError extends EverbeatError {
   }
 }
 
+export class EmbeddedDataOfOriginalError extends EverbeatError {
+  readonly code = "EMBEDDED_DATA_OF_ORIGINAL";
+  readonly link: string;
+
+  constructor(link: string, dataFolder: string) {
+    super(
+      `${link} was copied with its project, and leads to the database of the original (${dataFolder}). ` +
+        `Run \`rm ${link}\` to begin with an empty database, ${OR_OWN_SERVER}.`,
+    );
+    this.link = link;
+  }
+}
+
 export class EmbeddedUserUnnamedError extends EverbeatError {
   readonly code = "EMBEDDED_USER_UNNAMED";
   readonly output: string;
