@@ -41,6 +41,7 @@ describe("a program ends as soon as close() has resolved", () => {
     ["that enqueues and listens for silence", { open: { listens: true } }],
     ["with a worker", { runIn: "inline" }],
     ["with a worker that was closed before its heart has beaten", { runIn: "inline", isAwaited: false }],
+    ["with a worker that was told to leave by two signals", { runIn: "inline", signals: 2 }],
     ["with a worker on a pool of its own", { runIn: "inline", hasOwnPool: true }],
     ["with a thread", { runIn: "thread" }],
     ["with a process", { runIn: "process" }],

@@ -16,6 +16,7 @@ const {
   hasOwnPool,
   now,
   isAwaited = true,
+  signals = 0,
 } = JSON.parse(process.argv[2]);
 const say = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 say({ began: true });
@@ -33,6 +34,13 @@ const task = defineTask({ name: handler, run: HANDLERS[handler], module, runIn }
 if (runIn) await everbeat.work([task], work);
 const id = await everbeat.enqueue(task, input);
 if (runIn && isAwaited) say({ result: await everbeat.result(id).catch(({ code }) => code) });
+// A program that hears signals itself is not ended by them.
+process.on("SIGTERM", () => {});
+for (let sent = 0; sent < signals; sent++) {
+  const heard = once(process, "SIGTERM");
+  process.kill(process.pid, "SIGTERM");
+  await heard;
+}
 await everbeat.close({ now });
 // The pool does not wait until its own connections are closed.
 await Promise.all([pool?.end(), ...ended]);
