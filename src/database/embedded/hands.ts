@@ -2,7 +2,9 @@
 //
 // That user can put a link in the place of anything there, at any moment. Root would follow it, and change, own or remove what it leads
 // to. A process of that user can do no more than that user can.
+import { existsSync } from "node:fs";
 import { chmod, lstat, mkdir, open, rename, rm, rmdir, stat, symlink } from "node:fs/promises";
+import { dirname } from "node:path";
 import { runProgram } from "./run-program.ts";
 import type { ServerAccount } from "./server-account.ts";
 
@@ -36,7 +38,7 @@ export async function handsFor(folder: string): Promise<Hands> {
 
 export const OUR_HANDS: Hands = {
   account: undefined,
-  makeFolders: async (path) => void (await mkdir(path, { recursive: true, mode: 0o755 })),
+  makeFolders,
   makeClosedFolder: (path) => mkdir(path, { mode: 0o700 }),
   async write(path, text) {
     await rm(path, { force: true });
@@ -48,6 +50,17 @@ export const OUR_HANDS: Hands = {
   makeExecutable: (path) => chmod(path, 0o755),
   remove: (path) => rm(path, { recursive: true, force: true }),
 };
+
+/** One by one: where a folder exists and nothing can be made in it (/proc), the recursive mkdir of Node never ends. */
+async function makeFolders(path: string): Promise<void> {
+  const above = dirname(path);
+  if (!existsSync(above)) await makeFolders(above);
+  try {
+    await mkdir(path, { mode: 0o755 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+}
 
 async function writeWith(flags: string, path: string, text: string): Promise<void> {
   const handle = await open(path, flags, 0o600);
