@@ -33,6 +33,8 @@ export interface DeathEvidence {
   readonly phase?: string | undefined;
   readonly log?: readonly string[] | undefined;
   readonly running?: number | undefined;
+  /** Of a runner: how many tasks it had run before, and the last of them. */
+  readonly before?: { readonly count: number; readonly last: readonly string[] } | undefined;
   /** Replicas of the same machine that were there, and those of them that went at the same time. */
   readonly neighbours?: { readonly there: number; readonly gone: number } | undefined;
   /** Others with tasks or queues of its own that were leaving or had just left at that time, and another version that was just started. */
@@ -58,6 +60,7 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
   if (blockedForMs >= 1_000) lines.push(`its event loop had not turned for ${formatDuration(blockedForMs)}`);
   else if (loopP99Ms !== undefined) lines.push(`its event loop turned: delay p99 ${Math.round(loopP99Ms)} ms`);
   if (running !== undefined) lines.push(`it was running ${counted(running, "task")}`);
+  lines.push(...companyLines(evidence));
   if (phase !== undefined) lines.push(`last phase: ${phase}`);
   if (neighbours && neighbours.there > 0)
     lines.push(
@@ -111,6 +114,18 @@ const ENDS: Record<Death["because"], string> = {
 function heapWords({ used, limit }: NonNullable<DeathEvidence["heap"]>): string {
   if (used === undefined) return `heap: at most ${mib(limit)} MiB`;
   return `heap: ${mib(used)} of ${mib(limit)} MiB at its last beat`;
+}
+
+/** Of a runner that several tasks may have ended. */
+function companyLines({ kind, running = 0, before }: DeathEvidence): string[] {
+  const isUsed = before !== undefined && before.count > 0;
+  if (kind !== "runner" || (running <= 1 && !isUsed)) return [];
+  const earlier = isUsed
+    ? block(`it had run ${counted(before.count, "task")} before, which may have left something behind; the last`, [
+        ...before.last.slice(0, MOST_LINES),
+      ])
+    : [];
+  return [...earlier, "nobody is charged with its end: each of these tasks is a suspect"];
 }
 
 /** The frames of Node's own machine code, with which it ends, would leave no room for what it said before. */

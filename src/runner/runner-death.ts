@@ -3,6 +3,7 @@ import { formatDuration } from "../config/duration.ts";
 import { EverbeatError } from "../errors.ts";
 import type { TaskRef } from "../events.ts";
 import type { RunnerVitals } from "./protocol.ts";
+import type { RanBefore } from "./ran-before.ts";
 
 export type RunnerKind = "thread" | "process";
 
@@ -41,6 +42,7 @@ export interface RunnerDeath {
   readonly stderrTail: string;
   /** What it was running. */
   readonly attempts: readonly TaskRef[];
+  readonly before: RanBefore;
 }
 
 /** A runner ended in the middle of its work. */

@@ -16,6 +16,7 @@ import type { OpenChannel, RunnerChannel, RunnerExit } from "./channel.ts";
 import type { ClaimHandle } from "./claim-handle.ts";
 import { callOnContext } from "./context-calls.ts";
 import type { CarriedOutcome, FromRunner, RunItem, RunnerCharge, RunnerVitals } from "./protocol.ts";
+import { NOTHING_BEFORE, withJob } from "./ran-before.ts";
 import { type RunnerDeath, RunnerEndedError, type RunnerEndReason, type RunnerKind } from "./runner-death.ts";
 
 export interface RunnerGraces {
@@ -72,6 +73,7 @@ export class Runner {
   #state: "starting" | "idle" | "busy" | "ending" | "ended" = "starting";
   #job: Job | undefined;
   #jobs = 0;
+  #before = NOTHING_BEFORE;
   #because: RunnerEndReason | undefined;
   #failure: string | undefined;
   #heardAtMs = performance.now();
@@ -271,6 +273,7 @@ export class Runner {
     if (!job || job.number !== message.job) return;
     this.#memory = message.memory;
     this.#isTainted = message.isTainted;
+    this.#before = withJob(this.#before, this.attempts);
     this.#endJob();
     job.resolve(message.outcomes.map(revived));
     // Else it is on its way out already, and only its last word was in time.
@@ -304,6 +307,7 @@ export class Runner {
       stack: this.#stack,
       stderrTail: this.#channel.stderrTail(),
       attempts: this.attempts,
+      before: this.#before,
     };
     const job = this.#job;
     this.#state = "ended";

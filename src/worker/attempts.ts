@@ -271,12 +271,12 @@ export class Attempts {
       events.emit("handler.abandoned", { ...refOf(claimed), reason });
     }
     const ref = { claim: claimed.claimId, task: claimed.taskId, replica: parts.replica.id };
-    const { failures, crashes } = claimed;
+    const { failures, crashes, suspicion } = claimed;
     const onUnlessThrew = ending.kind === "returned" ? undefined : this.#onUnlessThrew(claimed);
     const outcome =
       ending.kind === "crashed"
         ? crashOutcomeOf(
-            { ref, crashes, death: ending.death, completedInTransaction },
+            { ref, crashes, suspicion, death: ending.death, completedInTransaction },
             task.settings,
             this.#parts.recovery,
             Math.random(),

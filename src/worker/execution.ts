@@ -6,6 +6,7 @@
  */
 
 import type { Deadline } from "../heart/deadlines.ts";
+import { presencesOf } from "../recovery/suspicion.ts";
 import { type ClaimHandle, createClaimHandle } from "../runner/claim-handle.ts";
 import type { ClaimedTask } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
@@ -177,4 +178,9 @@ const SETTLE_WITHIN_MS = 1_000;
 /** Work that someone else may repeat, or that excludes others by its key, must not go on unseen. */
 export function mustStop({ task, claimed }: Pick<Execution, "task" | "claimed">): boolean {
   return task.settings.whenCutOff === "abort" || task.settings.onCrash !== "fail" || claimed.exclusiveKey !== null;
+}
+
+/** It was at a crash: the next tells whether it was the cause, so nothing else may be in its runner. */
+export function needsFreshRunner({ task, claimed }: Pick<Execution, "task" | "claimed">): boolean {
+  return task.settings.runIn !== "inline" && presencesOf(claimed) > 0;
 }

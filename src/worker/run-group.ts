@@ -11,7 +11,7 @@ import { CutOffError, InvalidInputError, ResultNotStorableError } from "../task/
 import { type ParsedInput, parseInput } from "../task/input.ts";
 import { toJson } from "../task/json.ts";
 import { Snooze } from "../task/snooze.ts";
-import { type EndingListener, type Execution, mustStop } from "./execution.ts";
+import { type EndingListener, type Execution, mustStop, needsFreshRunner } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import { HandlerContext } from "./handler-context.ts";
 import type { Ending } from "./outcome.ts";
@@ -130,7 +130,11 @@ function runBatch(
   const onBegun = () => {
     for (const { execution } of seats) execution.startTimeout();
   };
-  return runners.runBatch({ task, items, onBegun, mustStop: seats.some(({ execution }) => mustStop(execution)) });
+  return runners.runBatch({
+    ...{ task, items, onBegun },
+    mustStop: seats.some(({ execution }) => mustStop(execution)),
+    needsFresh: seats.some(({ execution }) => needsFreshRunner(execution)),
+  });
 }
 
 /** A runner that ended after its handler was told to stop has stopped; one that ended by itself has crashed. */

@@ -19,6 +19,8 @@ export function runnerEvidence(death: RunnerDeath): DeathEvidence {
     memory: memoryOutlook([...sample(silentForMs, vitals), ...sample(earlier?.agoMs ?? 0, earlier?.vitals)]),
     heap: heapLimitMb === undefined ? undefined : { used: heapUsed, limit: heapLimitMb * MIB },
     stack,
+    running: death.attempts.length,
+    before: { count: death.before.count, last: death.before.last.map(({ name, taskId }) => `${name} ${taskId}`) },
     stderr: lines.filter((line) => line.trim() !== ""),
   };
 }

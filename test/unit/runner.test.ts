@@ -187,13 +187,14 @@ describe("the outcome of a crash", () => {
       heapLimitMb: undefined,
       stderrTail: "",
       attempts: [],
+      before: { count: 0, last: [] },
     },
   };
   const ref = { claim: "1" as ClaimId, task: "t" as TaskId, replica: "r" as ReplicaId };
   const policy = { requeuesClaimed: true, recoversRunning: false, crashBudget: 3 };
   const outcome = (onCrash: "fail" | "retry" | "requeue", crashes: number, completedInTransaction = false) =>
     crashOutcomeOf(
-      { ref, crashes, death, completedInTransaction },
+      { ref, crashes, suspicion: 0, death, completedInTransaction },
       defineTask({ name: "x", onCrash, retry: { delay: 50, jitter: 0 }, run: () => 1 }).settings,
       policy,
       0,
