@@ -105,6 +105,7 @@ const ENDS: Record<Death["because"], string> = {
   "session-lost": "its heart's database session ended and did not come back",
   exited: "its process ended, nobody knows how",
   "loop-blocked": "its heart ended the process, because the event loop was blocked",
+  "stopped-by-task": "a task told it to stop",
   offline: "it had left",
   missing: "it is not on record",
   "runner-ended": "its runner ended",

@@ -5,6 +5,7 @@
  * others need is made when it is asked for.
  */
 
+import { randomUUID } from "node:crypto";
 import type { Deadline } from "../heart/deadlines.ts";
 import { presencesOf } from "../recovery/suspicion.ts";
 import { type ClaimHandle, createClaimHandle } from "../runner/claim-handle.ts";
@@ -13,6 +14,7 @@ import type { AnyTask } from "../task/define-task.ts";
 import { examinable } from "../task/error-record.ts";
 import { CutOffError, TaskTimedOutError } from "../task/errors.ts";
 import { Timer } from "../timer.ts";
+import type { OwnStop } from "./crash-outcome.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import type { Ending } from "./outcome.ts";
 import { atMost } from "./waiting.ts";
@@ -41,6 +43,7 @@ export class Execution {
   #grace: Timer | undefined;
   #deadline: Deadline | undefined;
   #isAbandoned = false;
+  #ownStop: OwnStop | undefined;
 
   constructor(
     task: AnyTask,
@@ -161,6 +164,15 @@ export class Execution {
     this.end({ kind: "threw", error });
   }
 
+  /** Its handler has told its own worker to stop. */
+  get ownStop(): OwnStop | undefined {
+    return this.#ownStop;
+  }
+
+  onOwnStop(stop: OwnStop = { id: randomUUID(), tasks: 1 }): void {
+    this.#ownStop ??= stop;
+  }
+
   #beginGrace(): void {
     if (!this.#listener || this.#grace) return;
     // Its heart ends the process if it does not stop: to wait no longer would only hide that it goes on.
@@ -180,7 +192,7 @@ export function mustStop({ task, claimed }: Pick<Execution, "task" | "claimed">)
   return task.settings.whenCutOff === "abort" || task.settings.onCrash !== "fail" || claimed.exclusiveKey !== null;
 }
 
-/** It was at a crash: the next tells whether it was the cause, so nothing else may be in its runner. */
-export function needsFreshRunner({ task, claimed }: Pick<Execution, "task" | "claimed">): boolean {
-  return task.settings.runIn !== "inline" && presencesOf(claimed) > 0;
+/** It was at a crash. The next crash tells whether it was the cause, so it is in no batch, and nothing else is in its runner. */
+export function isSuspect(claimed: ClaimedTask): boolean {
+  return presencesOf(claimed) > 0;
 }
