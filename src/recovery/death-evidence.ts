@@ -23,6 +23,8 @@ export interface DeathEvidence {
   /** Its database session was still open when it was declared dead; undefined where it had none whose end would have been seen. */
   readonly holdsSession?: boolean | undefined;
   readonly memory?: Memory | undefined;
+  /** The memory of all processes that share a limit with it, just before its end, and how many of them the kernel killed at that time. */
+  readonly group?: { readonly used: number; readonly limit: number; readonly kills: number } | undefined;
   /** Against what V8 allows, where that is known; how much of it was used, where a beat has told. */
   readonly heap?: { readonly used: number | undefined; readonly limit: number } | undefined;
   readonly loopP99Ms?: number | undefined;
@@ -56,6 +58,7 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
     lines.push(evidence.holdsSession ? "its database session was still open" : "its database session had ended");
   if (livedForMs !== undefined) lines.push(`it had lived for ${formatDuration(livedForMs)}`);
   if (memory) lines.push(memoryWords(memory));
+  if (evidence.group) lines.push(...groupLines(evidence.group));
   if (heap) lines.push(heapWords(heap));
   if (blockedForMs >= 1_000) lines.push(`its event loop had not turned for ${formatDuration(blockedForMs)}`);
   else if (loopP99Ms !== undefined) lines.push(`its event loop turned: delay p99 ${Math.round(loopP99Ms)} ms`);
@@ -111,6 +114,13 @@ const ENDS: Record<Death["because"], string> = {
   "runner-ended": "its runner ended",
   "runner-silent": "its runner fell silent and was ended",
 };
+
+function groupLines({ used, limit, kills }: NonNullable<DeathEvidence["group"]>): string[] {
+  const share = Math.round((100 * used) / limit);
+  const killed = `the kernel counted ${counted(kills, "kill")} for want of memory in its cgroup at that time`;
+  const lines = [`its cgroup: ${mib(used)} of ${mib(limit)} MiB (${share} %), of all its processes together`];
+  return kills > 0 ? [...lines, killed] : lines;
+}
 
 function heapWords({ used, limit }: NonNullable<DeathEvidence["heap"]>): string {
   if (used === undefined) return `heap: at most ${mib(limit)} MiB`;

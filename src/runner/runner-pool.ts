@@ -18,6 +18,7 @@ export interface RunnerPoolParts {
   readonly charge: RunnerCharge;
   readonly settings: RunnerSettings;
   readonly graces: RunnerGraces;
+  readonly groupMemory: RunnerParts["groupMemory"];
   readonly replica: { readonly id: ReplicaId; readonly leaseFd: number | undefined };
   readonly onStarted: (runner: Runner) => void;
   readonly onBlocked: RunnerParts["onBlocked"];
@@ -161,9 +162,9 @@ export class RunnerPool {
   }
 
   #make(): void {
-    const { kind, open, charge, settings, graces, replica, onBlocked, onTurned } = this.#parts;
+    const { kind, open, charge, settings, graces, groupMemory, replica, onBlocked, onTurned } = this.#parts;
     const runner = new Runner({
-      ...{ kind, open, charge, graces, onBlocked, onTurned },
+      ...{ kind, open, charge, graces, groupMemory, onBlocked, onTurned },
       heapLimitMb: settings.heapLimitMb,
       leaseFd: replica.leaseFd,
       startTimeoutMs: settings.startTimeoutMs,

@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { TaskRef } from "../events.ts";
+import type { GroupMemoryWatch } from "../heart/group-memory.ts";
 import type { BlockageSight } from "../heart/loop-watch.ts";
 import type { BatchItem } from "../task/define-task.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
@@ -40,6 +41,7 @@ export interface RunnerParts {
   readonly leaseFd: number | undefined;
   readonly startTimeoutMs: number;
   readonly graces: RunnerGraces;
+  readonly groupMemory: Pick<GroupMemoryWatch, "sign">;
   readonly onReady: (runner: Runner) => void;
   /** The job that it had is over. */
   readonly onIdle: (runner: Runner) => void;
@@ -308,6 +310,7 @@ export class Runner {
       stderrTail: this.#channel.stderrTail(),
       attempts: this.attempts,
       before: this.#before,
+      group: this.kind === "process" ? this.#parts.groupMemory.sign() : undefined,
     };
     const job = this.#job;
     this.#state = "ended";

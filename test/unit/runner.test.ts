@@ -188,6 +188,7 @@ describe("the outcome of a crash", () => {
       stderrTail: "",
       attempts: [],
       before: { count: 0, last: [] },
+      group: undefined,
     },
   };
   const ref = { claim: "1" as ClaimId, task: "t" as TaskId, replica: "r" as ReplicaId };
