@@ -8,14 +8,23 @@ import { join } from "node:path";
 
 export interface Lease {
   readonly fd: number;
+  /** For runners, which only read: a handler that writes to each descriptor that it finds must not renew it. */
+  readonly readFd: number;
   close(): void;
 }
 
 export function openLease(): Lease {
   const folder = mkdtempSync(join(tmpdir(), "everbeat-lease-"));
-  const fd = openSync(join(folder, "lease"), "wx+", 0o600);
+  const fd = openSync(join(folder, "lease"), "wx", 0o600);
+  const readFd = openSync(join(folder, "lease"), "r");
   rmSync(folder, { recursive: true, force: true });
-  return { fd, close: () => closeSync(fd) };
+  return {
+    ...{ fd, readFd },
+    close() {
+      closeSync(fd);
+      closeSync(readFd);
+    },
+  };
 }
 
 /** By the steady clock, which all of a machine's processes share. */

@@ -1,7 +1,7 @@
 /** A runner's life, in a thread or a process: loads its tasks, says that it is ready, and serves until it is told to leave. */
 import { carryError, reviveError } from "../runner/carried-error.ts";
 import { markAsRunner } from "../runner/inside-runner.ts";
-import type { FromRunner, RunnerCharge, ToRunner } from "../runner/protocol.ts";
+import { encodeSealed, type FromRunner, type RunnerCharge, type ToRunner } from "../runner/protocol.ts";
 import { JobServer } from "../runner/serve-jobs.ts";
 import { catchStrayRejections } from "../runner/stray-rejections.ts";
 import { loadTasks } from "./load-tasks.ts";
@@ -13,10 +13,11 @@ export interface RunnerLife {
 }
 
 export interface RunnerLifeParts {
-  readonly send: (message: FromRunner) => void;
+  /** Says what is sealed already. */
+  readonly send: (sealed: string) => void;
   readonly memory: () => number;
   /** From here on it beats. */
-  readonly onBegin: (charge: RunnerCharge) => void;
+  readonly onBegin: (charge: RunnerCharge, seal: string) => void;
   /** Whether what it runs must be over when its replica's lease is. */
   readonly onMustStop: (mustStop: boolean) => void;
   readonly leave: () => void;
@@ -28,14 +29,15 @@ export function liveAsRunner({ send, memory, onBegin, onMustStop, leave, end }: 
   let server: JobServer | undefined;
   markAsRunner();
 
-  async function begin(charge: RunnerCharge): Promise<void> {
-    onBegin(charge);
+  async function begin({ charge, seal }: ToRunner & { type: "begin" }): Promise<void> {
+    const say = (message: FromRunner) => send(encodeSealed(seal, message));
+    onBegin(charge, seal);
     try {
       const tasks = await loadTasks(charge);
-      server = new JobServer({ charge, tasks, send, memory, strays: catchStrayRejections() });
-      send({ type: "ready" });
+      server = new JobServer({ charge, tasks, send: say, memory, strays: catchStrayRejections() });
+      say({ type: "ready" });
     } catch (error) {
-      send({ type: "failed", error: carryError(error) });
+      say({ type: "failed", error: carryError(error) });
     }
   }
 
@@ -47,7 +49,7 @@ export function liveAsRunner({ send, memory, onBegin, onMustStop, leave, end }: 
 
   return {
     hear(message) {
-      if (message.type === "begin") void begin(message.charge);
+      if (message.type === "begin") void begin(message);
       else if (message.type === "run") void run(message);
       else if (message.type === "abort") server?.abort(message.job, message.item, reviveError(message.reason));
       else if (message.type === "leave") leave();

@@ -11,13 +11,14 @@ import { readMainStack } from "../heart/thread-stack.ts";
 import { createVitals } from "../heart/vitals.ts";
 import { endOwnGroup } from "../runner/guardian.ts";
 import { HEART_FD, LEASE_FD } from "../runner/pipes.ts";
-import { encode } from "../runner/protocol.ts";
+import { encodeSealed, type FromRunner } from "../runner/protocol.ts";
 import { watchRunnerLoop } from "../runner/runner-loop.ts";
 
 export interface RunnerHeartData {
   readonly beatEveryMs: number;
   readonly leaseMs: number;
   readonly stackAfterMs: number;
+  readonly seal: string;
   readonly buffer: SharedArrayBuffer;
   /** Where this package is: what of a stack is ours. */
   readonly ourFolder: string;
@@ -28,14 +29,17 @@ const ORPHAN_GRACE_MS = 50;
 
 const MOST_UNREAD = 65_536;
 
-const { beatEveryMs, leaseMs, stackAfterMs, ourFolder, buffer } = workerData as RunnerHeartData;
+const { beatEveryMs, leaseMs, stackAfterMs, seal, ourFolder, buffer } = workerData as RunnerHeartData;
 const shared = new SharedState(buffer);
 const vitals = createVitals(shared, steadyNowMs);
 const pipe = new Socket({ fd: HEART_FD, readable: true, writable: true });
 
+/** On a line of its own, also where a handler has written half a line. */
+const say = (message: FromRunner) => pipe.write(`\n${encodeSealed(seal, message)}\n`);
+
 const beat = () => {
   // A replica that does not read has its own heart to answer for it: beats are not piled up for it.
-  if (pipe.writable && pipe.writableLength === 0) pipe.write(`${encode({ type: "beat", vitals: vitals() })}\n`);
+  if (pipe.writable && pipe.writableLength === 0) say({ type: "beat", vitals: vitals() });
 };
 beat();
 setInterval(beat, beatEveryMs);
@@ -44,7 +48,7 @@ const watch = watchRunnerLoop({
   ...{ shared, stackAfterMs, readStack: () => readMainStack(ourFolder) },
   tell(message) {
     // Of what is not read for long the short words are kept.
-    if (message.type === "turned" || pipe.writableLength < MOST_UNREAD) pipe.write(`${encode(message)}\n`);
+    if (message.type === "turned" || pipe.writableLength < MOST_UNREAD) say(message);
   },
 });
 watch.start();
@@ -65,7 +69,7 @@ const watchLease = () => {
   const heardAtMs = readLease(LEASE_FD);
   const endsAtMs = (heardAtMs ?? Number.POSITIVE_INFINITY) + leaseMs - ORPHAN_GRACE_MS;
   if (!mustStop || isOrphan || steadyNowMs() < endsAtMs) return;
-  pipe.write(`${encode({ type: "cut-off" })}\n`);
+  say({ type: "cut-off" });
   onReplicaGone();
 };
 setInterval(watchLease, Math.min(100, leaseMs / 20));

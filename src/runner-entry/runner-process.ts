@@ -10,7 +10,7 @@ import { builtFile } from "../package-files.ts";
 import { endOwnGroup, Guardian } from "../runner/guardian.ts";
 import { LineReader } from "../runner/line-reader.ts";
 import { MESSAGES_FD } from "../runner/pipes.ts";
-import { decode, encode, type FromRunner, type RunnerCharge, type ToRunner } from "../runner/protocol.ts";
+import { decode, type RunnerCharge } from "../runner/protocol.ts";
 import { liveAsRunner } from "./live-as-runner.ts";
 import type { RunnerHeartData } from "./runner-heart-thread.ts";
 
@@ -19,8 +19,8 @@ const TERMINATED = 143;
 
 const guardian = new Guardian();
 const pipe = new Socket({ fd: MESSAGES_FD, readable: true, writable: true });
-const send = (message: FromRunner) => {
-  if (pipe.writable) pipe.write(`${encode(message)}\n`);
+const send = (sealed: string) => {
+  if (pipe.writable) pipe.write(`${sealed}\n`);
 };
 
 // A service manager's stop, which may go to every process, is for the replica, which stops its runners in good order.
@@ -47,7 +47,7 @@ const lines = new LineReader(Number.POSITIVE_INFINITY);
 pipe.setEncoding("utf8");
 pipe.on("data", (text: string) => {
   for (const line of lines.read(text)) {
-    const message = decode<ToRunner>(line);
+    const message = decode(line);
     if (message) life.hear(message);
   }
 });
@@ -55,11 +55,11 @@ pipe.on("data", (text: string) => {
 pipe.on("error", () => life.abandon());
 pipe.on("close", () => life.abandon());
 
-function startHeart({ beatEveryMs, leaseMs, stackAfterMs }: RunnerCharge): void {
+function startHeart({ beatEveryMs, leaseMs, stackAfterMs }: RunnerCharge, seal: string): void {
   const shared = new SharedState();
   tick(shared, () => 0);
   const data: RunnerHeartData = {
-    ...{ beatEveryMs, leaseMs, stackAfterMs },
+    ...{ beatEveryMs, leaseMs, stackAfterMs, seal },
     buffer: shared.buffer,
     ourFolder: builtFile("/"),
   };

@@ -5,12 +5,12 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { tick } from "../heart/heart.ts";
 import { SharedState } from "../heart/shared-state.ts";
-import { decode, encode, type FromRunner, type ToRunner } from "../runner/protocol.ts";
+import { decode, encodeSealed } from "../runner/protocol.ts";
 import type { RunnerThreadData } from "../runner/thread-channel.ts";
 import { liveAsRunner } from "./live-as-runner.ts";
 
 tick(new SharedState((workerData as RunnerThreadData).buffer), () => 0);
-const send = (message: FromRunner) => parentPort?.postMessage(encode(message));
+const send = (sealed: string) => parentPort?.postMessage(sealed);
 const memory = () => {
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
@@ -18,8 +18,8 @@ const memory = () => {
 const life = liveAsRunner({
   send,
   memory,
-  onBegin({ beatEveryMs }) {
-    const beat = () => send({ type: "beat", vitals: { heapUsed: memory() } });
+  onBegin({ beatEveryMs }, seal) {
+    const beat = () => send(encodeSealed(seal, { type: "beat", vitals: { heapUsed: memory() } }));
     setInterval(beat, beatEveryMs).unref();
   },
   // It stops with its process, which sees to that.
@@ -28,7 +28,7 @@ const life = liveAsRunner({
   // Its replica terminates it.
   end: () => {},
 });
-parentPort?.on("message", (line: string) => {
-  const message = decode<ToRunner>(line);
+parentPort?.on("message", (line: unknown) => {
+  const message = decode(line);
   if (message) life.hear(message);
 });

@@ -42,21 +42,24 @@ export function reviveError(carried: CarriedError): Error {
   return error;
 }
 
+/** Undefined for an error of somebody else's that has the code of one of ours, and not its fields. */
 function reviveOwn({ code, message, cause, fields = {} }: CarriedError): Error | undefined {
-  const taskId = fields["taskId"] as TaskId;
+  const { claimId, taskId, reason, timeoutMs, task, problems } = fields;
+  const isOfTask = typeof taskId === "string";
+  const id = taskId as TaskId;
   switch (code) {
     case "CLAIM_LOST":
-      return new ClaimLostError(fields["claimId"] as ClaimId, taskId);
+      return isOfTask && typeof claimId === "string" ? new ClaimLostError(claimId as ClaimId, id) : undefined;
     case "TASK_CANCELLED":
-      return new TaskCancelledError(taskId, fields["reason"] as string | undefined);
+      return isOfTask ? new TaskCancelledError(id, typeof reason === "string" ? reason : undefined) : undefined;
     case "TASK_TIMED_OUT":
-      return new TaskTimedOutError(taskId, fields["timeoutMs"] as number);
+      return isOfTask && typeof timeoutMs === "number" ? new TaskTimedOutError(id, timeoutMs) : undefined;
     case "WORKER_STOPPING":
-      return new WorkerStoppingError(taskId);
+      return isOfTask ? new WorkerStoppingError(id) : undefined;
     case "CUT_OFF":
-      return new CutOffError(taskId);
+      return isOfTask ? new CutOffError(id) : undefined;
     case "INVALID_INPUT":
-      return new InvalidInputError(fields["task"] as string, (fields["problems"] ?? []) as string[]);
+      return typeof task === "string" && Array.isArray(problems) ? new InvalidInputError(task, problems) : undefined;
     case "RESULT_NOT_STORABLE":
       return Object.assign(new ResultNotStorableError("", { problem: "" }), { message, ...causeOf(cause) });
     default:

@@ -32,6 +32,8 @@ export interface ChannelOptions {
   readonly heapLimitMb: number | undefined;
   /** The replica's lease, for processes. */
   readonly leaseFd: number | undefined;
+  /** What each of its messages begins with. */
+  readonly seal: string;
   /** How many characters a message can have at the most. */
   readonly longestMessage: number;
   /** For threads, whose loops this process watches: processes have hearts for that. */

@@ -8,13 +8,13 @@ import { GUARDIAN_SHELL } from "./guardian.ts";
 import { LineReader } from "./line-reader.ts";
 import { GUARD_FD, HEART_FD, MESSAGES_FD } from "./pipes.ts";
 import { HAS_GROUPS, ProcessGroup } from "./process-group.ts";
-import { decode, encode, type FromRunner } from "./protocol.ts";
+import { decodeSealed, encode } from "./protocol.ts";
 import { runnerArguments } from "./runner-arguments.ts";
 import { keepTail } from "./stderr-tail.ts";
 
 const LAST_WORDS_MS = 250;
 
-export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, longestMessage }) => {
+export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal, longestMessage }) => {
   const heap = heapLimitMb === undefined ? [] : [`--max-old-space-size=${heapLimitMb}`];
   const child = spawn(
     process.execPath,
@@ -30,19 +30,31 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, longe
   const heart = child.stdio[HEART_FD] as Duplex;
   const group = new ProcessGroup(child, (child.stdio as readonly unknown[])[GUARD_FD] as Duplex | null);
   const stderrTail = keepTail(child.stderr);
-  for (const pipe of [messages, heart]) {
+  let isGarbled = false;
+  const onGarbled = (what: string) => {
+    isGarbled = true;
+    listener.onGarbled(what);
+  };
+  const hear = (pipe: Duplex, onUnsealed: () => void) => {
     const lines = new LineReader(longestMessage);
     pipe.setEncoding("utf8");
     pipe.on("data", (text: string) => {
+      if (isGarbled) return;
       for (const line of lines.read(text)) {
-        const message = decode<FromRunner>(line);
+        const message = decodeSealed(seal, line);
         if (message) listener.onMessage(message);
+        else onUnsealed();
+        if (isGarbled) return;
       }
-      if (lines.isOverlong) listener.onGarbled(`a line of more than ${longestMessage} characters`);
+      if (lines.isOverlong) onGarbled(`a line of more than ${longestMessage} characters`);
     });
     // It is the exit that tells of the end; a pipe that breaks only comes before it.
     pipe.on("error", () => {});
-  }
+  };
+  // An outcome may have been lost in it.
+  hear(messages, () => onGarbled("a line that is not the runner's"));
+  // Another beat comes.
+  hear(heart, () => {});
   let isOver = false;
   const report = (exit: RunnerExit) => {
     if (!isOver) listener.onExit(exit);

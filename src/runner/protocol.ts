@@ -8,6 +8,9 @@
  *
  * A process beats on a pipe of its own, written by its heart's thread, so that it is heard also while its loop is blocked. Whatever its
  * replica writes there asks the heart for a last look at that loop.
+ *
+ * Whatever a runner says begins with its seal, which its replica has told it: a handler can write to the same pipe or port, and must not be
+ * taken for its runner.
  */
 import { constants } from "node:buffer";
 import type { BlockageSight } from "../heart/loop-watch.ts";
@@ -41,7 +44,7 @@ export interface RunItem {
 }
 
 export type ToRunner =
-  | { readonly type: "begin"; readonly charge: RunnerCharge }
+  | { readonly type: "begin"; readonly charge: RunnerCharge; readonly seal: string }
   | {
       readonly type: "run";
       readonly job: number;
@@ -101,14 +104,28 @@ export function longestMessage(resultLimitBytes: number): number {
   return Math.min(constants.MAX_STRING_LENGTH, 2 * resultLimitBytes + MOST_BESIDES_RESULT);
 }
 
-export function encode(message: ToRunner | FromRunner): string {
+export function encode(message: ToRunner): string {
   return JSON.stringify(message);
 }
 
-/** Undefined for what is no message: a handler may have written into the pipe. */
-export function decode<Message extends ToRunner | FromRunner>(line: string): Message | undefined {
+/** Undefined for what is no message: in a thread, anybody can post something. */
+export function decode(line: unknown): ToRunner | undefined {
+  return parsed<ToRunner>(line);
+}
+
+export function encodeSealed(seal: string, message: FromRunner): string {
+  return seal + JSON.stringify(message);
+}
+
+/** Undefined for what its runner has not said. */
+export function decodeSealed(seal: string, line: unknown): FromRunner | undefined {
+  const isSealed = typeof line === "string" && line.startsWith(seal);
+  return isSealed ? parsed<FromRunner>(line.slice(seal.length)) : undefined;
+}
+
+function parsed<Message extends ToRunner | FromRunner>(line: unknown): Message | undefined {
   try {
-    const message = JSON.parse(line) as unknown;
+    const message = JSON.parse(line as string) as unknown;
     const isMessage = typeof message === "object" && message !== null && "type" in message;
     return isMessage ? (message as Message) : undefined;
   } catch {

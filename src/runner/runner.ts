@@ -72,6 +72,7 @@ interface Job {
 export class Runner {
   readonly id = randomUUID() as string;
   readonly startedAtMs = performance.now();
+  readonly #seal = randomUUID() as string;
   readonly #parts: RunnerParts;
   readonly #channel: RunnerChannel;
   #state: "starting" | "idle" | "busy" | "ending" | "ended" = "starting";
@@ -99,10 +100,10 @@ export class Runner {
       },
       {
         ...{ heapLimitMb: parts.heapLimitMb, leaseFd: parts.leaseFd, stackAfterMs: parts.charge.stackAfterMs },
-        longestMessage: longestMessage(parts.charge.resultLimitBytes),
+        ...{ seal: this.#seal, longestMessage: longestMessage(parts.charge.resultLimitBytes) },
       },
     );
-    this.#channel.send({ type: "begin", charge: parts.charge });
+    this.#channel.send({ type: "begin", charge: parts.charge, seal: this.#seal });
     this.#endTimer = new Timer(parts.startTimeoutMs, () => {
       this.#failure = `it was not ready within ${parts.startTimeoutMs} ms`;
       this.kill("unstarted");

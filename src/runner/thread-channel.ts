@@ -4,7 +4,7 @@ import { SharedState } from "../heart/shared-state.ts";
 import { readStackOfThread } from "../heart/thread-stack.ts";
 import { builtFile } from "../package-files.ts";
 import type { OpenChannel } from "./channel.ts";
-import { decode, encode, type FromRunner } from "./protocol.ts";
+import { decodeSealed, encode } from "./protocol.ts";
 import { watchRunnerLoop } from "./runner-loop.ts";
 import { keepTail } from "./stderr-tail.ts";
 
@@ -15,7 +15,7 @@ export interface RunnerThreadData {
 
 const KILL_AGAIN_MS = 250;
 
-export const openThread: OpenChannel = (listener, { heapLimitMb, stackAfterMs }) => {
+export const openThread: OpenChannel = (listener, { heapLimitMb, stackAfterMs, seal }) => {
   const shared = new SharedState();
   const workerData: RunnerThreadData = { buffer: shared.buffer };
   const thread = new Thread(builtFile("runner-entry/runner-thread.js"), {
@@ -35,8 +35,8 @@ export const openThread: OpenChannel = (listener, { heapLimitMb, stackAfterMs })
   watch.start();
   let message: string | undefined;
   let killing: NodeJS.Timeout | undefined;
-  thread.on("message", (line: string) => {
-    const heard = decode<FromRunner>(line);
+  thread.on("message", (line: unknown) => {
+    const heard = decodeSealed(seal, line);
     if (heard) listener.onMessage(heard);
   });
   thread.once("error", (error) => {

@@ -51,7 +51,7 @@ export class Replica {
 
   /** Where its runners read when it was last heard. */
   get leaseFd(): number | undefined {
-    return this.#lease?.fd;
+    return this.#lease?.readFd;
   }
 
   get id(): ReplicaId {

@@ -5,7 +5,7 @@ import { startRunnerWorker, task } from "../support/runner-worker.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const HANDLERS = ["scribble", "wait", "look"] as const;
+const HANDLERS = ["scribble", "scribbleEverywhere", "wait", "look"] as const;
 
 /** A worker with two runners, one of which is busy with a task that must not be harmed. */
 async function startScene() {
@@ -29,6 +29,10 @@ async function startScene() {
 }
 
 test.each([
+  ["messages", 3, "random"],
+  ["messages", 3, "lines"],
+  ["messages", 3, "half"],
+  ["messages", 3, "forged"],
   ["messages", 3, "endless"],
   ["beats", 4, "endless"],
 ])("in the pipe of %s (%i), %s garbage ends the runner and fails its task alone", async (_, fd, what) => {
@@ -42,10 +46,18 @@ test.each([
   await expectUnharmed();
 });
 
-test.each(["random", "lines", "half"])("in the pipe of beats, %s garbage is passed over", async (what) => {
+test.each(["random", "lines", "half", "forged"])("in the pipe of beats, %s garbage is passed over", async (what) => {
   const { everbeat, worker, resultOf, expectUnharmed } = await startScene();
   const id = await everbeat.enqueue(task("scribble"), { fd: 4, what });
   expect(await resultOf(id)).toBe("scribbled");
   await expectUnharmed();
   expect(worker.messages.filter(({ event }) => event === "runner.ended")).toEqual([]);
+});
+
+test("in every descriptor of its process, garbage ends the runner and fails its task alone", async () => {
+  const { everbeat, worker, resultOf, expectUnharmed } = await startScene();
+  const id = await everbeat.enqueue(task("scribbleEverywhere"), {});
+  await worker.heard({ said: "begun", taskId: id });
+  expect(await resultOf(id)).toMatchObject({ code: "WORKER_CRASHED", error: { because: "runner-ended" } });
+  await expectUnharmed();
 });

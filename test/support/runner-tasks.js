@@ -2,7 +2,7 @@
 // happens through their log, which comes out at their replica.
 import { execFileSync, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { appendFileSync, writeSync } from "node:fs";
+import { appendFileSync, readdirSync, writeSync } from "node:fs";
 import { setPriority } from "node:os";
 import { threadId } from "node:worker_threads";
 import pg from "pg";
@@ -39,7 +39,20 @@ const GARBAGE = {
   *endless() {
     for (;;) yield "x".repeat(65_536);
   },
+  /** Messages of every kind, for each job and item that there may be. */
+  *forged() {
+    for (const name of ["toString", "log", "progress", "phase"])
+      for (let job = 0; job < 5; job++) yield said({ type: "call", job, item: 0, name, args: ["loud", 7] });
+    for (const type of ["blocked", "beat", "turned", "cut-off", "ready", "failed"]) yield said({ type });
+    yield said({ type: "failed", error: { code: "X", message: "a forged failure" } });
+    for (let job = 0; job < 5; job++) {
+      yield said({ type: "completing", job, item: 0 });
+      yield said({ type: "outcome", job, item: 0, outcome: { kind: "returned", resultJson: '"forged"' } });
+      yield said({ type: "ended", job, memory: 0, isTainted: false });
+    }
+  },
 };
+const said = (message) => `${JSON.stringify(message)}\n`;
 async function writeAll(fd, text) {
   for (let rest = Buffer.from(text); rest.length > 0; ) {
     try {
@@ -185,6 +198,19 @@ export const HANDLERS = {
   async scribble({ fd, what }, context) {
     await begun(context);
     for (const text of GARBAGE[what]()) await writeAll(fd, text);
+    return "scribbled";
+  },
+  /** Writes to every descriptor that its process has besides the usual three. */
+  async scribbleEverywhere(_, context) {
+    await begun(context);
+    const open = readdirSync("/proc/self/fd").map(Number);
+    for (const fd of open.filter((each) => each > 2)) {
+      try {
+        writeSync(fd, randomBytes(64));
+      } catch {
+        // One that cannot be written to.
+      }
+    }
     return "scribbled";
   },
   async rejectUnawaited() {

@@ -1,8 +1,9 @@
 /** Lines out of a stream that comes in pieces: all of them, at a cost that grows with their length and no faster, and never without a bound. */
+import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { LineReader } from "../../src/runner/line-reader.ts";
-import { encode, longestMessage } from "../../src/runner/protocol.ts";
+import { encodeSealed, longestMessage } from "../../src/runner/protocol.ts";
 
 const read = (reader: LineReader, pieces: readonly string[]) => pieces.flatMap((piece) => reader.read(piece));
 const streams = fc.array(fc.string({ unit: fc.constantFrom("\n", "a", "€", "\r") }), { maxLength: 30 });
@@ -66,7 +67,12 @@ describe("a line that is too long", () => {
 test("the largest result fits into a message, whatever it consists of", () => {
   for (const character of ['"', "\\", "\u0001", "€"]) {
     const resultJson = JSON.stringify(character.repeat(1_000_000));
-    const message = encode({ type: "outcome", job: 1, item: 1, outcome: { kind: "returned", resultJson } });
+    const message = encodeSealed(randomUUID(), {
+      type: "outcome",
+      job: 1,
+      item: 1,
+      outcome: { kind: "returned", resultJson },
+    });
     expect(message.length).toBeLessThan(longestMessage(Buffer.byteLength(resultJson)));
   }
 });

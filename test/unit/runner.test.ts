@@ -6,7 +6,14 @@ import { carryError, reviveError } from "../../src/runner/carried-error.ts";
 import { LatestCall } from "../../src/runner/latest-call.ts";
 import { LineReader } from "../../src/runner/line-reader.ts";
 import { LogBudget } from "../../src/runner/log-budget.ts";
-import { decode, encode, longestMessage, type ToRunner } from "../../src/runner/protocol.ts";
+import {
+  decode,
+  decodeSealed,
+  encode,
+  encodeSealed,
+  longestMessage,
+  type ToRunner,
+} from "../../src/runner/protocol.ts";
 import { runnerArguments } from "../../src/runner/runner-arguments.ts";
 import type { RunnerDeath } from "../../src/runner/runner-death.ts";
 import { listeningOn, runnerSilenceMs } from "../../src/runner/runner-silence.ts";
@@ -36,6 +43,14 @@ describe("messages", () => {
 
   test("that are none are passed over", () => {
     for (const line of ["", "hello", "null", "3", '{"no": "type"}', "{"]) expect(decode(line)).toBeUndefined();
+  });
+
+  test("of a runner is taken for its own only with its seal", () => {
+    const message = { type: "ended", job: 1, memory: 0, isTainted: false } as const;
+    expect(decodeSealed("seal", encodeSealed("seal", message))).toEqual(message);
+    const forged = [JSON.stringify(message), encodeSealed("other", message), `x${encodeSealed("seal", message)}`];
+    for (const line of [...forged, "seal", "sealhello", "sealnull", undefined, 7, message])
+      expect(decodeSealed("seal", line)).toBeUndefined();
   });
 });
 
@@ -84,8 +99,24 @@ describe("an error on its way", () => {
           problems: Array.from({ length: 1_000 }, () => long),
         },
       });
-    const message = encode({ type: "failed", error: carryError(nested(2)) });
+    const message = encodeSealed("seal", { type: "failed", error: carryError(nested(2)) });
     expect(message.length).toBeLessThan(longestMessage(0));
+  });
+
+  test("is an error like any other where it has the code of one of ours and not its fields", () => {
+    for (const code of [
+      "CLAIM_LOST",
+      "TASK_CANCELLED",
+      "TASK_TIMED_OUT",
+      "WORKER_STOPPING",
+      "CUT_OFF",
+      "INVALID_INPUT",
+    ]) {
+      for (const fields of [{}, { problems: "all", task: 7 }, { taskId: 7, timeoutMs: "long", claimId: ["5"] }]) {
+        const error = reviveError(carryError(Object.assign(new Error("theirs"), { code, ...fields })));
+        expect(error).toMatchObject({ code, message: "theirs" });
+      }
+    }
   });
 
   test("may be anything at all", () => {
