@@ -28,3 +28,27 @@ test.each([
   expect((await everbeat.replicas()).map(({ status }) => status)).toEqual(["online"]);
   await expectSound();
 });
+
+test("a worker that a thread has aborted: the post-mortem and explain name the thread's task as the probable cause", async () => {
+  const { everbeat, url, expectSound } = await openCrashDatabase();
+  const tasks = [{ handler: "fillAtOnce", runIn: "thread" }, { handler: "wait" }] as const;
+  const worker = await startRunnerWorker({ url, tasks: [...tasks, { handler: "never", runIn: "process" }], work });
+  const beside = await everbeat.enqueue(task("never"), {});
+  await worker.heard({ said: "begun", taskId: beside });
+  const id = await everbeat.enqueue(task("fillAtOnce"), {});
+  const exit = await worker.exited;
+  // Which of these it is depends on the version of Node.
+  expect(["SIGABRT", "SIGTRAP"]).toContain(exit.signal);
+  await everbeat.recovery.reportExit(worker.replicaId, { exitCode: exit.code, signal: exit.signal });
+  const [ofReplica] = await everbeat.recovery.postMortems({ of: worker.replicaId });
+  expect(ofReplica).toMatchObject({ kind: "replica", cause: "aborted" });
+  expect(ofReplica?.sentence).toBe(
+    `The process aborted itself (${exit.signal}), probably because of task ${id} (fillAtOnce), which ran in a thread of it: a thread that fills its heap at once takes the whole process with it.`,
+  );
+  expect(ofReplica?.evidence).toContain(`in a thread of it ran: ${id} (fillAtOnce)`);
+  for (const each of [id, beside]) {
+    expect((await everbeat.recovery.postMortems({ of: each }))[0]?.sentence).toBe(ofReplica?.sentence);
+    expect((await everbeat.recovery.explain(each)).summary).toContain(ofReplica?.sentence);
+  }
+  await expectSound();
+});

@@ -168,7 +168,7 @@ export const HANDLERS = {
   /** Makes a text that is larger than its heap, in one piece. */
   async fillAtOnce(_, context) {
     await begun(context);
-    return Buffer.byteLength(longText());
+    return JSON.stringify(longText()).length;
   },
   async rejectUnawaited() {
     void Promise.reject(new Error("nobody awaits it"));
