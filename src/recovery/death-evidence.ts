@@ -35,6 +35,8 @@ export interface DeathEvidence {
   readonly phase?: string | undefined;
   readonly log?: readonly string[] | undefined;
   readonly running?: number | undefined;
+  /** Of a replica: some of the tasks that it was running in threads, which share its process. */
+  readonly inThreads?: readonly TaskInThread[] | undefined;
   /** Of a runner: how many tasks it had run before, and the last of them. */
   readonly before?: { readonly count: number; readonly last: readonly string[] } | undefined;
   /** Replicas of the same machine that were there, and those of them that went at the same time. */
@@ -47,11 +49,27 @@ export interface DeathEvidence {
   readonly cameBack?: { readonly afterMs: number; readonly how: "fenced" | "refused" } | undefined;
 }
 
+export interface TaskInThread {
+  readonly id: string;
+  readonly name: string;
+}
+
 const MOST_LINES = 10;
 const LONGEST_LINE = 200;
 
 export function evidenceLines(evidence: DeathEvidence): string[] {
-  const { silentForMs, livedForMs, memory, heap, blockedForMs = 0, loopP99Ms, running, phase, neighbours } = evidence;
+  const {
+    silentForMs,
+    livedForMs,
+    memory,
+    heap,
+    blockedForMs = 0,
+    loopP99Ms,
+    running,
+    phase,
+    neighbours,
+    inThreads = [],
+  } = evidence;
   const lines: string[] = [endWords(evidence)];
   if (silentForMs !== undefined) lines.push(`silent for ${formatDuration(silentForMs)} when it was declared dead`);
   if (evidence.holdsSession !== undefined && evidence.because !== "exited")
@@ -63,6 +81,8 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
   if (blockedForMs >= 1_000) lines.push(`its event loop had not turned for ${formatDuration(blockedForMs)}`);
   else if (loopP99Ms !== undefined) lines.push(`its event loop turned: delay p99 ${Math.round(loopP99Ms)} ms`);
   if (running !== undefined) lines.push(`it was running ${counted(running, "task")}`);
+  if (inThreads.length > 0)
+    lines.push(`in ${inThreads.length === 1 ? "a thread" : "threads"} of it ran: ${taskWords(inThreads)}`);
   lines.push(...companyLines(evidence));
   if (phase !== undefined) lines.push(`last phase: ${phase}`);
   if (neighbours && neighbours.there > 0)
@@ -89,6 +109,10 @@ export function deployWords({ deploy }: DeathEvidence): string {
   if (left > 0) parts.push(`${counted(left, "other replica")} had just left`);
   if (newVersion !== undefined) parts.push(`version ${newVersion} had just been started`);
   return parts.join(", ");
+}
+
+export function taskWords(tasks: readonly TaskInThread[]): string {
+  return tasks.map(({ id, name }) => `${id} (${name})`).join(", ");
 }
 
 export function backWords({ afterMs, how }: NonNullable<DeathEvidence["cameBack"]>): string {

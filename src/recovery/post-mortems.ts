@@ -212,6 +212,7 @@ export function evidenceOn(replica: DeadReplica): DeathEvidence {
     // What its heart wrote when it ended the process is later than its last beat.
     blockedForMs: death.blockedForMs ?? vitals?.["blockedForMs"],
     running: replica.running,
+    inThreads: replica.inThreads,
     neighbours: { there: neighbours, gone: neighboursGone },
     cameBack:
       replica.backHow === null ? undefined : { how: replica.backHow, afterMs: Math.max(0, replica.backAfterMs ?? 0) },

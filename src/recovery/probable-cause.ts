@@ -3,7 +3,7 @@
  * stand where another cause would leave the same traces.
  */
 import { formatDuration } from "../config/duration.ts";
-import { type DeathEvidence, deployWords, evidenceLines, isDeploying } from "./death-evidence.ts";
+import { type DeathEvidence, deployWords, evidenceLines, isDeploying, taskWords } from "./death-evidence.ts";
 import { isNearItsLimit } from "./memory-outlook.ts";
 
 export const CAUSES = [
@@ -107,8 +107,8 @@ const CASES: readonly Case[] = [
   },
   {
     cause: "aborted",
-    fits: (evidence) => isSignal(evidence, "SIGABRT"),
-    sentence: () => "The process aborted itself (SIGABRT): a failed assertion in native code, or no heap left.",
+    fits: (evidence) => abortSignal(evidence) !== undefined,
+    sentence: (evidence) => `The process aborted itself (${abortSignal(evidence)})${whyItAborted(evidence)}.`,
   },
   {
     cause: "shutdown-overrun",
@@ -196,9 +196,12 @@ const UNKNOWN: Case = {
 };
 
 const NATIVE = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"] as const;
+/** V8 ends with the second where a list or a table becomes larger than it allows. */
+const ABORTS = ["SIGABRT", "SIGTRAP"] as const;
 /** What a shell makes of a signal: 128 and its number. */
 const NUMBERS: Readonly<Record<string, number>> = {
   SIGILL: 4,
+  SIGTRAP: 5,
   SIGABRT: 6,
   SIGBUS: 7,
   SIGFPE: 8,
@@ -221,6 +224,20 @@ function isSignal({ signal, exitCode }: DeathEvidence, name: string): boolean {
 
 function nativeCrash(evidence: DeathEvidence): string | undefined {
   return NATIVE.find((signal) => isSignal(evidence, signal)) ?? WINDOWS_CRASHES[evidence.exitCode ?? 0];
+}
+
+function abortSignal(evidence: DeathEvidence): string | undefined {
+  return ABORTS.find((signal) => isSignal(evidence, signal));
+}
+
+/** An abort is rare, except where a thread fills its heap faster than Node can end it. */
+function whyItAborted({ inThreads = [] }: DeathEvidence): string {
+  if (inThreads.length === 0) return ": a failed assertion in native code, or no heap left";
+  const whose =
+    inThreads.length === 1
+      ? `task ${taskWords(inThreads)}, which ran in a thread of it`
+      : `one of the tasks that ran in threads of it (${taskWords(inThreads)})`;
+  return `, probably because of ${whose}: a thread that fills its heap at once takes the whole process with it`;
 }
 
 function hasExitCode(exitCode: DeathEvidence["exitCode"]): exitCode is number {

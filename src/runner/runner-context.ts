@@ -4,6 +4,7 @@ import { type LogFields, showableFields } from "../log-fields.ts";
 import type { TaskContext } from "../task/context.ts";
 import { createHandlerLog, type HandlerLog } from "../task/handler-log.ts";
 import { isTooDeep } from "../task/json.ts";
+import { stringifyWithin } from "../task/json-measure.ts";
 import { checkPhase, checkProgress } from "../task/progress.ts";
 import { snooze } from "../task/snooze.ts";
 import { createClaimHandle } from "./claim-handle.ts";
@@ -71,7 +72,7 @@ const MAX_TEXT = 65_536;
 /** As JSON holds them. */
 function carriable(fields: LogFields): LogFields {
   try {
-    const text = JSON.stringify(showableFields(fields));
+    const text = stringifyWithin(showableFields(fields), MAX_TEXT) ?? "{}";
     if (text.length <= MAX_TEXT && !isTooDeep(text)) return JSON.parse(text) as LogFields;
   } catch {
     // As with any other line whose fields cannot be shown.

@@ -42,6 +42,8 @@ export interface DeadReplica {
   readonly holdsSession: boolean;
   readonly livedForMs: number;
   readonly running: number;
+  /** Some of those that it was running in threads, the last that it claimed first. */
+  readonly inThreads: readonly { readonly id: string; readonly name: string }[];
   readonly vitals: Readonly<Record<string, number>> | null;
   /** Of its last beats on record, the oldest first. */
   readonly beats: readonly { readonly agoMs: number; readonly vitals: Readonly<Record<string, number>> | null }[];
@@ -80,6 +82,9 @@ const LEFT_WITHIN = "interval '10 seconds'";
 /** …and has taken the place of one that goes for no longer than this. */
 const STARTED_WITHIN = "interval '2 minutes'";
 
+/** One sentence names them. */
+const MOST_IN_THREADS = 5;
+
 /** Of a replica `r`: dead, and nobody has asked why. */
 const isUnexamined = (s: string) =>
   `r.status = 'dead' and not exists (select from ${s}.post_mortem p where p.replica_id = r.id and p.kind = 'replica')`;
@@ -103,6 +108,10 @@ export async function readUnexamined(store: Store, replicas: readonly ReplicaId[
             coalesce(${s}.session_counts(h, l) and h.session_key = any (${s}.held_sessions()), false) as "holdsSession",
             ${ms("r.died_at - r.started_at")} as "livedForMs",
             (select count(*)::int from ${s}.running u where u.replica_id = r.id and u.state = 'running') as running,
+            (select coalesce(json_agg(t), '[]') from (
+               select u.task_id as id, u.name from ${s}.running u join ${s}.definition d on d.name = u.name
+               where u.replica_id = r.id and u.state = 'running' and d.run_in = 'thread'
+               order by u.claim_id desc limit ${MOST_IN_THREADS}) t) as "inThreads",
             (select coalesce(json_agg(b order by b."agoMs" desc), '[]') from (
                select ${ms("r.died_at - b.beat_at")} as "agoMs", ${s}.vitals_of(b.signs) as vitals from ${s}.beat_history b
                where b.replica_id = r.id order by b.beat_at desc limit 5) b) as beats,

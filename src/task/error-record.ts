@@ -1,5 +1,6 @@
 /** What is kept of whatever a handler threw: always storable, however odd the thing was. */
 import { clip } from "../config/clip.ts";
+import { stringifyWithin } from "./json-measure.ts";
 
 export interface ErrorRecord {
   readonly code: string;
@@ -14,6 +15,8 @@ export interface ErrorRecord {
 }
 
 const MAX_TEXT = 16_384;
+/** An object that was thrown and is larger than this as JSON is not made into text, of which little would be kept. */
+const MAX_SHOWN = 1_048_576;
 const MAX_CAUSES = 5;
 /** Of one aggregate, and of everything in one record: aggregates can be within each other. */
 const MAX_ERRORS = 5;
@@ -119,7 +122,7 @@ function showThrown(thrown: unknown): string {
   if (typeof thrown === "string") return JSON.stringify(thrown);
   if (typeof thrown === "bigint") return `${thrown}n`;
   if (typeof thrown !== "object" || thrown === null) return String(thrown);
-  return safely(() => JSON.stringify(thrown)) ?? "an object that cannot be shown";
+  return safely(() => stringifyWithin(thrown, MAX_SHOWN)) ?? "an object that cannot be shown";
 }
 
 /** A getter or a proxy that throws must not take the worker down with it. */

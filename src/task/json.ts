@@ -4,6 +4,7 @@
  */
 import { types } from "node:util";
 import { inOneLine, toErrorRecord } from "./error-record.ts";
+import { Measure, stringifyWithin, TooLarge } from "./json-measure.ts";
 
 export type JsonResult = Stored | NotStorable;
 
@@ -41,6 +42,7 @@ interface Walk {
   /** The objects that contain the one that is looked at. */
   readonly above: Set<object>;
   readonly changes: Set<JsonChange>;
+  readonly measure: Measure;
   /** What is being read. */
   path: string;
 }
@@ -48,11 +50,12 @@ interface Walk {
 export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_BYTES): JsonResult {
   const quick = toJsonQuickly(value, limitBytes);
   if (quick !== undefined) return { ok: true, text: quick, changes: NO_CHANGES };
-  const walk: Walk = { above: new Set(), changes: new Set(), path: "" };
+  const walk: Walk = { above: new Set(), changes: new Set(), measure: new Measure(limitBytes), path: "" };
   try {
     return encode(value, limitBytes, walk);
   } catch (error) {
     if (isStackOverflow(error)) return TOO_DEEP;
+    if (error instanceof TooLarge) return tooLarge(`at least ${error.leastBytes}`, limitBytes);
     return { ok: false, problem: `${NOT_JSON}: ${at(walk.path, "a getter throws")}`, cause: error };
   }
 }
@@ -60,7 +63,7 @@ export function toJson(value: unknown, limitBytes: number = DEFAULT_JSON_LIMIT_B
 /** The text of values that are plain and flat, as most are; undefined for what needs a closer look, or is too large. */
 export function toJsonQuickly(value: unknown, limitBytes: number): string | undefined {
   try {
-    if (!isSurelyFaithful(value, 0)) return undefined;
+    if (!isSurelyFaithful(value, 0, new Measure(limitBytes))) return undefined;
     const text = JSON.stringify(value);
     return fits(text, limitBytes) ? text : undefined;
   } catch {
@@ -76,26 +79,31 @@ function fits(text: string, limitBytes: number): boolean {
 function encode(value: unknown, limitBytes: number, walk: Walk): JsonResult {
   const lossy = findLossy(value, "", walk);
   if (lossy) return { ok: false, problem: `${NOT_JSON}: ${lossy}` };
-  const written = write(value);
+  const written = write(value, walk.changes.has("toJSON") ? limitBytes : undefined);
   if ("problem" in written) return { ok: false, ...written };
   const { text } = written;
   if (text === undefined) return { ok: false, problem: `${NOT_JSON}: its toJSON() returns undefined` };
   if (isTooDeep(text)) return TOO_DEEP;
   const bytes = Buffer.byteLength(text);
-  if (bytes > limitBytes) {
-    return {
-      ok: false,
-      problem: `it has ${bytes} bytes as JSON and at most ${limitBytes} are allowed; store it elsewhere and pass a reference`,
-    };
-  }
+  if (bytes > limitBytes) return tooLarge(String(bytes), limitBytes);
   return { ok: true, text, changes: walk.changes };
 }
 
-function write(value: unknown): { text: string | undefined } | { problem: string; cause: unknown } {
+function tooLarge(bytes: string, limitBytes: number): NotStorable {
+  const problem = `it has ${bytes} bytes as JSON and at most ${limitBytes} are allowed; store it elsewhere and pass a reference`;
+  return { ok: false, problem };
+}
+
+/** `limitBytes`: for what says by a `toJSON()` what it is, which nobody has measured yet. */
+function write(
+  value: unknown,
+  limitBytes: number | undefined,
+): { text: string | undefined } | { problem: string; cause: unknown } {
   try {
+    if (limitBytes !== undefined) return { text: stringifyWithin(value, limitBytes) };
     return { text: JSON.stringify(value === undefined ? null : value) as string | undefined };
   } catch (error) {
-    if (isStackOverflow(error)) throw error;
+    if (isStackOverflow(error) || error instanceof TooLarge) throw error;
     const path = whereToJsonThrows(value, "", new Set());
     return { problem: `${NOT_JSON}: ${at(path ?? "", "a toJSON() throws")}`, cause: error };
   }
@@ -138,7 +146,8 @@ export function isTooDeep(text: string): boolean {
   return false;
 }
 
-function isSurelyFaithful(value: unknown, depth: number): boolean {
+function isSurelyFaithful(value: unknown, depth: number, measure: Measure): boolean {
+  measure.add(value);
   switch (typeof value) {
     case "string":
     case "boolean":
@@ -154,18 +163,20 @@ function isSurelyFaithful(value: unknown, depth: number): boolean {
   if (depth === QUICK_DEPTH || "toJSON" in value) return false;
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) {
-      if (!isSurelyFaithful(value[index], depth + 1)) return false;
+      if (!isSurelyFaithful(value[index], depth + 1, measure)) return false;
     }
     return true;
   }
   if (Object.getPrototypeOf(value) !== Object.prototype) return false;
   for (const key in value) {
-    if (!isSurelyFaithful((value as Record<string, unknown>)[key], depth + 1)) return false;
+    measure.addKey(key);
+    if (!isSurelyFaithful((value as Record<string, unknown>)[key], depth + 1, measure)) return false;
   }
   return true;
 }
 
 function findLossy(value: unknown, path: string, walk: Walk): string | undefined {
+  if (!isLeftToItself(value)) walk.measure.add(value);
   switch (typeof value) {
     case "string":
     case "boolean":
@@ -182,6 +193,13 @@ function findLossy(value: unknown, path: string, walk: Walk): string | undefined
     default:
       return at(path, `a ${typeof value}`);
   }
+}
+
+/** Its size is not known before it is written: it may be left out, or say by `toJSON()` what it is. That of a `Buffer` makes a list of its bytes. */
+function isLeftToItself(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return value === undefined;
+  const { toJSON } = value as { toJSON?: unknown };
+  return typeof toJSON === "function" && toJSON !== Buffer.prototype.toJSON;
 }
 
 function findLossyInObject(value: object, path: string, walk: Walk): string | undefined {
@@ -209,7 +227,9 @@ function findLossyInObject(value: object, path: string, walk: Walk): string | un
     }
     for (const key of keys) {
       walk.path = join(path, key);
-      const lossy = findLossy((value as Record<string, unknown>)[key], walk.path, walk);
+      const entry = (value as Record<string, unknown>)[key];
+      if (!isLeftToItself(entry)) walk.measure.addKey(key);
+      const lossy = findLossy(entry, walk.path, walk);
       if (lossy) return lossy;
     }
     return undefined;

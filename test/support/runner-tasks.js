@@ -21,6 +21,12 @@ const begun = (context) => {
 function churn(ms) {
   for (const until = performance.now() + ms; performance.now() < until; );
 }
+/** 268 million characters, which take memory only when somebody reads one of them. */
+function longText() {
+  let text = "x";
+  for (let doubled = 0; doubled < 28; doubled++) text += text;
+  return text;
+}
 const never = () => new Promise(() => setInterval(() => {}, 1_000));
 
 class Odd extends Error {
@@ -212,6 +218,16 @@ export const HANDLERS = {
       }
     }
     return "scribbled";
+  },
+  /** Returns more than its heap holds as text. What it returns itself takes little of that heap. */
+  async giveMuch({ how }, context) {
+    await begun(context);
+    return how === "buffer" ? { bytes: Buffer.alloc(64 * 1_048_576) } : { text: longText() };
+  },
+  /** Makes a text that is larger than its heap, in one piece. */
+  async fillAtOnce(_, context) {
+    await begun(context);
+    return JSON.stringify(longText()).length;
   },
   async rejectUnawaited() {
     void Promise.reject(new Error("nobody awaits it"));
