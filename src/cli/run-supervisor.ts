@@ -40,7 +40,6 @@ export async function runSupervisor(run: SupervisorRun): Promise<ExitCode> {
   });
   void stop.second.then(() => supervisor.leave({ now: true }));
   void stop.third.then(() => supervisor.kill());
-  screen.outliveReader();
   try {
     return (await supervisor.run()) === "left" ? EXIT.ok : EXIT.failed;
   } finally {
