@@ -19,7 +19,11 @@ const NOT_READ = "its reader does not read";
 /** A reader that has taken nothing for so long stands still: nobody waits for it any longer. */
 const STANDS_STILL_AFTER_MS = 1_000;
 
-type StandardStream = NodeJS.WriteStream & { readonly fd: number };
+type StandardStream = NodeJS.WriteStream & {
+  readonly fd: number;
+  /** Not there for files. */
+  readonly _handle?: { setBlocking?(isBlocking: boolean): void };
+};
 type Chunk = string | Uint8Array;
 type Done = (error?: Error | null) => void;
 
@@ -58,12 +62,12 @@ export class LogOutlet {
       this.#writeToStream(chunk);
       return true;
     }
-    const bytes = Buffer.from(chunk as string);
+    const length = Buffer.byteLength(chunk);
     // Also where the reader is only slower than a loop that does not let timers come.
-    if (this.#waitingBytes + bytes.length > MOST_WAITING) this.#send();
-    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes.length > MOST_WAITING) this.#drop(bytes, NOT_READ);
+    if (this.#waitingBytes + length > MOST_WAITING) this.#send();
+    if (this.#waitingBytes > 0 && this.#waitingBytes + length > MOST_WAITING) this.#drop(chunk, NOT_READ);
     else {
-      this.#wait(bytes);
+      this.#wait(Buffer.from(chunk as string));
       if (!this.#looking) this.#send();
     }
     const hasRoom = this.#standsStill || this.#waitingBytes < MUCH_WAITING;
@@ -78,10 +82,9 @@ export class LogOutlet {
   takeOver(): void {
     if (this.#isOwner) return;
     this.#isOwner = true;
-    const stream = this.#stream as StandardStream & { _handle?: { setBlocking?: (isBlocking: boolean) => void } };
+    const stream = this.#stream;
     // What was written before may still fail.
     stream.on("error", () => {});
-    if (stream.isTTY) stream._handle?.setBlocking?.(false);
     stream.write = (chunk: Chunk, encoding?: BufferEncoding | Done, done?: Done) => {
       const hasRoom = this.write(typeof encoding === "string" ? Buffer.from(chunk as string, encoding) : chunk);
       const callback = typeof encoding === "function" ? encoding : done;
@@ -117,6 +120,8 @@ export class LogOutlet {
   /** As much as the stream takes now. */
   #send(): void {
     try {
+      // Each time: whoever starts a process that inherits a pipe makes it block again, and so does Node with a terminal.
+      if (this.#isOwner || !this.#stream.isTTY) this.#stream._handle?.setBlocking?.(false);
       for (let next = this.#waiting[0]; next; next = this.#waiting[0]) this.#onTaken(writeSync(this.#stream.fd, next));
       this.#onEmpty();
     } catch (error) {

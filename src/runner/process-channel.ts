@@ -4,11 +4,11 @@ import type { Duplex } from "node:stream";
 import { builtFile } from "../package-files.ts";
 import type { OpenChannel, RunnerExit } from "./channel.ts";
 import { GUARDIAN_SHELL } from "./guardian.ts";
+import { passOn } from "./pass-on.ts";
 import { GUARD_FD, HEART_FD, MESSAGES_FD } from "./pipes.ts";
 import { HAS_GROUPS, ProcessGroup } from "./process-group.ts";
 import { decode, encode, type FromRunner, LineReader } from "./protocol.ts";
 import { runnerArguments } from "./runner-arguments.ts";
-import { keepTail } from "./stderr-tail.ts";
 
 const LAST_WORDS_MS = 250;
 
@@ -18,8 +18,8 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => 
     process.execPath,
     [...runnerArguments(process.execArgv), ...heap, builtFile("runner-entry/runner-process.js")],
     {
-      // What it prints appears where its replica's own output does.
-      stdio: ["ignore", "inherit", "pipe", "pipe", "pipe", leaseFd ?? "ignore", GUARDIAN_SHELL ? "pipe" : "ignore"],
+      // What it prints appears where its replica's own output does, by way of the replica.
+      stdio: ["ignore", "pipe", "pipe", "pipe", "pipe", leaseFd ?? "ignore", GUARDIAN_SHELL ? "pipe" : "ignore"],
       // A group of its own, and no terminal: Ctrl-C is for the replica, which stops its runners in good order.
       detached: HAS_GROUPS,
     },
@@ -27,7 +27,8 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => 
   const messages = child.stdio[MESSAGES_FD] as Duplex;
   const heart = child.stdio[HEART_FD] as Duplex;
   const group = new ProcessGroup(child, (child.stdio as readonly unknown[])[GUARD_FD] as Duplex | null);
-  const stderrTail = keepTail(child.stderr);
+  passOn(child.stdout, "stdout");
+  const stderrTail = passOn(child.stderr, "stderr");
   for (const pipe of [messages, heart]) {
     const lines = new LineReader();
     pipe.setEncoding("utf8");

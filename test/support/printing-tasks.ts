@@ -17,6 +17,7 @@ export const PRINTING_TASKS = `
       process.stderr.write(text + "\\n");
       console.error(text);
       log.info({ line }, text);
+      if (line % 100 === 99) await pause(0);
     }
     await new Promise((resume, fail) => process.stdout.write("last\\n", (error) => (error ? fail(error) : resume())));
     await pause(50);
