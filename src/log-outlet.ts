@@ -10,6 +10,11 @@ import { LogRecord } from "./log-health.ts";
 
 /** So many bytes may wait for the reader of a pipe or a terminal. */
 const MOST_WAITING = 1_048_576;
+/**
+ * So many may wait in a stream that has no descriptor. It is more, because the stream of a thread passes nothing on until the thread's loop
+ * turns, however fast the reader is.
+ */
+const MOST_IN_STREAM = 8_388_608;
 /** From so many on, writers that heed it are asked to wait. */
 const MUCH_WAITING = 16_384;
 /** How soon it is tried again: soon after the reader has taken something, later and later while it has not. */
@@ -48,6 +53,8 @@ export class LogOutlet {
   /** The last line was cut off in the middle. */
   #isCut = false;
   #isOwner = false;
+  /** The stream's own method, where ours has taken its place. */
+  #writeOfStream: StandardStream["write"] | undefined;
   /** A writer was asked to wait until there is room. */
   #isAwaited = false;
   #onFlushed: (() => void)[] = [];
@@ -58,10 +65,7 @@ export class LogOutlet {
 
   /** False: much of what was written before still waits for the reader. */
   write(chunk: Chunk): boolean {
-    if (!this.#hasDescriptor) {
-      this.#writeToStream(chunk);
-      return true;
-    }
+    if (!this.#hasDescriptor) return this.#writeToStream(chunk);
     const length = Buffer.byteLength(chunk);
     // Also where the reader is only slower than a loop that does not let timers come.
     if (this.#waitingBytes + length > MOST_WAITING) this.#send();
@@ -83,6 +87,7 @@ export class LogOutlet {
     if (this.#isOwner) return;
     this.#isOwner = true;
     const stream = this.#stream;
+    this.#writeOfStream = stream.write.bind(stream);
     // What was written before may still fail.
     stream.on("error", () => {});
     stream.write = (chunk: Chunk, encoding?: BufferEncoding | Done, done?: Done) => {
@@ -106,9 +111,9 @@ export class LogOutlet {
    * waits in the stream itself comes first.
    */
   get #hasDescriptor(): boolean {
-    if (this.#isOwner) return true;
     const { fd, writableLength } = this.#stream;
-    return typeof fd === "number" && writableLength === 0 && !Object.hasOwn(this.#stream, "write");
+    if (typeof fd !== "number") return false;
+    return this.#isOwner || (writableLength === 0 && !Object.hasOwn(this.#stream, "write"));
   }
 
   #wait(bytes: Buffer): void {
@@ -178,10 +183,15 @@ export class LogOutlet {
     this.#isAwaited = false;
   }
 
-  #writeToStream(chunk: Chunk): void {
-    const hasRoom = this.#stream.writableLength + chunk.length <= MOST_WAITING;
-    if (!hasRoom) this.#drop(chunk, NOT_READ);
-    else this.#stream.write(chunk, (error) => this.#onStreamWrote(chunk, error));
+  /** The stream itself asks its writers to wait, and tells them when there is room again. */
+  #writeToStream(chunk: Chunk): boolean {
+    const waiting = this.#stream.writableLength;
+    if (waiting > 0 && waiting + chunk.length > MOST_IN_STREAM) {
+      this.#drop(chunk, NOT_READ);
+      return false;
+    }
+    const onWritten = (error?: Error | null) => this.#onStreamWrote(chunk, error);
+    return this.#writeOfStream ? this.#writeOfStream(chunk, onWritten) : this.#stream.write(chunk, onWritten);
   }
 
   #onStreamWrote(chunk: Chunk, error: NodeJS.ErrnoException | null | undefined): void {

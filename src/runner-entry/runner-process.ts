@@ -6,15 +6,14 @@ import { Socket } from "node:net";
 import { Worker as Thread } from "node:worker_threads";
 import { tick } from "../heart/heart.ts";
 import { SharedState } from "../heart/shared-state.ts";
-import { outletOf } from "../log-outlet.ts";
 import { builtFile } from "../package-files.ts";
 import { endOwnGroup, Guardian } from "../runner/guardian.ts";
 import { MESSAGES_FD } from "../runner/pipes.ts";
 import { decode, encode, type FromRunner, LineReader, type RunnerCharge, type ToRunner } from "../runner/protocol.ts";
 import { liveAsRunner } from "./live-as-runner.ts";
 import type { RunnerHeartData } from "./runner-heart-thread.ts";
+import { takeOverPrinting } from "./take-over-printing.ts";
 
-const COUNT_EVERY_MS = 1_000;
 /** As a shell names a death by SIGTERM. */
 const TERMINATED = 143;
 
@@ -24,17 +23,7 @@ const send = (message: FromRunner) => {
   if (pipe.writable) pipe.write(`${encode(message)}\n`);
 };
 
-// Its replica may be blocked, and read nothing for a while: then lines are dropped, and the handler that prints them goes on.
-const outlets = [outletOf(process.stdout), outletOf(process.stderr)];
-let dropped = 0;
-const tellOfDropped = () => {
-  const lines = outlets.reduce((sum, { health }) => sum + health.dropped, 0) - dropped;
-  const reason = outlets.find(({ health }) => health.dropped > 0)?.health.reason ?? "";
-  if (lines > 0) send({ type: "dropped", lines, reason });
-  dropped += lines;
-};
-for (const outlet of outlets) outlet.takeOver();
-setInterval(tellOfDropped, COUNT_EVERY_MS).unref();
+takeOverPrinting(send);
 
 // A service manager's stop, which may go to every process, is for the replica, which stops its runners in good order.
 const ignore = () => {};

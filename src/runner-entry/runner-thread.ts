@@ -8,9 +8,11 @@ import { SharedState } from "../heart/shared-state.ts";
 import { decode, encode, type FromRunner, type ToRunner } from "../runner/protocol.ts";
 import type { RunnerThreadData } from "../runner/thread-channel.ts";
 import { liveAsRunner } from "./live-as-runner.ts";
+import { takeOverPrinting } from "./take-over-printing.ts";
 
 tick(new SharedState((workerData as RunnerThreadData).buffer), () => 0);
 const send = (message: FromRunner) => parentPort?.postMessage(encode(message));
+takeOverPrinting(send);
 const memory = () => {
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;

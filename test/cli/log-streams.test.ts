@@ -72,13 +72,15 @@ test("a reader that stands still neither keeps a worker from leaving nor makes i
   await worker.says("worker started");
   worker.child.stdout?.pause();
   worker.child.stderr?.pause();
-  // 40 MB for each of the streams, twice: what a loop of so many lines leaves to the collector is there after the first.
+  // 40 MB for each of the streams, four times. A process is larger or smaller by what the collector has not yet freed. What is kept for the
+  // reader stays, so that the smallest of the later sizes has it too.
   const flood = { lines: 20_000, text: "x".repeat(1_000) };
   for (const name of PRINTING) {
     const sizeAfter = async () =>
       (await everbeat.result(await everbeat.enqueue(printing(name), flood), { timeout: 30_000 })) as number;
-    const [first, second] = [await sizeAfter(), await sizeAfter()];
-    expect(second - first).toBeLessThan(40 * 1024 * 1024);
+    const first = await sizeAfter();
+    const later = [await sizeAfter(), await sizeAfter(), await sizeAfter()];
+    expect(Math.min(...later) - first).toBeLessThan(40 * 1024 * 1024);
   }
   const alert = await eventually(async () =>
     (await everbeat.recovery.alerts()).find(({ kind }) => kind === "log-dropped"),
