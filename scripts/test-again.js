@@ -51,11 +51,20 @@ async function testOnce(file) {
     const name = relative(root, path);
     const tests = assertionResults.filter((test) => test.status === "failed");
     if (status === "failed" && tests.length === 0) return [`${name}: could not be run`];
-    return tests.map(({ fullName }) => `${name}: ${fullName}`);
+    return tests.map(({ fullName, failureMessages }) => `${name}: ${fullName}${why(failureMessages)}`);
   });
   // As by an error that no test has awaited.
   if (code !== 0 && failed.length === 0) failed.push(`no test, but vitest exited with ${code}`);
   return { line: `${took}: ${numPassedTests} passed, ${numFailedTests} failed`, failed };
+}
+
+/** The beginning of the first message: a test that fails once in twenty runs may not do so again when it is looked at. */
+function why([message = ""]) {
+  return message
+    .split("\n")
+    .slice(0, 12)
+    .map((line) => `\n         ${line}`)
+    .join("");
 }
 
 async function run(command, output) {

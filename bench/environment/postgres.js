@@ -27,7 +27,7 @@ export async function startPostgres() {
   chmodSync(root, 0o755);
   const folder = join(root, "postgres");
   const server = await joinEmbeddedServer({ folder });
-  const pool = new pg.Pool({ connectionString: server.url, max: 4 });
+  const pool = new pg.Pool({ connectionString: server.tcpUrl, max: 4 });
   pool.on("error", () => {});
   const postmaster = Number(readFileSync(join(server.dataFolder, "postmaster.pid"), "utf8").split("\n")[0]);
   const ask = async (text, values) => (await pool.query(text, values)).rows;
@@ -46,7 +46,7 @@ export async function startPostgres() {
     async createDatabase() {
       const name = `bench_${randomBytes(5).toString("hex")}`;
       await ask(`create database ${name}`);
-      const address = new URL(server.url);
+      const address = new URL(server.tcpUrl);
       address.pathname = `/${name}`;
       return new BenchDatabase(address.href, () => ask(`drop database if exists ${name} with (force)`));
     },

@@ -1,5 +1,6 @@
 /** Which of many queues are shown. A queue per tenant makes thousands, and most of them are idle. Pure. */
 import type { QueueRow } from "../sql/queues.ts";
+import { formatted } from "./formatted.ts";
 
 /** It waits, runs, is paused or is limited. */
 export function isBusy(queue: QueueRow): boolean {
@@ -68,8 +69,4 @@ function backlogOf({ ready, delayed, parked }: QueueRow): number {
 
 function inHandOf({ claimed, running }: QueueRow): number {
   return claimed + running;
-}
-
-function formatted(count: number): string {
-  return count.toLocaleString("en");
 }

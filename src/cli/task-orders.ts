@@ -1,10 +1,11 @@
 /** What the commands that order something done to tasks have in common: which tasks, and what came of it. */
 import type { Everbeat } from "../everbeat.ts";
-import type { TaskQuery } from "../queue/task-orders.ts";
+import type { OrderProgress, TaskQuery } from "../queue/task-orders.ts";
 import type { Ordered } from "../sql/orders.ts";
 import type { Call } from "./command.ts";
 import { UsageError } from "./errors.ts";
 import { EXIT, type ExitCode } from "./exit-codes.ts";
+import { formatted } from "./formatted.ts";
 import { type Column, table } from "./table.ts";
 import { hasFilters, type TaskFilters, toTaskQuery } from "./task-filters.ts";
 
@@ -14,6 +15,9 @@ export interface OutcomeWords<Outcome extends string> {
   /** Outcomes that are not what was asked for. */
   readonly failures: readonly Outcome[];
 }
+
+/** Who names tasks sees what came of each. Who filters sees some of them, and the counts. */
+const MOST_SHOWN = 50;
 
 /** Ids or filters, never both and never neither: an order to everything is given on purpose or not at all. */
 export async function chosenTasks(
@@ -45,6 +49,14 @@ export function assertListed(
     throw new UsageError("It is not said which tasks. Give their ids, filters such as --queue mail, or --all.");
 }
 
+/** Says how far an order to many tasks has come. */
+export function orderProgress({ screen }: Pick<Call, "screen">): OrderProgress {
+  return ({ done, of }) => {
+    if (done < of) screen.progress.show(`${formatted(done)} of ${formatted(of)} tasks`);
+    else screen.progress.clear();
+  };
+}
+
 /** Where a list was as long as it may be, there may be more than were taken. */
 export function limitReached(taken: number, limit: number): string[] {
   return taken < limit ? [] : [`${limit} are taken at once (--limit): there may be more.`];
@@ -68,11 +80,23 @@ export function answerOrder<Outcome extends string>(
   ];
   screen.answer({ tasks: done, counts: countOutcomes(done) }, () => {
     if (done.length === 0) return "No task fits these filters, so nothing was done.";
-    const totals = Object.entries(countOutcomes(done)).map(([outcome, count]) => `${count} ${outcome}`);
-    return [...table(done, columns, { colours, width }), "", totals.join(", ")];
+    const totals = Object.entries(countOutcomes(done)).map(([outcome, count]) => `${formatted(count)} ${outcome}`);
+    const shown = inOrderOfInterest(done, failures).slice(0, words.length > 0 ? done.length : MOST_SHOWN);
+    const left = done.length - shown.length;
+    const more = left > 0 ? ["", `and ${formatted(left)} more; --json lists them all`] : [];
+    return [...table(shown, columns, { colours, width }), ...more, "", totals.join(", ")];
   });
   // Who names tasks wants those; who filters takes what there is.
   return words.length > 0 && failed.length > 0 ? EXIT.failed : EXIT.ok;
+}
+
+/** What was not done as asked comes first: the rest may not be shown. */
+function inOrderOfInterest<Outcome extends string>(
+  done: readonly Ordered<Outcome>[],
+  failures: readonly Outcome[],
+): readonly Ordered<Outcome>[] {
+  const isFailure = ({ outcome }: Ordered<Outcome>) => failures.includes(outcome);
+  return [...done.filter(isFailure), ...done.filter((each) => !isFailure(each))];
 }
 
 function countOutcomes(done: readonly Ordered<string>[]): Record<string, number> {

@@ -4,6 +4,7 @@ import { endClient } from "./end-client.ts";
 import { DatabaseUnavailableError } from "./errors.ts";
 import { listenToPool } from "./listen-to-pool.ts";
 import { Pool } from "./pool.ts";
+import { connectByScram, requiresScram } from "./require-auth.ts";
 import {
   afterSurprise,
   type DedicatedConnection,
@@ -45,7 +46,8 @@ export function hostsOf(source: ConnectionSource): string {
 
 function hostIn(url: string): string {
   const [, authority = ""] = /:\/\/([^/?#]*)/.exec(url) ?? [];
-  return authority.slice(authority.lastIndexOf("@") + 1) || "this machine";
+  // A socket's folder stands there as %2Ftmp.
+  return authority.slice(authority.lastIndexOf("@") + 1).replaceAll(/%2f/gi, "/") || "this machine";
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -212,7 +214,7 @@ function connectAlone(config: pg.ClientConfig): Promise<pg.Client> {
 async function connect(config: pg.ClientConfig, watch: (client: pg.Client) => void): Promise<pg.Client> {
   const client = new pg.Client({ connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...config });
   watch(client);
-  await client.connect();
+  await (requiresScram(config) ? connectByScram(client) : client.connect());
   return client;
 }
 

@@ -33,7 +33,7 @@ function upwards(mount: string, path: string, file: string): string[] {
   return [posix.join(own, file), ...above];
 }
 
-function readText(file: string): string | undefined {
+export function readText(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");
   } catch {

@@ -1,9 +1,11 @@
 /** Looking tasks up and ordering something done to them: what people and their tools do. */
 import {
+  type Check,
   type Checked,
   checkOptions,
   isBoolean,
   isDuration,
+  isFunction,
   isInstant,
   isInteger,
   isOneOf,
@@ -49,15 +51,19 @@ const QUERY_SHAPE = {
 const PAGE_SHAPE = { ...QUERY_SHAPE, limit: isInteger({ min: 1, max: 1_000 }), before: isText({ max: 36 }) };
 const ORDER_BATCH = 500;
 
+/** An order to many tasks is carried out in batches. This is called after each of them. */
+export type OrderProgress = (progress: { readonly done: number; readonly of: number }) => void;
+
 export interface CancelOptions {
   reason?: string;
   grace?: Duration;
+  onProgress?: OrderProgress;
 }
 
 export const isCancelGrace = isDuration({ minMs: 0, maxMs: 86_400_000 });
 
-const RETRY_SHAPE = { force: isBoolean };
-const CANCEL_SHAPE = { reason: isText({ max: 1_000 }), grace: isCancelGrace };
+const RETRY_SHAPE = { force: isBoolean, onProgress: isFunction as Check<OrderProgress> };
+const CANCEL_SHAPE = { reason: isText({ max: 1_000 }), grace: isCancelGrace, onProgress: RETRY_SHAPE.onProgress };
 
 export function checkCancel(options: unknown): Checked<typeof CANCEL_SHAPE> {
   const problems = new Problems();
@@ -108,8 +114,9 @@ export class TaskOrders {
     which: string | readonly string[] | TaskQuery,
     options: CancelOptions = {},
   ): Promise<readonly Ordered<CancelOutcome>[]> {
-    const { reason, grace } = checkCancel(options);
-    return this.#each(which, ["pending", "claimed", "running"], (ids) =>
+    const { reason, grace, onProgress } = checkCancel(options);
+    const chosen = await this.#choose(which, ["pending", "claimed", "running"]);
+    return inBatches(chosen, onProgress, (ids) =>
       cancelTasks(this.#database, ids, { graceMs: grace ?? this.#cancelGraceMs, reason }),
     );
   }
@@ -121,29 +128,17 @@ export class TaskOrders {
    */
   async retry(
     which: string | readonly string[] | TaskQuery,
-    options: { force?: boolean } = {},
+    options: { force?: boolean; onProgress?: OrderProgress } = {},
   ): Promise<readonly Ordered<RetryOutcome>[]> {
-    const { force = false } = checkRetry(options);
-    return this.#each(which, force ? ["failed", "claimed", "running"] : ["failed"], (ids) =>
-      retryTasks(this.#database, ids, force),
-    );
+    const { force = false, onProgress } = checkRetry(options);
+    const chosen = await this.#choose(which, force ? ["failed", "claimed", "running"] : ["failed"]);
+    return inBatches(chosen, onProgress, (ids) => retryTasks(this.#database, ids, force));
   }
 
-  async #each<O>(
-    which: string | readonly string[] | TaskQuery,
-    states: readonly TaskState[],
-    order: (ids: readonly TaskId[]) => Promise<Ordered<O>[]>,
-  ): Promise<Ordered<O>[]> {
-    const done: Ordered<O>[] = [];
-    for await (const ids of this.#idsOf(which, states)) done.push(...(await order(ids)));
-    return done;
-  }
-
-  async *#idsOf(which: string | readonly string[] | TaskQuery, states: readonly TaskState[]): AsyncGenerator<TaskId[]> {
+  /** A filter without a state means these states. */
+  async #choose(which: string | readonly string[] | TaskQuery, states: readonly TaskState[]): Promise<Chosen> {
     if (typeof which === "string" || isList(which)) {
-      const ids = toTaskIds(typeof which === "string" ? [which] : which);
-      for (let from = 0; from < ids.length; from += ORDER_BATCH) yield ids.slice(from, from + ORDER_BATCH);
-      return;
+      return { ids: toTaskIds(typeof which === "string" ? [which] : which), stillFitting: async (ids) => ids };
     }
     const problems = new Problems();
     const filter: TaskFilter = checkOptions(which, QUERY_SHAPE, { path: "", problems });
@@ -152,16 +147,33 @@ export class TaskOrders {
       problems.add("", "it is not said which tasks: give ids, or a filter such as { state, name, queue }");
     }
     problems.throwIfAny("The choice of tasks");
+    // All ids are read at once: to look for the next page, the server would have to search through all tasks again.
+    const ids = new Set<TaskId>();
     for (const state of filter.state ? [filter.state] : states) {
-      let before: TaskId | undefined;
-      for (;;) {
-        const ids = await listTaskIds(this.#database, { ...filter, state }, { before, limit: ORDER_BATCH });
-        if (ids.length > 0) yield ids;
-        if (ids.length < ORDER_BATCH) break;
-        before = ids.at(-1);
-      }
+      for (const id of await listTaskIds(this.#database, { ...filter, state })) ids.add(id);
     }
+    return { ids: [...ids], stillFitting: (ids) => listTaskIds(this.#database, { ...filter, ids }) };
   }
+}
+
+interface Chosen {
+  readonly ids: readonly TaskId[];
+  /** The later batches of a long order are looked at again: a task that was pending may be running by now. */
+  stillFitting(ids: readonly TaskId[]): Promise<readonly TaskId[]>;
+}
+
+async function inBatches<O>(
+  { ids, stillFitting }: Chosen,
+  onProgress: OrderProgress | undefined,
+  order: (ids: readonly TaskId[]) => Promise<Ordered<O>[]>,
+): Promise<Ordered<O>[]> {
+  const answers: Ordered<O>[] = [];
+  for (let from = 0; from < ids.length; from += ORDER_BATCH) {
+    const batch = ids.slice(from, from + ORDER_BATCH);
+    answers.push(...(await order(from === 0 ? batch : await stillFitting(batch))));
+    onProgress?.({ done: from + batch.length, of: ids.length });
+  }
+  return answers;
 }
 
 /** `Array.isArray` does not see through `readonly`. */

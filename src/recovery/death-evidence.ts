@@ -23,6 +23,8 @@ export interface DeathEvidence {
   /** Its database session was still open when it was declared dead; undefined where it had none whose end would have been seen. */
   readonly holdsSession?: boolean | undefined;
   readonly memory?: Memory | undefined;
+  /** The memory of all processes that share a limit with it, just before its end, and how many of them the kernel killed at that time. */
+  readonly group?: { readonly used: number; readonly limit: number; readonly kills: number } | undefined;
   /** Against what V8 allows, where that is known; how much of it was used, where a beat has told. */
   readonly heap?: { readonly used: number | undefined; readonly limit: number } | undefined;
   readonly loopP99Ms?: number | undefined;
@@ -33,6 +35,8 @@ export interface DeathEvidence {
   readonly phase?: string | undefined;
   readonly log?: readonly string[] | undefined;
   readonly running?: number | undefined;
+  /** Of a runner: how many tasks it had run before, and the last of them. */
+  readonly before?: { readonly count: number; readonly last: readonly string[] } | undefined;
   /** Replicas of the same machine that were there, and those of them that went at the same time. */
   readonly neighbours?: { readonly there: number; readonly gone: number } | undefined;
   /** Others with tasks or queues of its own that were leaving or had just left at that time, and another version that was just started. */
@@ -54,10 +58,12 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
     lines.push(evidence.holdsSession ? "its database session was still open" : "its database session had ended");
   if (livedForMs !== undefined) lines.push(`it had lived for ${formatDuration(livedForMs)}`);
   if (memory) lines.push(memoryWords(memory));
+  if (evidence.group) lines.push(...groupLines(evidence.group));
   if (heap) lines.push(heapWords(heap));
   if (blockedForMs >= 1_000) lines.push(`its event loop had not turned for ${formatDuration(blockedForMs)}`);
   else if (loopP99Ms !== undefined) lines.push(`its event loop turned: delay p99 ${Math.round(loopP99Ms)} ms`);
   if (running !== undefined) lines.push(`it was running ${counted(running, "task")}`);
+  lines.push(...companyLines(evidence));
   if (phase !== undefined) lines.push(`last phase: ${phase}`);
   if (neighbours && neighbours.there > 0)
     lines.push(
@@ -102,15 +108,35 @@ const ENDS: Record<Death["because"], string> = {
   "session-lost": "its heart's database session ended and did not come back",
   exited: "its process ended, nobody knows how",
   "loop-blocked": "its heart ended the process, because the event loop was blocked",
+  "stopped-by-task": "a task told it to stop",
   offline: "it had left",
   missing: "it is not on record",
   "runner-ended": "its runner ended",
   "runner-silent": "its runner fell silent and was ended",
 };
 
+function groupLines({ used, limit, kills }: NonNullable<DeathEvidence["group"]>): string[] {
+  const share = Math.round((100 * used) / limit);
+  const killed = `the kernel counted ${counted(kills, "kill")} for want of memory in its cgroup at that time`;
+  const lines = [`its cgroup: ${mib(used)} of ${mib(limit)} MiB (${share} %), of all its processes together`];
+  return kills > 0 ? [...lines, killed] : lines;
+}
+
 function heapWords({ used, limit }: NonNullable<DeathEvidence["heap"]>): string {
   if (used === undefined) return `heap: at most ${mib(limit)} MiB`;
   return `heap: ${mib(used)} of ${mib(limit)} MiB at its last beat`;
+}
+
+/** Of a runner that several tasks may have ended. */
+function companyLines({ kind, running = 0, before }: DeathEvidence): string[] {
+  const isUsed = before !== undefined && before.count > 0;
+  if (kind !== "runner" || (running <= 1 && !isUsed)) return [];
+  const earlier = isUsed
+    ? block(`it had run ${counted(before.count, "task")} before, which may have left something behind; the last`, [
+        ...before.last.slice(0, MOST_LINES),
+      ])
+    : [];
+  return [...earlier, "nobody is charged with its end: each of these tasks is a suspect"];
 }
 
 /** The frames of Node's own machine code, with which it ends, would leave no room for what it said before. */

@@ -109,15 +109,17 @@ export class PostMortems {
     );
   }
 
-  /** Of a runner, whose replica has seen how it ended. What is concluded is known also where it cannot be written. */
-  async writeRunner(subject: DeadRunner, evidence: DeathEvidence): Promise<Told> {
+  /** Of a runner, whose replica has seen how it ended; one for each task that was in it. What is concluded is known also where it cannot be written. */
+  async writeRunner(subjects: readonly DeadRunner[], evidence: DeathEvidence): Promise<Told> {
     const told = probableCause(evidence);
     const doing = "writing the post-mortem of a runner";
     const write = async (tx: Store) => {
-      const claims = subject.claimId ? [subject.claimId] : [];
-      const signs = await this.#signs.ofTasks?.(tx, subject.replicaId as ReplicaId, claims);
-      const complete = evidenceLines({ ...evidence, ...signs?.get(claims[0] as ClaimId) });
-      await writePostMortems(tx, [{ kind: "runner", ...subject, ...told, evidence: complete }]);
+      const claims = subjects.flatMap(({ claimId }) => claimId ?? []);
+      const signs = await this.#signs.ofTasks?.(tx, subjects[0]?.replicaId as ReplicaId, claims);
+      const complete = ({ claimId }: DeadRunner) =>
+        evidenceLines({ ...evidence, ...(claimId ? signs?.get(claimId) : {}) });
+      const found = subjects.map((of) => ({ kind: "runner" as const, ...of, ...told, evidence: complete(of) }));
+      await writePostMortems(tx, found);
     };
     await this.#try(doing, (inTransaction) => inTransaction(write), isAboutSomeRows);
     return told;

@@ -83,8 +83,21 @@ const CASES: readonly Case[] = [
   },
   {
     cause: "out-of-memory",
+    fits: (evidence) => isSignal(evidence, "SIGKILL") && (evidence.group?.kills ?? 0) > 0,
+    sentence: () =>
+      "The process was killed for its memory: SIGKILL, and the kernel counted a kill for want of memory in its cgroup at that time.",
+  },
+  {
+    cause: "out-of-memory",
     fits: (evidence) => isSignal(evidence, "SIGKILL") && isNearItsLimit(evidence.memory),
     sentence: (evidence) => `The process was probably killed for its memory: SIGKILL, with ${memoryShare(evidence)}.`,
+  },
+  {
+    cause: "out-of-memory",
+    fits: ({ group, ...evidence }) =>
+      isSignal(evidence, "SIGKILL") && group !== undefined && group.used >= FULL * group.limit,
+    sentence: ({ group }) =>
+      `The process was probably killed for its memory: SIGKILL, with its cgroup at ${Math.round((100 * (group?.used ?? 0)) / (group?.limit ?? 1))} % of the limit that all its processes share.`,
   },
   {
     cause: "native-crash",

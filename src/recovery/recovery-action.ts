@@ -64,6 +64,7 @@ export interface Death {
     | "exited"
     | "runner-ended"
     | "runner-silent"
+    | "stopped-by-task"
     | "loop-blocked";
   readonly silentForMs: number | undefined;
   readonly vitals: unknown;
@@ -106,6 +107,7 @@ export const CAUSES: Record<Death["because"], string> = {
   missing: "its replica is not on record",
   "runner-ended": "its runner ended",
   "runner-silent": "its runner fell silent and was ended",
+  "stopped-by-task": "this task told it to stop",
   exited: "its process ended",
   "loop-blocked": "it was ended because its event loop was blocked",
 };

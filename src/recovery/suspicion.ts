@@ -17,8 +17,16 @@ export interface Crowd {
   readonly withMost: number;
 }
 
-/** In a runner of its own, say. */
-export const ALONE: Crowd = { running: 1, most: 0, withMost: 1 };
+/** The process ran nothing else. */
+export const ALONE: Crowd = crowdInRunner(1);
+
+/**
+ * So many tasks were in a runner when it ended or before, and any of them may have ended it. If there are several, none of them had been at a crash
+ * when it began: whoever has been at one gets a fresh runner to itself.
+ */
+export function crowdInRunner(tasks: number): Crowd {
+  return { running: tasks, most: 0, withMost: tasks };
+}
 
 export interface CrashRecord {
   /** Crashes that it was charged with: it was alone. */

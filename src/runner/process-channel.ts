@@ -1,5 +1,6 @@
 /** A runner in a process of its own, from its replica's side. */
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { builtFile } from "../package-files.ts";
 import type { OpenChannel, RunnerExit } from "./channel.ts";
@@ -50,9 +51,15 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => 
   child.once("exit", (exitCode, signal) => {
     group.end();
     const exit = { exitCode, signal, message: undefined };
-    // What it said last is still in the pipes; but a process of its own that it left behind may keep one of them open.
-    child.once("close", () => report(exit));
-    setTimeout(() => report(exit), LAST_WORDS_MS).unref();
+    // What it said last is still in the pipes; but a process that it left behind may keep one of them open for as long as that process lives.
+    const waiting = setTimeout(() => {
+      letGo(child);
+      report(exit);
+    }, LAST_WORDS_MS);
+    child.once("close", () => {
+      clearTimeout(waiting);
+      report(exit);
+    });
   });
   return {
     pid: child.pid ?? 0,
@@ -67,3 +74,9 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd }) => 
     stderrTail,
   };
 };
+
+/** Nobody has to stay for these pipes. What the process that holds them writes to standard error still appears while this program lives. */
+function letGo({ stdio, stderr }: ChildProcess): void {
+  for (const pipe of stdio) if (pipe !== stderr) pipe?.destroy();
+  (stderr as Socket | null)?.unref();
+}

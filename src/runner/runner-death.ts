@@ -2,7 +2,9 @@
 import { formatDuration } from "../config/duration.ts";
 import { EverbeatError } from "../errors.ts";
 import type { TaskRef } from "../events.ts";
+import type { GroupSign } from "../heart/group-memory.ts";
 import type { RunnerVitals } from "./protocol.ts";
+import type { RanBefore } from "./ran-before.ts";
 
 export type RunnerKind = "thread" | "process";
 
@@ -41,6 +43,9 @@ export interface RunnerDeath {
   readonly stderrTail: string;
   /** What it was running. */
   readonly attempts: readonly TaskRef[];
+  readonly before: RanBefore;
+  /** The memory of all processes that share a limit with it. */
+  readonly group: GroupSign | undefined;
 }
 
 /** A runner ended in the middle of its work. */

@@ -18,6 +18,7 @@ export interface RunnerPoolParts {
   readonly charge: RunnerCharge;
   readonly settings: RunnerSettings;
   readonly graces: RunnerGraces;
+  readonly groupMemory: RunnerParts["groupMemory"];
   readonly replica: { readonly id: ReplicaId; readonly leaseFd: number | undefined };
   readonly onStarted: (runner: Runner) => void;
   readonly onBlocked: RunnerParts["onBlocked"];
@@ -32,6 +33,8 @@ export interface PoolJob {
   readonly task: AnyTask;
   readonly items: readonly BatchItem<never>[];
   readonly mustStop: boolean;
+  /** It is suspected of having ended a runner: nothing else is in its runner, neither before nor after it. */
+  readonly needsFresh: boolean;
   /** A runner has taken it. */
   readonly onBegun: () => void;
 }
@@ -48,6 +51,8 @@ export class RunnerPool {
   readonly #parts: RunnerPoolParts;
   readonly #runners = new Set<Runner>();
   readonly #waiting: Waiting[] = [];
+  /** Those that had a job which no other may follow. */
+  readonly #spent = new WeakSet<Runner>();
   readonly #timers = new Set<NodeJS.Timeout>();
   #breaker: Breaker = CLOSED;
   /** How many were ever needed at once. */
@@ -107,23 +112,38 @@ export class RunnerPool {
     return [...this.#runners].filter((runner) => runner.state === "busy").length;
   }
 
-  /** Those that are there to stay. */
   get #staying(): number {
-    return [...this.#runners].filter(({ state }) => state !== "ending" && state !== "ended").length;
+    return [...this.#runners].filter(isStaying).length;
   }
 
+  /** In their order; but a job that waits for a fresh runner holds up nobody. */
   #pump(): void {
-    for (const runner of this.#runners) {
+    const { id: replicaId } = this.#parts.replica;
+    for (const job of [...this.#waiting]) {
+      const runner = this.#idleFor(job);
+      if (!runner) continue;
+      this.#waiting.splice(this.#waiting.indexOf(job), 1);
+      if (job.needsFresh) this.#spent.add(runner);
+      job.onBegun();
+      const { task, items, mustStop } = job;
       // One that could not be given its job stays idle, and is given the next.
-      while (runner.state === "idle") {
-        const job = this.#waiting.shift();
-        if (!job) return;
-        job.onBegun();
-        const { task, items, mustStop } = job;
-        const { id: replicaId } = this.#parts.replica;
-        runner.run({ name: task.name, items, mustStop, replicaId }).then(job.resolve, job.reject);
-      }
+      runner.run({ name: task.name, items, mustStop, replicaId }).then(job.resolve, job.reject);
     }
+  }
+
+  #idleFor({ needsFresh }: PoolJob): Runner | undefined {
+    const idle = [...this.#runners].filter(({ state }) => state === "idle");
+    const fresh = idle.find(isFresh);
+    return needsFresh ? fresh : (idle.find((runner) => !isFresh(runner)) ?? fresh);
+  }
+
+  /** Runners that were used make room for the fresh ones that jobs wait for. */
+  #retireForFresh(): void {
+    const needed = this.#waiting.filter(({ needsFresh }) => needsFresh).length;
+    const staying = [...this.#runners].filter(isStaying);
+    const coming = staying.filter(isFresh).length + Math.max(0, this.#wanted - staying.length);
+    const used = staying.filter((runner) => runner.state === "idle" && !isFresh(runner));
+    for (const runner of used.slice(0, Math.max(0, needed - coming))) runner.leave("recycled");
   }
 
   /** Everything in it was told to stop before there was a runner for it. */
@@ -136,14 +156,15 @@ export class RunnerPool {
 
   #fill(): void {
     if (this.#isStopping || this.#breaker.kind === "open") return;
+    this.#retireForFresh();
     const most = this.#breaker.kind === "half-open" ? 1 : this.#wanted;
     while (this.#staying < most) this.#make();
   }
 
   #make(): void {
-    const { kind, open, charge, settings, graces, replica, onBlocked, onTurned } = this.#parts;
+    const { kind, open, charge, settings, graces, groupMemory, replica, onBlocked, onTurned } = this.#parts;
     const runner = new Runner({
-      ...{ kind, open, charge, graces, onBlocked, onTurned },
+      ...{ kind, open, charge, graces, groupMemory, onBlocked, onTurned },
       heapLimitMb: settings.heapLimitMb,
       leaseFd: replica.leaseFd,
       startTimeoutMs: settings.startTimeoutMs,
@@ -165,8 +186,8 @@ export class RunnerPool {
 
   #onIdle(runner: Runner): void {
     const { recycleAfter, maxMemoryBytes } = this.#parts.settings;
-    const isSpent = runner.jobs >= recycleAfter || runner.memory > maxMemoryBytes || runner.isTainted;
-    if (isSpent) runner.leave("recycled");
+    const isWorn = runner.jobs >= recycleAfter || runner.memory > maxMemoryBytes || runner.isTainted;
+    if (isWorn || this.#spent.has(runner)) runner.leave("recycled");
     this.#pump();
     this.#fill();
   }
@@ -214,4 +235,14 @@ export class RunnerPool {
     }, ms);
     this.#timers.add(timer);
   }
+}
+
+/** Not on its way out. */
+function isStaying({ state }: Runner): boolean {
+  return state !== "ending" && state !== "ended";
+}
+
+/** Nothing of a user's has run in it, but for what its modules do when they are loaded. */
+function isFresh({ jobs }: Runner): boolean {
+  return jobs === 0;
 }

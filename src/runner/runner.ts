@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { TaskRef } from "../events.ts";
+import type { GroupMemoryWatch } from "../heart/group-memory.ts";
 import type { BlockageSight } from "../heart/loop-watch.ts";
 import { outletOf } from "../log-outlet.ts";
 import type { BatchItem } from "../task/define-task.ts";
@@ -17,6 +18,7 @@ import type { OpenChannel, RunnerChannel, RunnerExit } from "./channel.ts";
 import type { ClaimHandle } from "./claim-handle.ts";
 import { callOnContext } from "./context-calls.ts";
 import type { CarriedOutcome, FromRunner, RunItem, RunnerCharge, RunnerVitals } from "./protocol.ts";
+import { NOTHING_BEFORE, withJob } from "./ran-before.ts";
 import { type RunnerDeath, RunnerEndedError, type RunnerEndReason, type RunnerKind } from "./runner-death.ts";
 
 export interface RunnerGraces {
@@ -40,6 +42,7 @@ export interface RunnerParts {
   readonly leaseFd: number | undefined;
   readonly startTimeoutMs: number;
   readonly graces: RunnerGraces;
+  readonly groupMemory: Pick<GroupMemoryWatch, "sign">;
   readonly onReady: (runner: Runner) => void;
   /** The job that it had is over. */
   readonly onIdle: (runner: Runner) => void;
@@ -73,6 +76,7 @@ export class Runner {
   #state: "starting" | "idle" | "busy" | "ending" | "ended" = "starting";
   #job: Job | undefined;
   #jobs = 0;
+  #before = NOTHING_BEFORE;
   #because: RunnerEndReason | undefined;
   #failure: string | undefined;
   #heardAtMs = performance.now();
@@ -275,6 +279,7 @@ export class Runner {
     if (!job || job.number !== message.job) return;
     this.#memory = message.memory;
     this.#isTainted = message.isTainted;
+    this.#before = withJob(this.#before, this.attempts);
     this.#endJob();
     job.resolve(message.outcomes.map(revived));
     // Else it is on its way out already, and only its last word was in time.
@@ -308,6 +313,8 @@ export class Runner {
       stack: this.#stack,
       stderrTail: this.#channel.stderrTail(),
       attempts: this.attempts,
+      before: this.#before,
+      group: this.kind === "process" ? this.#parts.groupMemory.sign() : undefined,
     };
     const job = this.#job;
     this.#state = "ended";

@@ -1,6 +1,7 @@
 /** All runners of a worker: which tasks go to which, what its heart tells of them, and which have fallen silent. */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import { steadyNowMs } from "../heart/clock.ts";
+import { GroupMemoryWatch } from "../heart/group-memory.ts";
 import type { BlockageSight } from "../heart/loop-watch.ts";
 import type { RunnerSign } from "../heart/runner-signs.ts";
 import type { RunnerRecord } from "../sql/runners.ts";
@@ -54,6 +55,7 @@ const HURRY_MS = 500;
 
 export class Runners {
   readonly #parts: RunnersParts;
+  readonly #groupMemory = new GroupMemoryWatch();
   readonly #pools = new Map<RunIn, RunnerPool>();
   /** How runners ended, where that is not on record yet. */
   #unwritten: RunnerRecord[] = [];
@@ -149,7 +151,7 @@ export class Runners {
         stackAfterMs: recovery.blockedLoop.stackAfterMs,
         beatEveryMs: Math.min(MAX_LOOK_MS, recovery.runnerIntervalMs / 2),
       },
-      ...{ settings, graces, replica },
+      ...{ settings, graces, replica, groupMemory: this.#groupMemory },
       onStarted: (runner) => {
         const isFirst = !this.#hadRunners.has(kind);
         this.#hadRunners.add(kind);
@@ -193,6 +195,7 @@ export class Runners {
       if (runner.kind === "thread" || runner.state === "starting" || runner.state === "ending") continue;
       if (runnerSilenceMs(runner.heardAtMs, this.#listening, nowMs) > runningDeadAfterMs) runner.kill("silent");
     }
+    this.#groupMemory.look();
     this.#carry();
     void this.#write();
     void this.#parts.blockages.settle();

@@ -5,9 +5,12 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { FreshContext } from "./fresh-context.ts";
+import { watchOwnSignals } from "./own-signals.ts";
 
 export interface StrayOwner {
   onStray(reason: unknown): void;
+  /** It has told its own process to stop. */
+  onOwnStop?(): void;
 }
 
 export interface StrayRejections {
@@ -15,6 +18,8 @@ export interface StrayRejections {
   scope<T>(owner: StrayOwner, work: () => T): T;
   /** The same, in the asynchronous context in which this was set up. The work is told whose it is, so that it can be one function for all. */
   outermostScope<Owner extends StrayOwner, T>(owner: Owner, work: (owner: Owner) => T): T;
+  /** Notes that whoever is at work in this asynchronous context, if anybody is, has told the worker to stop. */
+  noteOwnStop(): void;
   close(): void;
 }
 
@@ -36,6 +41,7 @@ export function catchStrayRejections(): StrayRejections {
     scope: (owner, work) => scopes.run(owner, work),
     // `scopes.run` copies the context twice, to enter and to leave it: a third of all objects that a trivial task creates.
     outermostScope: (owner, work) => outside.run(enter<typeof owner, ReturnType<typeof work>>, owner, work),
+    noteOwnStop: () => caught.noteOwnStop(),
     close() {
       if (!isOpen) return;
       isOpen = false;
@@ -48,6 +54,7 @@ export function catchStrayRejections(): StrayRejections {
 
 class SharedCatch {
   readonly scopes = new AsyncLocalStorage<StrayOwner>();
+  readonly #unwatch = watchOwnSignals(() => this.noteOwnStop());
   users = 0;
 
   constructor() {
@@ -55,7 +62,12 @@ class SharedCatch {
     process.on("uncaughtException", this.#onException);
   }
 
+  noteOwnStop(): void {
+    this.scopes.getStore()?.onOwnStop?.();
+  }
+
   stop(): void {
+    this.#unwatch();
     process.off("unhandledRejection", this.#onRejection);
     process.off("uncaughtException", this.#onException);
   }

@@ -26,8 +26,15 @@ export interface ClaimsRead {
  * Of the type `claim_row`: a claim, or what is said besides. A time goes back to the database, perhaps on a session with another DateStyle.
  * In JSON it has one form, whatever the session has set.
  */
-export const CLAIM_COLUMNS = `claim_id, task_id, state, name, attempt, failures, crashes, created_ms, input, metadata,
-  exclusive_key, queue, priority, lane_id, to_json(run_at) #>> '{}'`;
+export function claimColumns(schema: string): string {
+  return `claim_id, task_id, state, name, attempt, failures, crashes, created_ms, input, metadata,
+    exclusive_key, queue, priority, lane_id, to_json(run_at) #>> '{}', ${suspicionColumn(schema)}`;
+}
+
+/** Nobody is a suspect at the first attempt, so that most claims ask nothing. */
+function suspicionColumn(schema: string): string {
+  return `case when attempt > 1 then nullif(${schema}.suspicion_of(task_id), 0) end`;
+}
 
 /** A row of these columns. */
 type ClaimRow = readonly [
@@ -46,6 +53,7 @@ type ClaimRow = readonly [
   priority: number,
   laneId: string | null,
   runAt: string | null,
+  suspicion: number | null,
 ];
 
 type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
@@ -99,6 +107,7 @@ function readClaim(row: ClaimRow, state: ClaimedTask["state"]): Writable<Claimed
     attempt: row[4] ?? 1,
     failures: row[5] ?? 0,
     crashes: row[6] ?? 0,
+    suspicion: row[15] ?? 0,
     createdMs: Number(row[7]),
     input: row[8],
     metadata: row[9],

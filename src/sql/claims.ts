@@ -2,7 +2,7 @@
 import type { Database, Store } from "../database/database.ts";
 import type { ClaimId, ClaimOnTask, ReplicaId, TaskId } from "../task/ids.ts";
 import { listsOf } from "./claim-lists.ts";
-import { CLAIM_COLUMNS, type ClaimsRead, readClaims } from "./claim-rows.ts";
+import { type ClaimsRead, claimColumns, readClaims } from "./claim-rows.ts";
 import { type EndingValues, LOCK_PATIENCE_MS, longResults } from "./outcomes.ts";
 
 export interface ClaimedTask extends ClaimOnTask {
@@ -13,6 +13,8 @@ export interface ClaimedTask extends ClaimOnTask {
   readonly attempt: number;
   readonly failures: number;
   readonly crashes: number;
+  /** At how many crashes it was together with others. */
+  readonly suspicion: number;
   readonly createdMs: number;
   readonly input: unknown;
   readonly metadata: unknown;
@@ -51,7 +53,7 @@ export const CLAIM_PARAMETERS =
 /** In the order in which they should run. */
 export async function claimTasks(database: Database, request: ClaimRequest): Promise<ClaimsRead> {
   const rows = await database.queryLists(
-    `select ${CLAIM_COLUMNS} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS})`,
+    `select ${claimColumns(database.schema)} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS})`,
     claimValues(request),
   );
   return readClaims(rows);
@@ -66,8 +68,8 @@ export async function endAndClaimTasks(
   const values = [...claimValues(request), ...ending.values];
   const more = longResults(ending, values.length);
   const rows = await database.queryLists(
-    `select ${CLAIM_COLUMNS} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS},
-       p_ended => ${database.schema}.end_claims($14::bigint[], $15::uuid[], $16::json, array[$1::uuid], true, p_patience_ms => ${LOCK_PATIENCE_MS}${more.argument}))`,
+    `select ${claimColumns(database.schema)} from ${database.schema}.claim_tasks(${CLAIM_PARAMETERS},
+       p_ended => ${database.schema}.${ending.ends}($14::bigint[], $15::uuid[], $16::json, array[$1::uuid], true, p_patience_ms => ${LOCK_PATIENCE_MS}${more.argument}))`,
     [...values, ...more.values],
   );
   return readClaims(rows);
@@ -98,7 +100,7 @@ export async function adoptClaims(
   known: readonly ClaimOnTask[],
 ): Promise<ClaimedTask[]> {
   const rows = await database.queryLists(
-    `select ${CLAIM_COLUMNS} from ${database.schema}.adopt_claims($1, $2, $3) order by claim_id`,
+    `select ${claimColumns(database.schema)} from ${database.schema}.adopt_claims($1, $2, $3) order by claim_id`,
     [replicaId, ...listsOf(known)],
   );
   return readClaims(rows).claimed;

@@ -21,6 +21,22 @@ export interface Outcome {
   readonly error?: ErrorRecord;
   /** Was completed in the handler's own transaction if that committed; this outcome counts only if it did not. */
   readonly confirm?: boolean;
+  /** The crash of a runner at which it was together with others. */
+  readonly crash?: SharedCrash;
+  /** It is found to be what kills its runners. */
+  readonly isConvicted?: boolean;
+}
+
+/** Written with the ends of the attempts: whoever claims the tasks next asks whether they are suspects. */
+export interface SharedCrash {
+  /** That of the runner. */
+  readonly id: string;
+  /** How many tasks may have caused it. */
+  readonly running: number;
+  /** From now on it runs beside no other suspect. */
+  readonly isApart: boolean;
+  /** Tasks that were in the runner before. */
+  readonly before: readonly TaskId[];
 }
 
 export interface EndingReport {
@@ -63,7 +79,7 @@ export async function endHeldClaims(store: Store, outcomes: readonly Outcome[]):
   const ending = endingValues(outcomes);
   const more = longResults(ending, 4);
   const [row] = await store.query<{ said: NotAsAsked | null }>(
-    `select ${store.schema}.end_claims($1::bigint[], $2::uuid[], $3::json, array[$4]::uuid[], p_patience_ms => ${LOCK_PATIENCE_MS}${more.argument}) as said`,
+    `select ${store.schema}.${ending.ends}($1::bigint[], $2::uuid[], $3::json, array[$4]::uuid[], p_patience_ms => ${LOCK_PATIENCE_MS}${more.argument}) as said`,
     [...ending.values, outcomes[0]?.replica, ...more.values],
     "often",
   );
@@ -74,6 +90,8 @@ export interface EndingValues {
   readonly values: readonly [claims: ClaimId[], tasks: TaskId[], outcomesJson: string];
   /** Results that are too long for the outcomes. An outcome names the place of its result in this list, from 1. */
   readonly long: readonly string[];
+  /** The function that ends them. */
+  readonly ends: "end_claims" | "end_crashed_claims";
 }
 
 /** The last argument of `end_claims`, if any result is long. `before`: how many parameters the statement has already. */
@@ -100,7 +118,12 @@ export function endingValues(outcomes: readonly Outcome[]): EndingValues {
       others.push(outcomeJson({ ...outcome, resultJson: undefined }, long.push(resultJson)));
     } else if (outcome.outcome !== "completed" || resultJson !== "null") others.push(outcomeJson(outcome));
   }
-  return { values: [claims, tasks, `[${others.join(",")}]`], long };
+  const ends = outcomes.some(tellsOfRunner) ? "end_crashed_claims" : "end_claims";
+  return { values: [claims, tasks, `[${others.join(",")}]`], long, ends };
+}
+
+function tellsOfRunner({ crash, isConvicted }: Outcome): boolean {
+  return crash !== undefined || isConvicted === true;
 }
 
 /** They are whole numbers, written in digits. */

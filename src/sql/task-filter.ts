@@ -19,11 +19,11 @@ export interface TaskPageRequest {
   readonly limit: number;
 }
 
-/** What a statement about `${schema}.tasks t` goes on with: newest first. */
+/** What a statement about `${schema}.tasks t` goes on with: newest first, and all of them where no page is given. */
 export function pageOf(
   schema: string,
   filter: TaskFilter,
-  page: TaskPageRequest,
+  page?: TaskPageRequest,
 ): { clauses: string; values: unknown[] } {
   const values: unknown[] = [];
   const compare = (parts: string[], condition: (parameter: string) => string, value: unknown) => {
@@ -37,11 +37,11 @@ export function pageOf(
   compare(ofTask, (p) => `t.created_at >= ${p}::timestamptz`, filter.createdAfter);
   compare(ofTask, (p) => `t.created_at < ${p}::timestamptz`, filter.createdBefore);
   compare(ofTask, (p) => `t.id = any (${p}::uuid[])`, filter.ids);
-  compare(ofTask, (p) => `t.id < ${p}::uuid`, page.before);
+  compare(ofTask, (p) => `t.id < ${p}::uuid`, page?.before);
   const ofItsState: string[] = [];
   compare(ofItsState, (p) => `t.replica_id = ${p}::uuid`, filter.replicaId);
   compare(ofItsState, (p) => `t.error_code = ${p}`, filter.errorCode);
-  const end = `order by t.id desc limit ${Math.trunc(page.limit)}`;
+  const end = `order by t.id desc${page ? ` limit ${Math.trunc(page.limit)}` : ""}`;
   const inState = filter.state === undefined ? [] : [idsIn(schema, filter.state, { ofTask, end })];
   return { clauses: `${where([...inState, ...ofTask, ...ofItsState])} ${end}`, values };
 }

@@ -88,8 +88,8 @@ export async function listTasks(store: Store, filter: TaskFilter, page: TaskPage
   return store.query<TaskSummary>(`select ${SUMMARY(store.schema)} from ${store.schema}.tasks t ${clauses}`, values);
 }
 
-export async function listTaskIds(store: Store, filter: TaskFilter, page: TaskPageRequest): Promise<TaskId[]> {
-  const { clauses, values } = pageOf(store.schema, filter, page);
+export async function listTaskIds(store: Store, filter: TaskFilter): Promise<TaskId[]> {
+  const { clauses, values } = pageOf(store.schema, filter);
   const rows = await store.query<{ id: TaskId }>(`select t.id::text from ${store.schema}.tasks t ${clauses}`, values);
   return rows.map((row) => row.id);
 }

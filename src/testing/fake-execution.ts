@@ -47,6 +47,7 @@ function toClaimed(task: AnyTask, { input, index, settings }: FakeAttempt): Clai
     attempt,
     failures: settings.failures ?? attempt - 1,
     crashes: 0,
+    suspicion: 0,
     createdMs: enqueuedAt.getTime(),
     input: throughJson(input),
     metadata: throughJson(settings.metadata),

@@ -1,16 +1,18 @@
 /** From claimed to written: starts what there is a slot for, runs it, and hands its outcome to be written. */
+import { hostname } from "node:os";
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
 import { isAboutSomeRows } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import type { RecoveryPolicy } from "../recovery/recovery-action.ts";
 import { type ClaimedTask, startClaims } from "../sql/claims.ts";
-import { endHeldClaims } from "../sql/outcomes.ts";
+import { endHeldClaims, type Outcome } from "../sql/outcomes.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { inOneLine, toErrorRecord } from "../task/error-record.ts";
+import { WorkerStoppingError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import type { Asked } from "./claimer.ts";
-import { crashOutcomeOf } from "./crash-outcome.ts";
+import { ownStopOutcomeOf, runnerCrashOutcomeOf } from "./crash-outcome.ts";
 import { type EndedExecution, refOf, tellOfEnd } from "./ended-execution.ts";
 import { type EndingListener, Execution } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
@@ -18,7 +20,7 @@ import { forgottenOutcome } from "./forgotten-ends.ts";
 import type { GivingBack } from "./give-back.ts";
 import type { Group, Hand } from "./hand.ts";
 import type { Outages } from "./outages.ts";
-import { type Ending, outcomeOf } from "./outcome.ts";
+import { type Crashed, type Ending, outcomeOf } from "./outcome.ts";
 import type { Pace } from "./pace.ts";
 import type { Received } from "./received.ts";
 import type { Reports } from "./reports.ts";
@@ -271,21 +273,22 @@ export class Attempts {
       events.emit("handler.abandoned", { ...refOf(claimed), reason });
     }
     const ref = { claim: claimed.claimId, task: claimed.taskId, replica: parts.replica.id };
-    const { failures, crashes } = claimed;
+    const { failures } = claimed;
     const onUnlessThrew = ending.kind === "returned" ? undefined : this.#onUnlessThrew(claimed);
     const outcome =
-      ending.kind === "crashed"
-        ? crashOutcomeOf(
-            { ref, crashes, death: ending.death, completedInTransaction },
-            task.settings,
-            this.#parts.recovery,
-            Math.random(),
-          )
-        : outcomeOf(
-            { ref, failures, ending, abortReason, completedInTransaction, onUnlessThrew },
-            task.settings,
-            Math.random(),
-          );
+      this.#crashOutcome(execution, ending) ??
+      outcomeOf(
+        {
+          ref,
+          failures,
+          ending: ending as Exclude<Ending, Crashed>,
+          abortReason,
+          completedInTransaction,
+          onUnlessThrew,
+        },
+        task.settings,
+        Math.random(),
+      );
     hand.finishing();
     if (!outcome) {
       reports.forget(claimed.claimId);
@@ -298,6 +301,19 @@ export class Attempts {
     const settled = reports.settle(claimed.claimId, outcome.outcome === "completed");
     if (settled) void settled.then(() => rounds.finish(ended));
     else rounds.finish(ended);
+  }
+
+  /** Undefined where it is no crash. */
+  #crashOutcome(execution: Execution, ending: Ending): Outcome | undefined {
+    const { claimed, task, abortReason, completedInTransaction, ownStop } = execution;
+    const isByOwnStop = ownStop && ending.kind !== "returned" && abortReason instanceof WorkerStoppingError;
+    if (ending.kind !== "crashed" && !isByOwnStop) return undefined;
+    const { claimId, taskId, crashes, suspicion } = claimed;
+    const ref = { claim: claimId, task: taskId, replica: this.#parts.execution.replica.id };
+    const attempt = { ref, crashes, suspicion, completedInTransaction };
+    const after = { settings: task.settings, policy: this.#parts.recovery, random: Math.random() };
+    if (ending.kind === "crashed") return runnerCrashOutcomeOf(attempt, ending.death, after);
+    return ownStop && ownStopOutcomeOf(attempt, { ...ownStop, hostname: hostname() }, after);
   }
 
   #onUnlessThrew(claimed: ClaimedTask): (error: unknown) => void {

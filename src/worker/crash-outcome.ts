@@ -1,36 +1,39 @@
-/** What becomes of an attempt whose runner died in the middle of it. Pure. */
+/** What becomes of an attempt whose runner died in the middle of it, or whose handler has stopped its own worker. Pure. */
 import { probableCause } from "../recovery/probable-cause.ts";
 import { crashOutcome } from "../recovery/recover.ts";
-import { type Death, type RecoveryPolicy, recoveryOf } from "../recovery/recovery-action.ts";
-import { ALONE, blameOn } from "../recovery/suspicion.ts";
+import { type Death, type RecoveryAction, type RecoveryPolicy, recoveryOf } from "../recovery/recovery-action.ts";
+import { type Blame, blameOn, crowdInRunner } from "../recovery/suspicion.ts";
 import { describeEnd, type RunnerDeath } from "../runner/runner-death.ts";
 import type { Outcome } from "../sql/outcomes.ts";
+import type { TaskId } from "../task/ids.ts";
 import type { TaskSettings } from "../task/settings.ts";
 import { runnerEvidence } from "./runner-evidence.ts";
 
 export interface CrashedAttempt {
   readonly ref: Pick<Outcome, "claim" | "task" | "replica">;
   readonly crashes: number;
-  readonly death: RunnerDeath;
+  readonly suspicion: number;
   /** The handler had completed the task in a transaction of its own, which may or may not have committed. */
   readonly completedInTransaction: boolean;
 }
 
-/** As a reaper would recover it, had the whole replica died. But here the end is certain, so it is never left as it is. */
-export function crashOutcomeOf(
-  attempt: CrashedAttempt,
-  settings: TaskSettings,
-  policy: RecoveryPolicy,
-  random: number,
-): Outcome {
-  const { ref, crashes, death } = attempt;
-  const { onCrash, retry, crashBudget } = settings;
-  const task = { state: "running", crashes, suspicion: 0, isCancelled: false, onCrash, retry, crashBudget } as const;
-  // In a runner of its own: whatever brought that down, no other task did.
-  const action = recoveryOf(task, blameOn(task, ALONE), { ...policy, recoversRunning: true }, random);
+export interface AfterCrash {
+  readonly settings: TaskSettings;
+  readonly policy: RecoveryPolicy;
+  readonly random: number;
+}
+
+/** A handler that has told its own worker to stop. */
+export interface OwnStop {
+  readonly id: string;
+  /** How many tasks the handler had at once: one of them made it do so. */
+  readonly tasks: number;
+}
+
+export function runnerCrashOutcomeOf(attempt: CrashedAttempt, death: RunnerDeath, after: AfterCrash): Outcome {
   const { cause, sentence } = probableCause(runnerEvidence(death));
   const evidence: Death = {
-    ...{ replicaId: ref.replica, machineId: undefined, hostname: death.hostname },
+    ...{ replicaId: attempt.ref.replica, machineId: undefined, hostname: death.hostname },
     because: death.because === "silent" ? "runner-silent" : "runner-ended",
     silentForMs: death.because === "silent" ? Math.round(death.silentForMs) : undefined,
     ...{ vitals: death.vitals, probableCause: cause, sentence },
@@ -40,6 +43,49 @@ export function crashOutcomeOf(
       what: `its runner ${describeEnd(death)}`,
     },
   };
-  const outcome = crashOutcome(ref, action, evidence) as Outcome;
+  const before = [...new Set(death.before.last.map(({ taskId }) => taskId))];
+  const tasks = Math.max(1, death.attempts.length) + death.before.count;
+  return outcomeOfCrash(attempt, evidence, { id: death.runnerId, tasks, before }, after);
+}
+
+/** The worker leaves in good order, and gives the other tasks back. */
+export function ownStopOutcomeOf(
+  attempt: CrashedAttempt,
+  stop: OwnStop & { readonly hostname: string },
+  after: AfterCrash,
+): Outcome {
+  const evidence: Death = {
+    ...{ replicaId: attempt.ref.replica, machineId: undefined, hostname: stop.hostname },
+    ...{ because: "stopped-by-task", silentForMs: undefined, vitals: undefined },
+  };
+  return outcomeOfCrash(attempt, evidence, { ...stop, before: [] }, after);
+}
+
+/** Who may have caused it. */
+interface Suspects {
+  /** That of the crash. */
+  readonly id: string;
+  readonly tasks: number;
+  readonly before: readonly TaskId[];
+}
+
+/** As a reaper would recover it, had the whole replica died. But here the end is certain, so it is never left as it is. */
+function outcomeOfCrash(attempt: CrashedAttempt, death: Death, suspects: Suspects, after: AfterCrash): Outcome {
+  const { ref, crashes, suspicion } = attempt;
+  const { onCrash, retry, crashBudget } = after.settings;
+  const task = { state: "running", crashes, suspicion, isCancelled: false, onCrash, retry, crashBudget } as const;
+  const blame = blameOn(task, crowdInRunner(suspects.tasks));
+  const action = recoveryOf(task, blame, { ...after.policy, recoversRunning: true }, after.random);
+  const outcome: Outcome = { ...(crashOutcome(ref, action, death) as Outcome), ...guiltOf(suspects, blame, action) };
   return attempt.completedInTransaction ? { ...outcome, confirm: true } : outcome;
+}
+
+function guiltOf(
+  { id, tasks, before }: Suspects,
+  { share }: Blame,
+  action: RecoveryAction,
+): Pick<Outcome, "crash" | "isConvicted"> {
+  if (action.kind === "fail" && action.because === "crash-budget") return { isConvicted: true };
+  if (share !== "suspected" || action.kind !== "again") return {};
+  return { crash: { id, running: tasks, isApart: action.isApart, before } };
 }

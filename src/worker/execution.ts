@@ -5,13 +5,16 @@
  * others need is made when it is asked for.
  */
 
+import { randomUUID } from "node:crypto";
 import type { Deadline } from "../heart/deadlines.ts";
+import { presencesOf } from "../recovery/suspicion.ts";
 import { type ClaimHandle, createClaimHandle } from "../runner/claim-handle.ts";
 import type { ClaimedTask } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { examinable } from "../task/error-record.ts";
 import { CutOffError, TaskTimedOutError } from "../task/errors.ts";
 import { Timer } from "../timer.ts";
+import type { OwnStop } from "./crash-outcome.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import type { Ending } from "./outcome.ts";
 import { atMost } from "./waiting.ts";
@@ -40,6 +43,7 @@ export class Execution {
   #grace: Timer | undefined;
   #deadline: Deadline | undefined;
   #isAbandoned = false;
+  #ownStop: OwnStop | undefined;
 
   constructor(
     task: AnyTask,
@@ -160,6 +164,15 @@ export class Execution {
     this.end({ kind: "threw", error });
   }
 
+  /** Its handler has told its own worker to stop. */
+  get ownStop(): OwnStop | undefined {
+    return this.#ownStop;
+  }
+
+  onOwnStop(stop: OwnStop = { id: randomUUID(), tasks: 1 }): void {
+    this.#ownStop ??= stop;
+  }
+
   #beginGrace(): void {
     if (!this.#listener || this.#grace) return;
     // Its heart ends the process if it does not stop: to wait no longer would only hide that it goes on.
@@ -177,4 +190,9 @@ const SETTLE_WITHIN_MS = 1_000;
 /** Work that someone else may repeat, or that excludes others by its key, must not go on unseen. */
 export function mustStop({ task, claimed }: Pick<Execution, "task" | "claimed">): boolean {
   return task.settings.whenCutOff === "abort" || task.settings.onCrash !== "fail" || claimed.exclusiveKey !== null;
+}
+
+/** It was at a crash. The next crash tells whether it was the cause, so it is in no batch, and nothing else is in its runner. */
+export function isSuspect(claimed: ClaimedTask): boolean {
+  return presencesOf(claimed) > 0;
 }

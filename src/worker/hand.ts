@@ -5,7 +5,7 @@
 import type { ClaimedTask } from "../sql/claims.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import type { ClaimId, ClaimOnTask } from "../task/ids.ts";
-import type { Execution } from "./execution.ts";
+import { type Execution, isSuspect } from "./execution.ts";
 import { Reserve } from "./reserve.ts";
 import type { Slots } from "./slots.ts";
 
@@ -95,13 +95,14 @@ export class Hand {
       const { claimed } = entry;
       const task = this.#tasks.get(claimed.name) as AnyTask;
       const kind = `${claimed.name} ${claimed.queue}`;
-      const group = open.get(kind);
+      const isAlone = isSuspect(claimed);
+      const group = isAlone ? undefined : open.get(kind);
       if (group && group.members.length < task.batchSize) group.members.push(claimed);
       else if (this.#slots.freeIn(claimed.queue) > 0 && this.#slots.hasRoomIn(task.settings.runIn)) {
         this.#slots.take(claimed.queue, task.settings.runIn);
         const fresh = { task, members: [claimed] };
         groups.push(fresh);
-        open.set(kind, fresh);
+        if (!isAlone) open.set(kind, fresh);
       } else {
         left.push(entry);
         continue;

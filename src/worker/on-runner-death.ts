@@ -1,5 +1,5 @@
 /** What follows the end of a runner, besides what becomes of the attempt that it had. Everything that is known of it comes here. */
-import type { DeadRunner, PostMortems } from "../recovery/post-mortems.ts";
+import type { PostMortems } from "../recovery/post-mortems.ts";
 import type { RunnerDeath } from "../runner/runner-death.ts";
 import type { Reporting } from "./reports.ts";
 import { runnerEvidence } from "./runner-evidence.ts";
@@ -19,19 +19,17 @@ export function onRunnerDeath(
     claimId: attempts[0]?.claimId,
   });
   if (!CRASHES.includes(because)) return;
-  const { hostname } = death;
-  const { taskId, claimId, name } = attempts[0] ?? {};
-  const subject = { runnerId, replicaId: replica.id, hostname };
-  const of = taskId && claimId && name ? { ...subject, taskId, claimId, name } : subject;
-  void writePostMortem(parts, of, death);
+  void writePostMortem(parts, death);
 }
 
-/** What its task said last is a part of it, and on record by then. */
+/** What its tasks said last is a part of it, and on record by then. */
 async function writePostMortem(
-  { postMortems, reporting }: Parameters<typeof onRunnerDeath>[0],
-  subject: DeadRunner,
+  { replica, postMortems, reporting }: Parameters<typeof onRunnerDeath>[0],
   death: RunnerDeath,
 ): Promise<void> {
-  if (subject.claimId) await reporting.flush(subject.claimId);
-  await postMortems.writeRunner(subject, runnerEvidence(death));
+  const { runnerId, hostname, attempts } = death;
+  const subject = { runnerId, replicaId: replica.id, hostname };
+  const ofTasks = attempts.map(({ taskId, claimId, name }) => ({ ...subject, taskId, claimId, name }));
+  await Promise.all(attempts.map(({ claimId }) => reporting.flush(claimId)));
+  await postMortems.writeRunner(ofTasks.length > 0 ? ofTasks : [subject], runnerEvidence(death));
 }

@@ -134,6 +134,8 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   /** Stops trying: what is still held is lost, and the tasks stay with this replica until they are recovered. */
   giveUp(): void {
     this.#givingUp.abort();
+    clearTimeout(this.#pause);
+    clearTimeout(this.#later);
   }
 
   #begin(): boolean {
@@ -154,6 +156,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
 
   /** Whether it is better to wait a moment, in which more will end. */
   #pauses(): boolean {
+    if (this.#givingUp.signal.aborted) return false;
     const pauseMs = pauseBeforeRoundMs({
       hasBacklog: this.#parts.hasBacklog(),
       hasReserve: this.#parts.hasReserve(),
@@ -169,7 +172,7 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
 
   /** In case that the round before does not come back soon. */
   #tickLater(): void {
-    if (this.#later) return;
+    if (this.#later || this.#givingUp.signal.aborted) return;
     this.#later = setTimeout(() => {
       this.#later = undefined;
       this.tick();

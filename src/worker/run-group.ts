@@ -3,6 +3,7 @@
  * timeout and ending, and nothing a handler does, throws or forgets reaches beyond its own group.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { randomUUID } from "node:crypto";
 import { NoRunnerError, RunnerEndedError } from "../runner/runner-death.ts";
 import type { TaskContext } from "../task/context.ts";
 import { type AnyTask, type BatchItem, requireOneForEach } from "../task/define-task.ts";
@@ -11,7 +12,7 @@ import { CutOffError, InvalidInputError, ResultNotStorableError } from "../task/
 import { type ParsedInput, parseInput } from "../task/input.ts";
 import { toJson } from "../task/json.ts";
 import { Snooze } from "../task/snooze.ts";
-import { type EndingListener, type Execution, mustStop } from "./execution.ts";
+import { type EndingListener, type Execution, isSuspect, mustStop } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import { HandlerContext } from "./handler-context.ts";
 import type { Ending } from "./outcome.ts";
@@ -98,6 +99,10 @@ async function serve(task: AnyTask, group: readonly Execution[], parts: Executio
     onStray(reason: unknown) {
       for (const seat of present) seat.execution.onStray(reason);
     },
+    onOwnStop() {
+      const stop = { id: randomUUID(), tasks: present.length };
+      for (const seat of present) seat.execution.onOwnStop(stop);
+    },
   };
   try {
     // A batch belongs to no single member, so only a task that runs alone is inside its middleware.
@@ -130,7 +135,11 @@ function runBatch(
   const onBegun = () => {
     for (const { execution } of seats) execution.startTimeout();
   };
-  return runners.runBatch({ task, items, onBegun, mustStop: seats.some(({ execution }) => mustStop(execution)) });
+  return runners.runBatch({
+    ...{ task, items, onBegun },
+    mustStop: seats.some(({ execution }) => mustStop(execution)),
+    needsFresh: seats.some(({ execution }) => isSuspect(execution.claimed)),
+  });
 }
 
 /** A runner that ended after its handler was told to stop has stopped; one that ended by itself has crashed. */

@@ -18,7 +18,10 @@ export function runnerEvidence(death: RunnerDeath): DeathEvidence {
     silentForMs: because === "silent" ? silentForMs : undefined,
     memory: memoryOutlook([...sample(silentForMs, vitals), ...sample(earlier?.agoMs ?? 0, earlier?.vitals)]),
     heap: heapLimitMb === undefined ? undefined : { used: heapUsed, limit: heapLimitMb * MIB },
+    group: death.group,
     stack,
+    running: death.attempts.length,
+    before: { count: death.before.count, last: death.before.last.map(({ name, taskId }) => `${name} ${taskId}`) },
     stderr: lines.filter((line) => line.trim() !== ""),
   };
 }

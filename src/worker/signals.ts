@@ -1,6 +1,6 @@
 /** Leaving on SIGTERM, SIGINT and SIGHUP: gracefully at the first, at once at the second. A terminal that closes may send SIGHUP twice. */
-import { delay } from "../database/backoff.ts";
 import { listenToProcess } from "../process-listeners.ts";
+import { atMost } from "./waiting.ts";
 
 /** How long "at once" may take, should even that be held up by a database that does not answer. */
 const AT_ONCE_MS = 3_000;
@@ -15,7 +15,7 @@ export function leaveOnSignals(leave: { gracefully: () => Promise<void>; now: ()
   const onSignal = (signal: (typeof signals)[number]) => {
     if (signal === "SIGHUP" && received > 0) return;
     received++;
-    const left = received === 1 ? leave.gracefully() : Promise.race([leave.now(), delay(AT_ONCE_MS)]);
+    const left = received === 1 ? leave.gracefully() : atMost(AT_ONCE_MS, leave.now());
     void left.finally(() => {
       close();
       // With nobody else listening, the process ends as it would have without us: by the signal itself.

@@ -238,6 +238,7 @@ export class Worker {
    * Idempotent; every call waits for the end.
    */
   stop(options: { now?: boolean } = {}): Promise<void> {
+    if (!this.#isStopping) this.#strays.noteOwnStop();
     this.#isInHurry ||= options.now === true;
     if (this.#isInHurry) this.#abortRunning();
     this.#stopped ??= this.#stopOnce(options.now ? 0 : this.#parts.settings.shutdownGraceMs);

@@ -143,6 +143,13 @@ describe("tasks cancel", () => {
     expect(await here(order, at)).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing was done") });
   });
 
+  test("shows some of many, and counts them all", async () => {
+    await everbeat.enqueueMany(idle, Array.from({ length: 60 }), { options: { queue: "many" } });
+    const { stdout } = await here(["tasks", "cancel", "--queue", "many"], at);
+    expect(stdout.match(/it will not run/g)).toHaveLength(50);
+    expect(stdout).toContain("and 10 more; --json lists them all\n\n60 cancelled");
+  });
+
   test("fails where a named task is not there, and still cancels the others", async () => {
     const id = await everbeat.enqueue(idle, undefined);
     const { code, answer } = await jsonHere<Done>(["tasks", "cancel", id, randomUUID()], at);

@@ -165,6 +165,32 @@ test.skipIf(without !== undefined)(
   },
 );
 
+test.skipIf(without !== undefined)(
+  `a runner that the kernel kills for a limit that several processes share${without ? ` [${without}]` : ""}`,
+  async () => {
+    const { everbeat, url } = await openCrashDatabase();
+    const tasks: RunnerTask[] = [{ handler: "growForEver", runIn: "process" }, { handler: "look" }];
+    const worker = await startRunnerWorker({ url, tasks, work: { runners: { processes: 2 } } });
+    const cgroup = memoryCgroup(500 * 1_048_576);
+    cgroup.add(worker.pid);
+    cgroup.add((await worker.heard({ event: "runner.started" })).pid as number);
+    // The second runner is started by the worker, in the worker's group.
+    const ids = await everbeat.enqueueMany(task("growForEver"), [{}, {}]);
+    const [first] = await eventually(() => everbeat.recovery.postMortems({ kind: "runner" }), {
+      until: ({ length }) => length > 0,
+      within: 60_000,
+    });
+    expect(ids).toContain(first?.taskId);
+    expect(first).toMatchObject({ cause: "out-of-memory" });
+    expect(first?.sentence).toContain("killed for its memory");
+    // Its own memory would have said the opposite.
+    const [, share] = /memory: .* \((\d+) %\)/.exec(first?.evidence.join("\n") ?? "") ?? [];
+    expect(Number(share)).toBeLessThan(80);
+    expect(first?.evidence.join("\n")).toMatch(/its cgroup: \d+ of 500 MiB/);
+    await worker.kill();
+  },
+);
+
 test("a runner killed by somebody else ends its attempt at once, without waiting for silence", async () => {
   const { everbeat, url, expectSound } = await openCrashDatabase();
   const worker = await startRunnerWorker({ url, tasks: [{ handler: "never", runIn: "process" }] });

@@ -82,8 +82,8 @@ describe("an idle worker", () => {
       });
       return looks() - before;
     };
-    await eventually(() => looksDuringBeats(2), { until: (during) => during === 0, within: 40_000 });
-    expect(await looksDuringBeats(10)).toBe(0);
+    // The last look after a claim comes when the search for overlooked tasks may be repeated: the longer that took, the later it is.
+    await eventually(() => looksDuringBeats(10), { until: (during) => during === 0, within: 60_000 });
     const before = looks();
     await database.everbeat.result(await database.everbeat.enqueue(quick, {}), { timeout: 30_000 });
     expect(looks()).toBeGreaterThan(before);

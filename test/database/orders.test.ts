@@ -154,3 +154,53 @@ describe("retry", () => {
     expect(await claimer.claim({ queues: [queue], room: [null] })).toHaveLength(1);
   });
 });
+
+describe("an order to many", () => {
+  const many = async (count: number) => {
+    const queue = `q-${randomUUID()}`;
+    const inputs = Array.from({ length: count }, (_, n) => n);
+    return { queue, ids: await everbeat.enqueueMany(noop, inputs, { options: { queue } }) };
+  };
+
+  /** Runs `before` ahead of each of its statements. */
+  const watched = async <T>(before: (text: string) => unknown, order: () => Promise<T>): Promise<T> => {
+    const query = everbeat.database.query;
+    everbeat.database.query = async (text, ...more) => {
+      await before(text);
+      return query.call(everbeat.database, text, ...more) as never;
+    };
+    return order().finally(() => {
+      everbeat.database.query = query;
+    });
+  };
+
+  test("searches all tasks once for each state, and says how far it has come", async () => {
+    const { queue, ids } = await many(1_234);
+    const asked: string[] = [];
+    const told: unknown[] = [];
+    const answers = await watched(
+      (text) => asked.push(text),
+      () => everbeat.tasks.cancel({ queue }, { onProgress: (progress) => told.push(progress) }),
+    );
+    expect(new Set(answers.map(({ id }) => id))).toEqual(new Set(ids));
+    expect(told).toEqual([500, 1_000, 1_234].map((done) => ({ done, of: 1_234 })));
+    const searches = asked.filter((text) => text.includes(".tasks t") && !text.includes("t.id = any"));
+    expect(searches).toHaveLength(3);
+  });
+
+  test("leaves alone what no longer fits when its turn comes", async () => {
+    const { queue, ids } = await many(1_200);
+    let claimed: readonly { taskId: string }[] = [];
+    const answers = await watched(
+      async (text) => {
+        // The newest are cancelled first, and the oldest is claimed first.
+        if (text.includes("cancel_tasks") && claimed.length === 0)
+          claimed = await claimer.claim({ queues: [queue], room: [null], run: 1 });
+      },
+      () => everbeat.tasks.cancel({ queue, state: "pending" }),
+    );
+    expect(claimed.map(({ taskId }) => taskId)).toEqual(ids.slice(0, 1));
+    expect(answers).toHaveLength(1_199);
+    expect(await everbeat.tasks.show(ids[0] as string)).toMatchObject({ state: "running", isCancelling: false });
+  });
+});

@@ -29,7 +29,7 @@ describe("post-mortems", () => {
       ...{ runnerId: randomUUID(), replicaId: randomUUID() as ReplicaId, taskId: randomUUID() as TaskId },
       ...{ claimId: "7" as ClaimId, name: "resize", hostname: "host-7" },
     };
-    const concluded = await postMortems.writeRunner(subject, {
+    const concluded = await postMortems.writeRunner([subject], {
       ...{ kind: "runner", because: "exited", exitCode: null, signal: "SIGABRT", phase: "resizing" },
       stderr: ["FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory"],
     });
@@ -46,9 +46,9 @@ describe("post-mortems", () => {
     const postMortems = new PostMortems({ database: everbeat.database, events });
     await database.query("alter table everbeat.post_mortem rename to post_mortem_away");
     const evidence = { kind: "runner", because: "exited", exitCode: 3 } as const;
-    expect((await postMortems.writeRunner({ runnerId: "r" }, evidence)).cause).toBe("exited");
+    expect((await postMortems.writeRunner([{ runnerId: "r" }], evidence)).cause).toBe("exited");
     expect(failures).toEqual(["writing the post-mortem of a runner"]);
-    await postMortems.writeRunner({ runnerId: "r" }, evidence);
+    await postMortems.writeRunner([{ runnerId: "r" }], evidence);
     expect(failures).toHaveLength(1);
     await database.query("alter table everbeat.post_mortem_away rename to post_mortem");
   });
@@ -104,7 +104,7 @@ describe("post-mortems", () => {
     expect(claims.toSorted()).toEqual([first, ...others].map((attempt) => attempt?.claimId));
     expect(failures).toEqual([expect.stringContaining(bad?.taskId ?? "")]);
     const evidence = { kind: "runner", because: "exited", exitCode: 3 } as const;
-    for (const runnerId of ["bad", "good"]) await postMortems.writeRunner({ runnerId, replicaId }, evidence);
+    for (const runnerId of ["bad", "good"]) await postMortems.writeRunner([{ runnerId, replicaId }], evidence);
     expect(await written("runner")).toMatchObject([{ runnerId: "good" }]);
     expect(failures).toHaveLength(2);
   });
@@ -136,7 +136,7 @@ describe("post-mortems", () => {
       await holding({ ...told, kind: "attempt", replicaId, claimId: "202" as ClaimId });
       failures.length = 0;
       await postMortems.writeAttempts({ replicaId, ...DEATH }, attempts);
-      await postMortems.writeRunner({ runnerId: "after", replicaId }, evidence);
+      await postMortems.writeRunner([{ runnerId: "after", replicaId }], evidence);
       const rows = (await everbeat.recovery.postMortems()).filter((row) => row.replicaId === replicaId);
       expect(rows.map(({ claimId, runnerId }) => claimId ?? runnerId).toSorted()).toEqual([
         "201",
@@ -184,7 +184,7 @@ describe("post-mortems", () => {
       await holder.query("select pg_advisory_xact_lock(4712)");
       failures.length = 0;
       for (const runnerId of ["waiting", "next"])
-        expect((await postMortems.writeRunner({ runnerId }, evidence)).cause).toBe("exited");
+        expect((await postMortems.writeRunner([{ runnerId }], evidence)).cause).toBe("exited");
       expect(failures).toEqual(["writing the post-mortem of a runner"]);
       const written = (await everbeat.recovery.postMortems({ kind: "runner" })).map(({ runnerId }) => runnerId);
       expect(written).toContain("next");
@@ -210,9 +210,9 @@ describe("post-mortems", () => {
     await allow();
     const evidence = { kind: "runner", because: "exited", exitCode: 3 } as const;
     const written = async () => (await everbeat.recovery.postMortems({ kind: "runner" })).map((row) => row.runnerId);
-    await postMortems.writeRunner({ runnerId: "too-soon" }, evidence);
+    await postMortems.writeRunner([{ runnerId: "too-soon" }], evidence);
     nowMs += 30_000;
-    await postMortems.writeRunner({ runnerId: "later" }, evidence);
+    await postMortems.writeRunner([{ runnerId: "later" }], evidence);
     expect(await written()).toEqual(expect.arrayContaining(["later"]));
     expect(await written()).not.toContain("too-soon");
   });

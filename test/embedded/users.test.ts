@@ -7,6 +7,7 @@ import { expect, test, vi } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
 import { accountAmong } from "../../src/database/embedded/server-account.ts";
 import {
+  killPostmaster,
   oneKeeperAtWork,
   processesWith,
   query,
@@ -178,6 +179,13 @@ asRoot(
   },
 );
 
+asRoot("a process of another container joins by the socket in the folder that both have", async (context) => {
+  const project = await temporaryProject(context);
+  const joined = await (await project.client()).join();
+  const stranger = await project.client({ apart: ["pid", "ipc", "net"] });
+  expect(await stranger.join()).toMatchObject({ url: joined.url, adopted: true });
+});
+
 asRoot(
   "a process of another container does not start a second server on a folder whose server it cannot reach",
   async (context) => {
@@ -185,6 +193,9 @@ asRoot(
     const joined = await (await project.client()).join();
     await oneKeeperAtWork(project.folder, joined.url);
     const before = await readFile(join(joined.dataFolder, "postmaster.pid"), "utf8");
+    // As from another machine, by whose socket nobody answers.
+    await killPostmaster(joined.dataFolder, "SIGSTOP");
+    context.onTestFinished(() => killPostmaster(joined.dataFolder, "SIGCONT"));
     const stranger = await project.client({ apart: ["pid", "ipc", "net"] });
     expect(await stranger.failure()).toMatchObject({ code: "EMBEDDED_SERVER_ELSEWHERE" });
     expect(await readFile(join(joined.dataFolder, "postmaster.pid"), "utf8")).toBe(before);

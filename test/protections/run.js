@@ -88,7 +88,7 @@ function vitest(files, title, env = {}) {
   return run(["node_modules/vitest/vitest.mjs", "run", ...files, ...only], {
     ...env,
     NO_COLOR: "1",
-    EVERBEAT_TEST_DATABASE_URL: server.url,
+    EVERBEAT_TEST_DATABASE_URL: server.tcpUrl,
   });
 }
 

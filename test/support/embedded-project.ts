@@ -1,8 +1,9 @@
 // A project folder with an embedded server of its own, and real processes that join it; all gone after the test.
 import { type ChildProcess, fork } from "node:child_process";
+import { createHash } from "node:crypto";
 import { chmod, chown, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { connect } from "node:net";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { Client } from "pg";
 import type { TestContext } from "vitest";
@@ -47,40 +48,55 @@ export interface ClientOptions {
   readonly apart?: readonly ("pid" | "ipc" | "net")[];
   /** Of the client alone: other tests of the same process make files at the same time. */
   readonly umask?: number;
+  /** Its folder for temporary files. */
+  readonly temporary?: string;
+  /** Another than the project was made with, as after a rename. Its server is stopped after the test as well. */
+  readonly folder?: string;
 }
 
 /** Takes the test's context, and not vitest's global hook, because these tests run side by side. */
 export async function temporaryProject(
   { onTestFinished }: Pick<TestContext, "onTestFinished">,
-  options: { mode?: number; uid?: number } = {},
+  options: { mode?: number; uid?: number; inside?: string } = {},
 ) {
   const root = await mkdtemp("/tmp/everbeat-embedded-");
   await chmod(root, options.mode ?? 0o755);
   if (options.uid !== undefined) await chown(root, options.uid, options.uid);
-  const folder = join(root, ".everbeat");
+  const folder = join(root, options.inside ?? "", ".everbeat");
   const processes: ChildProcess[] = [];
+  const folders = new Set([folder]);
   onTestFinished(async () => {
     for (const child of processes) child.kill("SIGKILL");
-    await stopEmbeddedServer(folder).catch(() => {});
-    // It must read that the stop was on purpose before the folder goes, or it starts the server once more.
-    await until("the keeper to leave", async () => (await keepersOf(folder)).length === 0);
+    for (const used of folders) {
+      await stopEmbeddedServer(used).catch(() => {});
+      // It must read that the stop was on purpose before the folder goes, or it starts the server once more.
+      await until("the keeper to leave", async () => (await keepersOf(used)).length === 0);
+    }
     // By names that only this function and systemProjectFolder make, never by where a link happens to point: a test may
     // have pointed it anywhere, and this runs as root.
-    const name = basename(root);
-    const elsewhere = (await readdir(SYSTEM_PROJECTS).catch(() => [])).filter((entry) => entry.startsWith(`${name}-`));
-    for (const left of [root, ...elsewhere.map((entry) => join(SYSTEM_PROJECTS, entry))]) {
+    const elsewhere = [...folders].map(systemNameOf);
+    for (const left of [root, ...elsewhere.map((name) => join(SYSTEM_PROJECTS, name))]) {
       await rm(left, { recursive: true, force: true, maxRetries: 10 });
     }
   });
-  return { root, folder, client: (clientOptions?: ClientOptions) => startClient(folder, processes, clientOptions) };
+  const client = async (clientOptions: ClientOptions = {}) => {
+    const used = clientOptions.folder ?? folder;
+    folders.add(used);
+    return await startClient(used, processes, clientOptions);
+  };
+  return { root, folder, client };
 }
 
-async function startClient(folder: string, processes: ChildProcess[], options: ClientOptions = {}) {
-  const { checkout = repository, uid, gid = uid, lingerMs = LINGER_MS, umask, apart } = options;
+function systemNameOf(folder: string): string {
+  return `${basename(dirname(folder))}-${createHash("sha256").update(folder).digest("hex").slice(0, 12)}`;
+}
+
+async function startClient(folder: string, processes: ChildProcess[], options: ClientOptions) {
+  const { checkout = repository, uid, gid = uid, lingerMs = LINGER_MS, umask, apart, temporary } = options;
   const moduleUrl = pathToFileURL(join(checkout, "dist/database/embedded/embedded-server.js")).href;
   const args = [moduleUrl, JSON.stringify({ folder, lingerMs }), String(umask ?? "")];
   const user = uid === undefined ? {} : { uid, gid };
-  const env = { ...process.env, NODE_OPTIONS: "" };
+  const env = { ...process.env, NODE_OPTIONS: "", ...(temporary && { TMPDIR: temporary }) };
   const unshared = apart?.map((what) => `--${what}`);
   const place = unshared && { execPath: "unshare", execArgv: [...unshared, "--fork", process.execPath] };
   const script = join(checkout, "test/support/embedded-client.js");

@@ -33,9 +33,11 @@ async function startServer(): Promise<{ url: string; stop: () => Promise<void> }
   const folder = join(root, ".everbeat");
   const server = await joinEmbeddedServer({ folder });
   // Only a machine that fails would lose something by it. Servers that tests kill are others, and wait for their disk.
-  await onServer(server.url, "alter system set fsync = off", "select pg_reload_conf()");
+  // By its port: tests put proxies and poolers in between.
+  const url = server.tcpUrl;
+  await onServer(url, "alter system set fsync = off", "select pg_reload_conf()");
   return {
-    url: server.url,
+    url,
     async stop() {
       await server.close();
       // Not left to its keeper, which would find its folder gone.

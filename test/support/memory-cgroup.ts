@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
+import { eventually } from "./eventually.ts";
 
 export interface MemoryCgroup {
   add(pid: number): void;
@@ -26,12 +27,21 @@ export function noMemoryCgroup(): string | undefined {
 
 export function memoryCgroup(limitBytes: number): MemoryCgroup {
   const { folder, files } = make(`everbeat-test-${process.pid}-${Math.random().toString(36).slice(2)}`);
-  onTestFinished(() => rmdirSync(folder));
+  onTestFinished(() => remove(folder));
   writeFileSync(join(folder, files.limit), String(limitBytes));
   if (existsSync(join(folder, files.swap))) {
     writeFileSync(join(folder, files.swap), files.swap.endsWith("max") ? "0" : String(limitBytes));
   }
   return { add: (pid) => writeFileSync(join(folder, "cgroup.procs"), String(pid)) };
+}
+
+/** A runner ends a moment after its worker, and a group with a process in it cannot be removed. */
+async function remove(folder: string): Promise<void> {
+  await eventually(() => readFileSync(join(folder, "cgroup.procs"), "utf8"), {
+    until: (processes) => processes === "",
+    what: "the end of all processes of the cgroup",
+  });
+  rmdirSync(folder);
 }
 
 function make(name: string): { folder: string; files: (typeof LIMIT_FILES)[number] } {

@@ -64,6 +64,12 @@ export const HANDLERS = {
     process.kill(process.pid, how);
     await never();
   },
+  /** Ends well at once (or badly, the first time), and leaves a timer behind that ends its runner later. */
+  async leaveTimer({ ms, fails = false }, context) {
+    setTimeout(() => process.exit(1), ms);
+    if (fails && context.task.attempt === 1) throw new Error("failed, and left a timer behind");
+    return process.pid;
+  },
   async throwOdd() {
     throw new Odd();
   },
@@ -180,5 +186,16 @@ export const double = defineBatchTask({
   batchSize: 10,
   async run(items) {
     return items.map(({ input }) => (input.n < 0 ? new Error(`negative: ${input.n}`) : input.n * 2));
+  },
+});
+
+/** One item ends the runner of all that are run with it. */
+export const crowd = defineBatchTask({
+  name: "crowd",
+  batchSize: 10,
+  async run(items) {
+    await Promise.all(items.map(({ context }) => begun(context)));
+    if (items.some(({ input }) => input.isPoison)) process.exit(1);
+    return items.map(() => items.length);
   },
 });

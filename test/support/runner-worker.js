@@ -1,5 +1,5 @@
 // A real replica with runners: its configuration is its argument (JSON); events and its handlers' log lines go to its parent.
-import { defineTask, Everbeat } from "../../dist/index.js";
+import { defineBatchTask, defineTask, Everbeat } from "../../dist/index.js";
 
 const { url, open = {}, work = {}, tasks = [], forward = [], module } = JSON.parse(process.argv[2]);
 const say = (message) => process.connected && process.send(JSON.parse(JSON.stringify(message)));
@@ -10,7 +10,7 @@ const log = { debug: line("debug"), info: line("info"), warn: line("warn"), erro
 const everbeat = await Everbeat.open({ database: url, log, ...open });
 for (const name of forward) everbeat.on(name, (event) => say({ event: name, ...event }));
 const definitions = tasks.map(({ handler, ...options }) =>
-  defineTask({
+  (options.batchSize ? defineBatchTask : defineTask)({
     name: handler,
     module: module ?? new URL("runner-tasks.js", import.meta.url),
     run: async () => "inline",

@@ -12,7 +12,7 @@ import { eventually } from "./eventually.ts";
 const FIXTURE = fileURLToPath(new URL("runner-worker.js", import.meta.url));
 
 /** A task of runner-tasks.js, named like its handler. */
-export type RunnerTask = { readonly handler: string } & Partial<TaskOptions>;
+export type RunnerTask = { readonly handler: string; readonly batchSize?: number } & Partial<TaskOptions>;
 
 /** The same task for callers: only its name matters there. */
 export const task = (name: string) => defineTask({ name, run: async (_input: object): Promise<unknown> => undefined });

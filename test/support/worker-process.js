@@ -180,7 +180,11 @@ const HANDLERS = {
     begun(context);
     await pause(150);
     if (how === "exit") process.exit(3);
+    if (how === "exit-well") process.exit(0);
     if (how === "abort") process.abort();
+    if (how.startsWith("terminate")) process.kill(process.pid, "SIGTERM");
+    if (how === "terminate-and-return") return;
+    if (how === "terminate" || how === "wait") return new Promise(() => {});
     process.kill(process.pid, how === "segv" ? "SIGSEGV" : "SIGKILL");
     await released;
   },

@@ -22,6 +22,7 @@ const OURS: Record<string, string> = {
   "migrations/0011_progress.sql o": "a part of a parameter",
   "migrations/0012_post_mortems.sql x": "a part of a parameter",
   "migrations/0013_runners.sql x.claims": "a part of a parameter",
+  "migrations/0016_runner_crashes.sql x.crash": "a part of a parameter",
 };
 
 const root = new URL("../../", import.meta.url);

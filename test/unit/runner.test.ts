@@ -14,7 +14,7 @@ import { toErrorRecord } from "../../src/task/error-record.ts";
 import { CutOffError, InvalidInputError, TaskCancelledError, TaskTimedOutError } from "../../src/task/errors.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
 import { ClaimableNames } from "../../src/worker/claimable-names.ts";
-import { crashOutcomeOf } from "../../src/worker/crash-outcome.ts";
+import { runnerCrashOutcomeOf } from "../../src/worker/crash-outcome.ts";
 import { Slots } from "../../src/worker/slots.ts";
 
 describe("messages", () => {
@@ -187,17 +187,17 @@ describe("the outcome of a crash", () => {
       heapLimitMb: undefined,
       stderrTail: "",
       attempts: [],
+      before: { count: 0, last: [] },
+      group: undefined,
     },
   };
   const ref = { claim: "1" as ClaimId, task: "t" as TaskId, replica: "r" as ReplicaId };
   const policy = { requeuesClaimed: true, recoversRunning: false, crashBudget: 3 };
   const outcome = (onCrash: "fail" | "retry" | "requeue", crashes: number, completedInTransaction = false) =>
-    crashOutcomeOf(
-      { ref, crashes, death, completedInTransaction },
-      defineTask({ name: "x", onCrash, retry: { delay: 50, jitter: 0 }, run: () => 1 }).settings,
-      policy,
-      0,
-    );
+    runnerCrashOutcomeOf({ ref, crashes, suspicion: 0, completedInTransaction }, death, {
+      settings: defineTask({ name: "x", onCrash, retry: { delay: 50, jitter: 0 }, run: () => 1 }).settings,
+      ...{ policy, random: 0 },
+    });
 
   test("is that of a dead replica's task, with the runner's end on record, and certain whatever the policy is", () => {
     expect(outcome("fail", 0)).toMatchObject({

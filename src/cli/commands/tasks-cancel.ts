@@ -7,7 +7,7 @@ import { addCommand, type Call, type Cli } from "../command.ts";
 import type { ExitCode } from "../exit-codes.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { addTaskFilters, type TaskFilters } from "../task-filters.ts";
-import { answerOrder, assertChoice, chosenTasks, type OutcomeWords } from "../task-orders.ts";
+import { answerOrder, assertChoice, chosenTasks, type OutcomeWords, orderProgress } from "../task-orders.ts";
 
 interface CancelOptions extends TaskFilters {
   readonly reason?: string;
@@ -52,6 +52,7 @@ async function cancelTasks(call: Call<CancelOptions>): Promise<ExitCode> {
   const { reason, grace } = call.options;
   return withEverbeat(call, async (everbeat) => {
     const done = await everbeat.tasks.cancel(await chosenTasks(call, everbeat), {
+      onProgress: orderProgress(call),
       ...(reason === undefined ? {} : { reason }),
       ...(grace === undefined ? {} : { grace }),
     });

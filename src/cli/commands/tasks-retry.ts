@@ -5,7 +5,7 @@ import { addCommand, type Call, type Cli } from "../command.ts";
 import type { ExitCode } from "../exit-codes.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { addTaskFilters, type TaskFilters } from "../task-filters.ts";
-import { answerOrder, assertChoice, chosenTasks, type OutcomeWords } from "../task-orders.ts";
+import { answerOrder, assertChoice, chosenTasks, type OutcomeWords, orderProgress } from "../task-orders.ts";
 
 interface RetryOptions extends TaskFilters {
   readonly force?: boolean;
@@ -45,7 +45,10 @@ async function retryTasks(call: Call<RetryOptions>): Promise<ExitCode> {
   assertChoice(call);
   return withEverbeat(call, async (everbeat) => {
     const which = await chosenTasks(call, everbeat);
-    const done = await everbeat.tasks.retry(which, { force: call.options.force === true });
+    const done = await everbeat.tasks.retry(which, {
+      force: call.options.force === true,
+      onProgress: orderProgress(call),
+    });
     return answerOrder(call, done, WORDS);
   });
 }

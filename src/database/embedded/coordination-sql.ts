@@ -55,15 +55,24 @@ export async function isAnyoneConnected(client: Client): Promise<boolean> {
 }
 
 export interface ServerIdentity {
+  /** Where it was started. */
   readonly dataFolder: string;
   readonly version: string;
-  readonly postmasterFile: string;
+  /** null when somebody has removed it; PostgreSQL then ends within a minute. */
+  readonly postmasterFile: string | null;
+  /** Its data folder is no longer where it was when it started. PostgreSQL fails at its next checkpoint then. */
+  readonly hasMoved: boolean;
 }
 
 export async function identifyServer(client: Client): Promise<ServerIdentity> {
   const { rows } = await client.query<ServerIdentity>(
-    `select current_setting('data_directory') as "dataFolder", current_setting('server_version') as version,
-            pg_read_file('postmaster.pid') as "postmasterFile"`,
+    `select data.folder as "dataFolder", current_setting('server_version') as version, here.file as "postmasterFile",
+            -- A copy that was put in its place has the same content, and another time of change.
+            (pg_stat_file('postmaster.pid', true)).change
+              is distinct from (pg_stat_file(data.folder || '/postmaster.pid', true)).change
+              as "hasMoved"
+     from (select current_setting('data_directory')) as data (folder),
+          (select pg_read_file('postmaster.pid', 0, 10000, true)) as here (file)`,
   );
   const [row] = rows;
   if (row === undefined) throw new Error("PostgreSQL did not say which server it is");

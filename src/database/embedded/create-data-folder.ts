@@ -1,9 +1,10 @@
 // Makes a new database aside and puts it in place in one step, so that a half-made one is never mistaken for a good one.
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { chmod, chown, mkdir, open, readdir, realpath, rename, rm, stat, symlink } from "node:fs/promises";
+import { chmod, lchown, lstat, readdir, realpath, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { explainFileError, explainInitialisation } from "./explain-failure.ts";
+import { type Hands, handsFor, handsOf, OUR_HANDS, removeAsOwner } from "./hands.ts";
 import { runProgram } from "./run-program.ts";
 import type { ServerAccount } from "./server-account.ts";
 import type { ServerBinaries } from "./server-binaries.ts";
@@ -11,105 +12,120 @@ import { PASSWORD_FILE, SERVER_ROLE, serverFiles } from "./server-files.ts";
 import { systemProjectFolder } from "./system-folder.ts";
 
 const HALF_MADE = "making-";
+const SETTINGS = "\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 200\n";
 
 interface Workshop {
   readonly folder: string;
   readonly data: string;
   readonly password: string;
+  /** Of whoever owns the folder around it. */
+  readonly hands: Hands;
 }
 
-export async function createDataFolder(options: {
-  folder: string;
-  binaries: ServerBinaries;
-  account: ServerAccount | undefined;
-  onProgress: (message: string) => void;
-}): Promise<void> {
-  const { folder, binaries, account } = options;
-  await removeHalfMade(folder);
-  const here = await openWorkshop(folder, account);
+interface CreateOptions {
+  readonly folder: string;
+  readonly binaries: ServerBinaries;
+  readonly account: ServerAccount | undefined;
+  readonly onProgress: (message: string) => void;
+}
+
+export async function createDataFolder(options: CreateOptions): Promise<void> {
+  const { folder, account } = options;
+  const hands = await handsFor(folder);
+  const here = await openWorkshop(folder, hands, account);
   if (here === "overtaken") return;
   if (here !== "closed") {
     options.onProgress(`making a database in ${serverFiles(folder).data}`);
-    return await workIn(here, binaries, account, async (data) => await rename(data, serverFiles(folder).data));
+    return await workIn(here, options, async (data) => await hands.rename(data, serverFiles(folder).data));
   }
   const parent = await systemProjectFolder(await realpath(folder));
-  await removeHalfMade(parent);
-  const there = await openWorkshop(parent, account);
+  const there = await openWorkshop(parent, OUR_HANDS, account);
   if (there === "overtaken") return;
   if (there === "closed") throw explainInitialisation("Permission denied", parent);
   const target = join(parent, `data-${randomUUID().slice(0, 8)}`);
   options.onProgress(`making a database in ${target}, because the server's user cannot reach ${folder}`);
-  await workIn(there, binaries, account, async (data) => {
+  await workIn(there, options, async (data) => {
     await rename(data, target);
     // The link is what makes it the database of this folder; without it the next one to come makes another.
-    await symlink(target, serverFiles(folder).data);
+    await hands.symlink(target, serverFiles(folder).data);
   });
-}
-
-/**
- * Left by processes that were killed here. Whoever still works in one fails, looks again, and finds ours; what cannot be
- * removed, because someone writes into it just now or it is another user's, is in nobody's way.
- */
-async function removeHalfMade(parent: string): Promise<void> {
-  const left = (await readdir(parent)).filter((name) => name.startsWith(HALF_MADE));
-  await Promise.all(left.map((name) => removeAtOnce(join(parent, name), join(parent, HALF_MADE + randomUUID()))));
-}
-
-/** Out of the way first, in one step: whoever works in it finds it whole or gone. */
-async function removeAtOnce(folder: string, aside: string): Promise<void> {
-  try {
-    await rename(folder, aside);
-    await rm(aside, { recursive: true, force: true });
-  } catch {}
 }
 
 /** "closed" when the server's user cannot work under `parent`, "overtaken" when someone else has cleared ours away. */
 async function openWorkshop(
   parent: string,
+  hands: Hands,
   account: ServerAccount | undefined,
 ): Promise<Workshop | "closed" | "overtaken"> {
+  // Only root could give a folder in there to the server's user, and its owner could put something else in its place.
+  if (hands.account !== undefined && hands.account.uid !== account?.uid) return "closed";
+  await removeHalfMade(parent, hands);
   const folder = join(parent, HALF_MADE + randomUUID());
-  const workshop = { folder, data: join(folder, "data"), password: join(folder, "password") };
-  await mkdir(folder);
+  const workshop = { folder, data: join(folder, "data"), password: join(folder, "password"), hands };
+  await hands.makeFolders(folder);
   try {
-    await mkdir(workshop.data, { mode: 0o700 });
-    if (account === undefined) return workshop;
+    await hands.makeClosedFolder(workshop.data);
+    if (account === undefined || hands.account !== undefined) return workshop;
     await chmod(folder, 0o755);
     if (await isUsableBy(account, workshop.data)) return workshop;
   } catch (error) {
     if (existsSync(folder)) throw error;
   }
   if (!existsSync(folder)) return "overtaken";
-  await rm(folder, { recursive: true, force: true });
+  await removeWorkshop(folder, hands);
   return "closed";
 }
 
-/** Some file systems take a chown and forget it, and any folder above may be closed: so really write a file. */
+/**
+ * Left by processes that were killed here. Whoever still works in one fails, looks again, and finds ours; what cannot be
+ * removed, because someone writes into it just now or it is another user's, is in nobody's way.
+ */
+async function removeHalfMade(parent: string, hands: Hands): Promise<void> {
+  const left = (await readdir(parent)).filter((name) => name.startsWith(HALF_MADE));
+  for (const name of left) {
+    const aside = join(parent, HALF_MADE + randomUUID());
+    try {
+      // Out of the way first, in one step: whoever works in it finds it whole or gone.
+      await hands.rename(join(parent, name), aside);
+      await removeWorkshop(aside, hands);
+    } catch {}
+  }
+}
+
+async function removeWorkshop(folder: string, hands: Hands): Promise<void> {
+  // As root, what is in the data is removed by its owner, who could put links there meanwhile.
+  if (hands.account === undefined) await removeAsOwner(join(folder, "data"));
+  await hands.remove(folder);
+}
+
+/** For root, in a folder of root's own. Some file systems take a chown and forget it, and any folder above may be closed: so really write a file. */
 async function isUsableBy(account: ServerAccount, data: string): Promise<boolean> {
   try {
-    await chown(data, account.uid, account.gid);
+    await lchown(data, account.uid, account.gid);
   } catch {
     return false;
   }
-  if ((await stat(data)).uid !== account.uid) return false;
+  if ((await lstat(data)).uid !== account.uid) return false;
   const proof = join(data, "proof");
-  const { exitCode } = await runProgram("/bin/sh", ["-c", ': > "$1"', "sh", proof], account);
-  await rm(proof, { force: true });
+  const { exitCode } = await runProgram("/bin/sh", ["-c", ': > "$1" && rm "$1"', "sh", proof], account);
   return exitCode === 0;
 }
 
 async function workIn(
   workshop: Workshop,
-  binaries: ServerBinaries,
-  account: ServerAccount | undefined,
+  { binaries, account }: CreateOptions,
   putInPlace: (data: string) => Promise<void>,
 ): Promise<void> {
+  const { hands } = workshop;
   try {
-    await writePassword(workshop.password, account);
+    await hands.write(workshop.password, `${randomBytes(24).toString("hex")}\n`);
+    if (account !== undefined && hands.account === undefined) await lchown(workshop.password, account.uid, account.gid);
     await initialise(workshop, binaries, account);
-    await writeSettings(join(workshop.data, "postgresql.conf"));
+    const inData = account === undefined ? OUR_HANDS : handsOf(account);
+    // What is last in the file counts. Before PostgreSQL 16, initdb takes no settings itself.
+    await inData.append(join(workshop.data, "postgresql.conf"), SETTINGS);
     // Inside the data folder, so that a database and its password can never be from two different beginnings.
-    await rename(workshop.password, join(workshop.data, PASSWORD_FILE));
+    await hands.rename(workshop.password, join(workshop.data, PASSWORD_FILE));
     await putInPlace(workshop.data);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
@@ -117,18 +133,7 @@ async function workIn(
     const isOvertaken = code === "ENOTEMPTY" || code === "EEXIST" || !existsSync(workshop.folder);
     if (!isOvertaken) throw explainFileError(error, workshop.folder);
   } finally {
-    await rm(workshop.folder, { recursive: true, force: true });
-  }
-}
-
-async function writePassword(file: string, account: ServerAccount | undefined): Promise<void> {
-  const handle = await open(file, "wx", 0o600);
-  try {
-    await handle.writeFile(`${randomBytes(24).toString("hex")}\n`);
-    if (account !== undefined) await handle.chown(account.uid, account.gid);
-    await handle.sync();
-  } finally {
-    await handle.close();
+    await removeWorkshop(workshop.folder, hands);
   }
 }
 
@@ -143,15 +148,4 @@ async function initialise(
   ];
   const { exitCode, output } = await runProgram(binaries.initdb, args, account);
   if (exitCode !== 0) throw explainInitialisation(output, workshop.folder);
-}
-
-/** What is last in the file counts. Before PostgreSQL 16, initdb takes no settings itself. */
-async function writeSettings(file: string): Promise<void> {
-  const handle = await open(file, "a");
-  try {
-    await handle.writeFile("\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 200\n");
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

@@ -154,6 +154,44 @@ export class EmbeddedSystemFolderInsecureError extends EverbeatError {
   }
 }
 
+export class EmbeddedDataOpenError extends EverbeatError {
+  readonly code = "EMBEDDED_DATA_OPEN";
+  readonly dataFolder: string;
+
+  constructor(dataFolder: string) {
+    super(
+      `Other users can write in ${dataFolder}, and could be taken for its server. Run \`chmod 700 ${dataFolder}\`, ${OR_OWN_SERVER}.`,
+    );
+    this.dataFolder = dataFolder;
+  }
+}
+
+export class EmbeddedSocketFolderInsecureError extends EverbeatError {
+  readonly code = "EMBEDDED_SOCKET_FOLDER_INSECURE";
+  readonly folder: string;
+
+  constructor(folder: string, dataFolder: string) {
+    super(
+      `The path ${dataFolder} is too long for a socket, and the short name that leads there needs ${folder} to be a folder ` +
+        `of yours that nobody else can enter (mode 700). Remove what is there, set TMPDIR to a short folder of yours, ${OR_OWN_SERVER}.`,
+    );
+    this.folder = folder;
+  }
+}
+
+export class EmbeddedDataOfOriginalError extends EverbeatError {
+  readonly code = "EMBEDDED_DATA_OF_ORIGINAL";
+  readonly link: string;
+
+  constructor(link: string, dataFolder: string) {
+    super(
+      `${link} was copied with its project, and leads to the database of the original (${dataFolder}). ` +
+        `Run \`rm ${link}\` to begin with an empty database, ${OR_OWN_SERVER}.`,
+    );
+    this.link = link;
+  }
+}
+
 export class EmbeddedUserUnnamedError extends EverbeatError {
   readonly code = "EMBEDDED_USER_UNNAMED";
   readonly output: string;

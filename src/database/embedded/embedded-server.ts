@@ -7,19 +7,25 @@
 //
 // PostgreSQL does all the coordination: its interlock on the data folder admits one server, a session's locks say who
 // is here, and the end of a session, however the process ended, says who has left. No process id is ever tested.
-import { lchown, mkdir, rm, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { lstat, rm, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { EmbeddedFolderOfAnotherUserError } from "./embedded-errors.ts";
 import { explainFileError } from "./explain-failure.ts";
+import { handsFor } from "./hands.ts";
 import { DEFAULT_LINGER_MS } from "./keeper-process.ts";
 import { becomePresent } from "./presence.ts";
+import type { ServerConnection } from "./server-connection.ts";
 import { SERVER_ROLE, serverFiles } from "./server-files.ts";
 
 export { describeEmbeddedServer, type EmbeddedServerDescription } from "./describe-server.ts";
 export { stopEmbeddedServer } from "./stop-server.ts";
 
 export interface EmbeddedServer {
-  /** postgres://postgres:PASSWORD@127.0.0.1:PORT/everbeat */
+  /** By its socket, in a folder that nobody else can enter: postgres://postgres:PASSWORD@%2FFOLDER:PORT/everbeat?require_auth=scram-sha-256 */
   readonly url: string;
+  /** For tools that know no sockets: postgres://postgres:PASSWORD@127.0.0.1:PORT/everbeat */
+  readonly tcpUrl: string;
   readonly version: string;
   readonly dataFolder: string;
   /** It was running before we came. */
@@ -52,8 +58,10 @@ export async function joinEmbeddedServer(options: JoinOptions): Promise<Embedded
   const { version, dataFolder, startedHere } = presence.reached;
   return {
     get url() {
-      const { password, port } = presence.reached;
-      return `postgres://${SERVER_ROLE}:${password}@127.0.0.1:${port}/everbeat`;
+      return `${addressAt(presence.reached, presence.reached.host)}?require_auth=scram-sha-256`;
+    },
+    get tcpUrl() {
+      return addressAt(presence.reached, "127.0.0.1");
     },
     version,
     dataFolder,
@@ -62,17 +70,22 @@ export async function joinEmbeddedServer(options: JoinOptions): Promise<Embedded
   };
 }
 
-/** Root, in the project of an ordinary user (sudo, a container), makes a folder that stays that user's. */
+function addressAt({ password, port }: ServerConnection, host: string): string {
+  return `postgres://${SERVER_ROLE}:${password}@${encodeURIComponent(host)}:${port}/everbeat`;
+}
+
+/** Root, in the project of an ordinary user (sudo, a container), has that user make a folder, which then stays that user's. */
 async function makeFolder(folder: string): Promise<void> {
-  const parent = dirname(folder);
-  await mkdir(parent, { recursive: true });
-  try {
-    await mkdir(folder);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
-    throw error;
-  }
+  if (existsSync(folder)) return await refuseForeignLink(folder);
+  let above = dirname(folder);
+  while (!existsSync(above)) above = dirname(above);
+  await (await handsFor(above)).makeFolders(folder);
+}
+
+/** Another user's link must not make root work in a folder that is not that user's. */
+async function refuseForeignLink(folder: string): Promise<void> {
   if (process.getuid?.() !== 0) return;
-  const { uid, gid } = await stat(parent);
-  await lchown(folder, uid, gid);
+  const [link, target] = [await lstat(folder), await stat(folder)];
+  if (link.isSymbolicLink() && link.uid !== 0 && link.uid !== target.uid)
+    throw new EmbeddedFolderOfAnotherUserError(folder);
 }

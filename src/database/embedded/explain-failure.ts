@@ -2,6 +2,7 @@
 import type { EverbeatError } from "../../errors.ts";
 import {
   EmbeddedBinariesUnusableError,
+  EmbeddedDataOpenError,
   EmbeddedDiskFullError,
   EmbeddedFolderNotWritableError,
   EmbeddedFolderOfAnotherUserError,
@@ -29,6 +30,9 @@ export function passingObstacle(output: string): string | undefined {
   return undefined;
 }
 
+/** The file system of a shared folder, as of Windows in a virtual machine, may have none. */
+export const hasNoSockets = (output: string): boolean => /could not create any Unix-domain sockets/.test(output);
+
 export const isAboutLockFile = (obstacle: string): boolean => LOCK_FILE.test(obstacle);
 
 export function explainRefusedStart(output: string, place: { dataFolder: string; logFile: string }): EverbeatError {
@@ -36,6 +40,7 @@ export function explainRefusedStart(output: string, place: { dataFolder: string;
   if (/has wrong ownership|Permission denied/.test(output))
     return new EmbeddedFolderOfAnotherUserError(place.dataFolder);
   if (/Read-only file system/.test(output)) return new EmbeddedFolderNotWritableError(place.dataFolder);
+  if (/has invalid permissions/.test(output)) return new EmbeddedDataOpenError(place.dataFolder);
   return explainProgram("postgres", output) ?? new EmbeddedServerRefusedError(place.logFile, output);
 }
 

@@ -5,7 +5,7 @@
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { attendServer } from "./attend-server.ts";
-import { isServerClosing, stopClosingServer } from "./closing-server.ts";
+import { isOutOfReach } from "./closing-server.ts";
 import {
   allowPresence,
   isAnyoneConnected,
@@ -22,10 +22,10 @@ import { serverFiles } from "./server-files.ts";
 import { shutDown } from "./shut-down.ts";
 import { insistOnTurn } from "./starting-turn.ts";
 
-/** What ended a watch: nobody is left, the server is gone under us, or it waits for everyone to leave (SIGTERM). */
-type WatchEnd = "deserted" | "lost" | "closing";
+/** What ended a watch: nobody is left, the server is gone under us, or nobody else can join it. */
+type WatchEnd = "deserted" | "lost" | "out of reach";
 
-const CLOSING_LOOK_INTERVAL_MS = 2_000;
+const REACH_LOOK_INTERVAL_MS = 2_000;
 const TOUCH_INTERVAL_MS = 500;
 
 async function keep(keeping: Keeping): Promise<void> {
@@ -33,8 +33,31 @@ async function keep(keeping: Keeping): Promise<void> {
   while (connection !== undefined && (await isFromHere(connection.dataFolder))) {
     const isKeeper = await tryToBecomeKeeper(connection.client).catch(() => "lost" as const);
     if (isKeeper === false) return;
+    followData(connection.dataFolder);
     if (isKeeper === true && (await keepOne(connection, keeping)) === "deserted and stopped") return;
+    // What is at the old place now is another's.
+    if (dataFolderNow(connection) !== connection.dataFolder) return;
     connection = isKeeper === "lost" ? await attendServer(keeping.folder) : await comeBack(keeping);
+  }
+}
+
+/** A folder that is renamed takes along those who are in it: from inside, its server can be stopped wherever it is. */
+function followData(dataFolder: string): void {
+  // On Windows, nobody could rename or delete it then.
+  if (process.platform === "win32") return;
+  try {
+    process.chdir(dataFolder);
+  } catch {} // Deleted.
+}
+
+function dataFolderNow({ dataFolder }: ServerConnection): string {
+  if (process.platform === "win32") return dataFolder;
+  try {
+    // Node keeps the name of the folder until the next chdir.
+    process.chdir(".");
+    return process.cwd();
+  } catch {
+    return dataFolder; // Deleted.
   }
 }
 
@@ -43,26 +66,23 @@ async function keepOne(
   keeping: Keeping,
 ): Promise<"deserted and stopped" | "to come back"> {
   // Until the very end of it: whoever is elsewhere and has the turn must not think that nobody is here.
-  const touching = setInterval(() => void touchPlace(connection.dataFolder), TOUCH_INTERVAL_MS);
+  const touching = setInterval(() => void touchPlace(dataFolderNow(connection)), TOUCH_INTERVAL_MS);
   try {
     const end = await watch(connection, keeping);
     if (end === "lost") return "to come back";
-    const hasStopped = await tryToStop(connection, keeping, end);
+    const hasStopped = await tryToStop(connection, keeping);
     return hasStopped && end === "deserted" ? "deserted and stopped" : "to come back";
   } finally {
     clearInterval(touching);
   }
 }
 
-/** Can fail for a while: `npm ci` takes PostgreSQL's programs away and brings them back. */
-async function tryToStop(
-  { client, dataFolder, server }: ServerConnection,
-  { folder, lingerMs }: Keeping,
-  end: "deserted" | "closing",
-): Promise<boolean> {
+/** Can fail for a while: on Windows, `npm ci` takes pg_ctl away and brings it back. */
+async function tryToStop(connection: ServerConnection, { folder, lingerMs }: Keeping): Promise<boolean> {
+  const { client, server } = connection;
   try {
-    if (end === "closing") await stopClosingServer(folder);
-    else await insistOnTurn(serverFiles(folder).turn, () => shutDown(folder, dataFolder, server));
+    const stop = () => shutDown({ folder, dataFolder: dataFolderNow(connection), server });
+    await insistOnTurn(serverFiles(folder).turn, stop);
     return true;
   } catch (error) {
     console.error(`everbeat keeper: ${(error as Error).message}`);
@@ -84,19 +104,22 @@ async function comeBack({ folder }: Keeping): Promise<ServerConnection | undefin
   }
 }
 
-async function watch({ client, dataFolder }: ServerConnection, { lingerMs }: Keeping): Promise<WatchEnd> {
+async function watch(connection: ServerConnection, { lingerMs }: Keeping): Promise<WatchEnd> {
+  const { client } = connection;
   const lookIntervalMs = Math.min(500, Math.max(50, lingerMs / 4));
   let lastSeenAt = performance.now();
-  let closingLookAt = performance.now();
+  let reachLookAt = performance.now();
   try {
     for (;;) {
       await pause(lookIntervalMs);
       const now = performance.now();
       if (await isAnyoneConnected(client)) lastSeenAt = now;
       else if (now - lastSeenAt >= lingerMs && (await isDeserted(client))) return "deserted";
-      if (now - closingLookAt < CLOSING_LOOK_INTERVAL_MS) continue;
-      closingLookAt = now;
-      if (await isServerClosing(dataFolder)) return "closing";
+      if (now - reachLookAt < REACH_LOOK_INTERVAL_MS) continue;
+      reachLookAt = now;
+      // Whoever finds it where it was moved to stops it. Those who came before may go on until then.
+      const hasMoved = dataFolderNow(connection) !== connection.dataFolder;
+      if (!hasMoved && (await isOutOfReach(connection))) return "out of reach";
     }
   } catch {
     await client.end().catch(() => {});

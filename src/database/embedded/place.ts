@@ -4,12 +4,13 @@
 // PostgreSQL's own interlock does not see it either: both would write into one database. So whoever starts a server writes
 // down where, its keeper and those who are joined touch that as long as they live, and whoever is elsewhere looks whether
 // somebody still does.
-import { constants, readFileSync, readlinkSync } from "node:fs";
-import { lutimes, open, readFile, stat } from "node:fs/promises";
+import { readFileSync, readlinkSync } from "node:fs";
+import { lutimes, readFile, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { EmbeddedServerElsewhereError } from "./embedded-errors.ts";
+import { handsFor } from "./hands.ts";
 
 const placeFile = (dataFolder: string) => join(dataFolder, "everbeat-place");
 const LOOK_INTERVAL_MS = 100;
@@ -37,16 +38,8 @@ export async function isFromHere(dataFolder: string): Promise<boolean> {
 /** By whoever starts the server, in the turn of those who do. */
 export async function markPlace(dataFolder: string): Promise<void> {
   if ((await readPlace(dataFolder)) === placeHere()) return;
-  // The folder may be another user's, and root must not be led elsewhere by a link.
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | (constants.O_NOFOLLOW ?? 0);
-  const handle = await open(placeFile(dataFolder), flags, 0o600);
-  try {
-    await handle.writeFile(placeHere());
-    const { uid, gid } = await stat(dataFolder);
-    if (process.getuid?.() === 0) await handle.chown(uid, gid);
-  } finally {
-    await handle.close();
-  }
+  const hands = await handsFor(dataFolder);
+  await hands.write(placeFile(dataFolder), placeHere());
 }
 
 /** By all who are joined from here, and by the keeper. */

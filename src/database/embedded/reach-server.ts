@@ -12,6 +12,7 @@ import {
 } from "./embedded-errors.ts";
 import { explainFileError } from "./explain-failure.ts";
 import type { Keeping } from "./keeper-process.ts";
+import { claimLinkedData, removeDeserted } from "./linked-data.ts";
 import { prepareServer } from "./prepare-server.ts";
 import { probe, type ServerConnection, tryToConnect } from "./server-connection.ts";
 import { isStoppedOrGone, PASSWORD_FILE, realDataFolder, serverFiles } from "./server-files.ts";
@@ -59,7 +60,7 @@ export async function reachServer(options: ReachOptions): Promise<Reached> {
       throw new EmbeddedServerLateError(serverFiles(folder).log, waitedMs, detail);
     }
     await hurryIfClosing(look);
-    if (look.kind === "busy") {
+    if (look.kind === "busy" || look.kind === "stranded") {
       await pause(BUSY_INTERVAL_MS);
       continue;
     }
@@ -90,6 +91,7 @@ async function passwordRefused(folder: string, obstacle: string): Promise<Everbe
 async function lookOnce(options: ReachOptions, hasKeeper: boolean): ReturnType<typeof tryToConnect> {
   const dataFolder = await realDataFolder(options.folder);
   if (dataFolder === undefined) return { kind: "absent", obstacle: "there is no database yet" };
+  await claimLinkedData(options.folder, dataFolder);
   const attempt = await tryToConnect(dataFolder, options.applicationName);
   if (attempt.kind !== "connected") return attempt;
   try {
@@ -117,6 +119,7 @@ async function startInTurn(options: ReachOptions): Promise<InTurn> {
     await takeTurn(serverFiles(folder).turn, async () => {
       // Whoever had the turn before us may have stopped it for good.
       await permitStart(options);
+      await removeDeserted();
       const prepared = await prepareServer({ folder, onProgress });
       // Or may have started it between our look and our turn, or be about to make the database.
       if (prepared === undefined || (await probe(prepared.dataFolder, "everbeat probe")).kind !== "absent") return;

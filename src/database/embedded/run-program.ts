@@ -13,10 +13,17 @@ export function runProgram(
   program: string,
   args: readonly string[],
   account: ServerAccount | undefined,
+  input = "",
 ): Promise<ProgramResult> {
   return new Promise((resolve) => {
     let output = "";
-    const child = spawn(program, args, { ...spawnAs(account), stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(program, args, {
+      ...spawnAs(account),
+      stdio: [input === "" ? "ignore" : "pipe", "pipe", "pipe"],
+    });
+    // A program that ends without having read it is judged by its exit code.
+    child.stdin?.on("error", () => {});
+    child.stdin?.end(input);
     child.stdout?.on("data", (chunk: Buffer) => (output += chunk));
     child.stderr?.on("data", (chunk: Buffer) => (output += chunk));
     child.once("error", (error) => resolve({ exitCode: undefined, output: error.message }));

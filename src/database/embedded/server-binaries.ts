@@ -1,8 +1,9 @@
 // Makes PostgreSQL's programs runnable by the user that the server runs as: in place if possible, else from a copy.
-import { access, chmod, constants, readFile, symlink } from "node:fs/promises";
+import { access, constants, readFile, stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { copyTreeAtomically } from "./copy-tree.ts";
 import { EmbeddedBinariesUnusableError } from "./embedded-errors.ts";
+import { handsFor } from "./hands.ts";
 import type { PlatformPackage } from "./platform-package.ts";
 import { runProgram } from "./run-program.ts";
 import type { ServerAccount } from "./server-account.ts";
@@ -33,7 +34,9 @@ export async function prepareBinaries(options: {
   // As an ordinary user a copy helps only where the original could not be mended.
   if (mended && account === undefined) throw new EmbeddedBinariesUnusableError(found.root, inPlace.output);
   const copy =
-    account === undefined ? join(folder, `postgres-${found.version}`) : await systemBinariesFolder(found.version);
+    account === undefined
+      ? join(folder, `postgres-${found.version}`)
+      : await systemBinariesFolder(found.version, (await stat(found.root)).uid);
   if (!(await exists(copy))) {
     options.onProgress(`copying PostgreSQL's programs to ${copy}, where the server's user can run them (60 MB, once)`);
     await copyTreeAtomically(found.root, copy, mend);
@@ -60,13 +63,14 @@ async function tryToRun(
 /** Does what the package's install script would have done: npm runs no install scripts without the user's consent. */
 async function mend(root: string): Promise<void> {
   const { postgres, initdb, pgCtl } = programsIn(root, "");
+  const hands = await handsFor(root);
   for (const program of [postgres, initdb, pgCtl]) {
-    if (!(await isExecutable(program))) await chmod(program, 0o755);
+    if (!(await isExecutable(program))) await hands.makeExecutable(program);
   }
   for (const { source, target } of await listedLinks(root)) {
     const link = join(root, target);
     if (await exists(link)) continue;
-    await symlink(relative(dirname(link), join(root, source)), link).catch((error: NodeJS.ErrnoException) => {
+    await hands.symlink(relative(dirname(link), join(root, source)), link).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "EEXIST") throw error;
     });
   }

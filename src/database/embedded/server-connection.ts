@@ -1,12 +1,16 @@
 // One try to connect to the server of a data folder, and what came of it.
 import { Client, DatabaseError } from "pg";
-import { identifyServer } from "./coordination-sql.ts";
-import { parsePostmasterFile, readPassword, readPostmasterFile, SERVER_ROLE } from "./server-files.ts";
+import { connectByScram } from "../require-auth.ts";
+import { identifyServer, type ServerIdentity } from "./coordination-sql.ts";
+import { type PostmasterFile, parsePostmasterFile, readPassword, readServerFile, SERVER_ROLE } from "./server-files.ts";
+import { HAS_SOCKETS, socketFolder } from "./socket-folder.ts";
 
 export type Attempt =
   | { readonly kind: "connected"; readonly connection: ServerConnection }
   /** A server is there and says that it is starting or stopping, or has no room for us: wait. */
   | { readonly kind: "busy"; readonly obstacle: string }
+  /** Our server runs and cannot go on as it is: its files were moved or removed under it. To be stopped and started anew. */
+  | { readonly kind: "stranded"; readonly obstacle: string; readonly server: PostmasterFile }
   /** No sign of our server. Starting one is safe to try: PostgreSQL refuses if there is one after all. */
   | {
       readonly kind: "absent";
@@ -20,8 +24,9 @@ export interface ServerConnection {
   /** Resolves when the connection is gone. */
   readonly ended: Promise<void>;
   readonly dataFolder: string;
-  /** Which server it is, as its postmaster.pid says it. */
-  readonly server: string;
+  readonly server: PostmasterFile;
+  /** The folder of its socket, or the address that it listens on. */
+  readonly host: string;
   readonly port: number;
   readonly password: string;
   readonly version: string;
@@ -35,11 +40,15 @@ const TOO_MANY_CONNECTIONS = "53300";
 const INVALID_AUTHORISATION = "28";
 
 export async function tryToConnect(dataFolder: string, applicationName: string): Promise<Attempt> {
-  const port = (await readPostmasterFile(dataFolder))?.port;
-  if (port === undefined) return { kind: "absent", obstacle: "the server is not running" };
+  const file = await readServerFile(dataFolder);
+  if (file?.port === undefined) return { kind: "absent", obstacle: "the server is not running" };
+  // Only a server that is ready has said whether it has a socket. Some file systems have none.
+  if (HAS_SOCKETS && !file.hasSocket && !file.isReady) return { kind: "absent", obstacle: "the server is not ready" };
+  const { port, hasSocket } = file;
+  const host = hasSocket ? await socketFolder(dataFolder) : "127.0.0.1";
   const password = await readPassword(dataFolder);
   const client = new Client({
-    ...{ host: "127.0.0.1", port, user: SERVER_ROLE, password, database: "postgres", ssl: false },
+    ...{ host, port, user: SERVER_ROLE, password, database: "postgres", ssl: false },
     ...{
       application_name: applicationName,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -50,16 +59,16 @@ export async function tryToConnect(dataFolder: string, applicationName: string):
   client.on("error", () => {});
   const ended = new Promise<void>((resolve) => client.once("end", resolve));
   try {
-    await client.connect();
+    await connectByScram(client);
     const identity = await identifyServer(client);
-    // A copied folder brings along the password and the port of the original.
-    if (identity.dataFolder === dataFolder) {
-      const { server } = parsePostmasterFile(identity.postmasterFile);
-      const connection = { client, ended, dataFolder, server, port, password, version: identity.version };
+    const problem = problemOf(identity, { dataFolder, ...file });
+    if (problem === undefined) {
+      const server = parsePostmasterFile(identity.postmasterFile ?? "");
+      const connection = { client, ended, dataFolder, server, host, port, password, version: identity.version };
       return { kind: "connected", connection };
     }
     void client.end();
-    return { kind: "absent", obstacle: `port ${port} is served from ${identity.dataFolder}` };
+    return { ...problem, server: file };
   } catch (error) {
     void client.end().catch(() => {});
     const obstacle = `port ${port}: ${(error as Error).message}`;
@@ -67,6 +76,18 @@ export async function tryToConnect(dataFolder: string, applicationName: string):
     if (code === CANNOT_CONNECT_NOW || code === TOO_MANY_CONNECTIONS) return { kind: "busy", obstacle };
     return { kind: "absent", obstacle, isTurnedAway: code?.startsWith(INVALID_AUTHORISATION) ?? false };
   }
+}
+
+function problemOf(
+  { dataFolder: startedIn, hasMoved, postmasterFile }: ServerIdentity,
+  { dataFolder, hasSocket, port }: PostmasterFile & { dataFolder: string },
+): { kind: "absent" | "stranded"; obstacle: string } | undefined {
+  // By a port, a copied folder leads to the server of the original; its socket is in the folder of whoever it serves.
+  if (!hasSocket && startedIn !== dataFolder)
+    return { kind: "absent", obstacle: `port ${port} is served from ${startedIn}` };
+  if (postmasterFile === null) return { kind: "stranded", obstacle: "its postmaster.pid was removed" };
+  if (hasMoved) return { kind: "stranded", obstacle: `it was started in ${startedIn} and has been moved since` };
+  return undefined;
 }
 
 /** Only what comes of it: the connection, if there is one, is closed again. */

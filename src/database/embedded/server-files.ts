@@ -1,7 +1,8 @@
 // What lies where in the folder of an embedded server, and how PostgreSQL's own small files are read.
-import { access, readFile, readlink, realpath } from "node:fs/promises";
+import { access, readdir, readFile, readlink, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { EmbeddedDataDamagedError, EmbeddedFolderOfAnotherUserError } from "./embedded-errors.ts";
+import { SOCKET_FOLDER, SOCKET_PREFIX } from "./socket-folder.ts";
 
 export const serverFiles = (folder: string) => ({
   /** The database: a folder, or a link to one where the server's user cannot reach this folder. */
@@ -58,6 +59,8 @@ export interface PostmasterFile {
   /** Which server it is: its process and its start. */
   readonly server: string;
   readonly port: number | undefined;
+  /** It has a socket in its data folder. */
+  readonly hasSocket: boolean;
   readonly isReady: boolean;
   readonly text: string;
 }
@@ -71,6 +74,23 @@ export async function readPostmasterFile(dataFolder: string): Promise<Postmaster
   }
 }
 
+/** The postmaster.pid; where that was removed, the lock file of the server's socket, which begins with the same lines. */
+export async function readServerFile(dataFolder: string): Promise<PostmasterFile | undefined> {
+  const file = await readPostmasterFile(dataFolder);
+  if (file !== undefined) return file;
+  for (const socket of await socketsIn(dataFolder)) {
+    const text = await readFile(join(dataFolder, `${socket}.lock`), "utf8").catch(() => undefined);
+    if (text !== undefined) return parsePostmasterFile(text);
+  }
+  return undefined;
+}
+
+/** The names of the sockets, also of those that a killed server left behind. */
+export async function socketsIn(dataFolder: string): Promise<string[]> {
+  const entries = await readdir(dataFolder, { withFileTypes: true }).catch(() => []);
+  return entries.filter((entry) => entry.isSocket() && entry.name.startsWith(SOCKET_PREFIX)).map(({ name }) => name);
+}
+
 /** Its lines: process, data folder, start, port, socket folder, address, shared memory, status. */
 export function parsePostmasterFile(text: string): PostmasterFile {
   const lines = text.split("\n").map((line) => line.trim());
@@ -80,6 +100,7 @@ export function parsePostmasterFile(text: string): PostmasterFile {
     processId: /^-?\d+$/.test(lines[0] ?? "") ? String(lines[0]) : "",
     server: `${lines[0]} of ${lines[2]}`,
     port: port > 0 ? port : undefined,
+    hasSocket: lines[4] === SOCKET_FOLDER,
     isReady: lines[7] === "ready",
     text,
   };

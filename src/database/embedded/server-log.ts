@@ -1,27 +1,32 @@
 // The server's log in the project's folder: bounded, private, and quoted in errors.
 import { constants } from "node:fs";
-import { type FileHandle, open, rename, stat } from "node:fs/promises";
+import { type FileHandle, lstat, open } from "node:fs/promises";
+import { EmbeddedFolderOfAnotherUserError } from "./embedded-errors.ts";
+import { handsFor } from "./hands.ts";
 import { serverFiles } from "./server-files.ts";
 
 const MAX_LOG_BYTES = 10 * 1024 * 1024;
 const TAIL_BYTES = 4_000;
 
+const NO_LINKS = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+
 export async function openLog(folder: string): Promise<FileHandle> {
   const { log } = serverFiles(folder);
-  if ((await logSize(folder)) > MAX_LOG_BYTES) await rename(log, `${log}.1`);
-  // Statements in it may show data, so it is for its owner only; and root must not be led elsewhere by a link.
-  const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
-  const handle = await open(log, flags, 0o600);
-  if (process.getuid?.() === 0) {
-    // Under sudo, in the folder of an ordinary user, who will want to start the server too some day.
-    const owner = await stat(folder);
-    await handle.chown(owner.uid, owner.gid);
-  }
-  return handle;
+  const hands = await handsFor(folder);
+  const size = await logSize(folder);
+  if (size > MAX_LOG_BYTES) await hands.rename(log, `${log}.1`);
+  // Statements in it may show data, so it is for its owner only.
+  if (size === 0 || size > MAX_LOG_BYTES) await hands.append(log, "");
+  const handle = await open(log, constants.O_WRONLY | constants.O_APPEND | NO_LINKS);
+  // Root, in the folder of another user, writes only into what is that user's already.
+  const { uid } = await handle.stat();
+  if (hands.account === undefined || uid === hands.account.uid) return handle;
+  await handle.close();
+  throw new EmbeddedFolderOfAnotherUserError(log);
 }
 
 export async function logSize(folder: string): Promise<number> {
-  return await stat(serverFiles(folder).log).then(
+  return await lstat(serverFiles(folder).log).then(
     ({ size }) => size,
     () => 0,
   );
@@ -32,7 +37,7 @@ export async function logTail(folder: string, since = 0): Promise<string> {
   const size = await logSize(folder);
   const from = Math.max(size < since ? 0 : since, size - TAIL_BYTES);
   if (size === 0) return "";
-  const handle = await open(serverFiles(folder).log, "r");
+  const handle = await open(serverFiles(folder).log, constants.O_RDONLY | NO_LINKS);
   try {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(size - from), 0, size - from, from);
     return buffer.toString("utf8", 0, bytesRead);

@@ -4,30 +4,34 @@ import { setTimeout as pause } from "node:timers/promises";
 import { EmbeddedServerElsewhereError, EmbeddedServerRefusedError } from "./embedded-errors.ts";
 import { isFromHere } from "./place.ts";
 import { findPlatformPackage } from "./platform-package.ts";
-import { runProgram } from "./run-program.ts";
-import { serverAccountFor } from "./server-account.ts";
+import { type ProgramResult, runProgram } from "./run-program.ts";
+import { type ServerAccount, serverAccountFor } from "./server-account.ts";
 import { prepareBinaries } from "./server-binaries.ts";
 import { probe } from "./server-connection.ts";
-import { readPostmasterFile, serverFiles } from "./server-files.ts";
+import { type PostmasterFile, readServerFile, serverFiles } from "./server-files.ts";
+import { HAS_SOCKETS } from "./socket-folder.ts";
 
 const STOP_TIMEOUT_MS = 20_000;
 const LOOK_INTERVAL_MS = 20;
+/** PostgreSQL's own: sessions are ended in good order, or as in a crash. */
+const SIGNALS = { fast: "INT", immediate: "QUIT" } as const;
 
-/**
- * For a server that was just seen alive, in the turn of those who start servers: pg_ctl signals whoever has the number in
- * postmaster.pid. It would also wait for the next server to go, should that come soon enough, so we wait ourselves.
- */
-export async function shutDown(folder: string, dataFolder: string, server: string): Promise<void> {
+interface ShutDown {
+  readonly folder: string;
+  readonly dataFolder: string;
+  readonly server: PostmasterFile;
+}
+
+/** For a server that was just seen alive, in the turn of those who start servers: the number of its process means nothing later. */
+export async function shutDown({ folder, dataFolder, server }: ShutDown): Promise<void> {
   // There, its number is that of another process.
   if (!(await isFromHere(dataFolder))) throw new EmbeddedServerElsewhereError(dataFolder);
   const account = await serverAccountFor(folder, dataFolder);
-  const found = findPlatformPackage(folder);
-  const { pgCtl } = await prepareBinaries({ found, account, folder, onProgress: () => {} });
-  const isGone = async () => (await readPostmasterFile(dataFolder))?.server !== server;
+  const isGone = async () => (await readServerFile(dataFolder))?.server !== server.server;
   let output = "";
-  for (const mode of ["fast", "immediate"]) {
+  for (const mode of ["fast", "immediate"] as const) {
     if (await isGone()) return;
-    const told = await runProgram(pgCtl, ["stop", "-W", "-D", dataFolder, "-m", mode], account);
+    const told = await tellToStop({ folder, dataFolder, server, account, mode });
     const patienceMs = told.exitCode === 0 ? STOP_TIMEOUT_MS : 0;
     for (const toldAt = performance.now(); performance.now() - toldAt < patienceMs; ) {
       if (await isGone()) return;
@@ -38,4 +42,22 @@ export async function shutDown(folder: string, dataFolder: string, server: strin
   // It may have been killed, and have left its postmaster.pid behind.
   if ((await probe(dataFolder, "everbeat stop")).kind === "absent") return;
   throw new EmbeddedServerRefusedError(serverFiles(folder).log, output);
+}
+
+/**
+ * As pg_ctl does it, by a signal of the server's own user. Not by pg_ctl itself: it may have been moved with the project, or `npm ci`
+ * takes it away just now.
+ */
+async function tellToStop(
+  options: ShutDown & { account: ServerAccount | undefined; mode: keyof typeof SIGNALS },
+): Promise<ProgramResult> {
+  const { folder, dataFolder, server, account, mode } = options;
+  if (HAS_SOCKETS) {
+    // Zero and negative numbers would mean a whole group of processes.
+    if (!/^[1-9]\d*$/.test(server.processId)) return { exitCode: 1, output: "the server's process is not known" };
+    return await runProgram("/bin/sh", ["-c", 'kill -s "$1" "$2"', "sh", SIGNALS[mode], server.processId], account);
+  }
+  const found = findPlatformPackage(folder);
+  const { pgCtl } = await prepareBinaries({ found, account, folder, onProgress: () => {} });
+  return await runProgram(pgCtl, ["stop", "-W", "-D", dataFolder, "-m", mode], account);
 }

@@ -6,7 +6,8 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
-import { explainRefusedStart, isAboutLockFile, passingObstacle } from "./explain-failure.ts";
+import { removeDeadSockets } from "./dead-sockets.ts";
+import { explainRefusedStart, hasNoSockets, isAboutLockFile, passingObstacle } from "./explain-failure.ts";
 import { type Keeping, spawnKeeper } from "./keeper-process.ts";
 import { markPlace, refuseIfServedElsewhere } from "./place.ts";
 import { spawnAs } from "./run-program.ts";
@@ -15,12 +16,15 @@ import type { ServerBinaries } from "./server-binaries.ts";
 import { readPostmasterFile, serverFiles } from "./server-files.ts";
 import { logSize, logTail, openLog } from "./server-log.ts";
 import { choosePort } from "./server-port.ts";
+import { HAS_SOCKETS, SOCKET_FOLDER } from "./socket-folder.ts";
 
 const LOOK_INTERVAL_MS = 20;
 /** Looks, and not time: if everything was paused, one that looks the same was not given time to change. */
 const STANDS_STILL_AFTER_LOOKS = 75;
 /** A server writes its postmaster.pid within milliseconds, and checks only once a minute whether it is still there. */
 const LOCK_FILE_PATIENCE_MS = 10_000;
+
+const SOCKET_OPTIONS = ["-k", SOCKET_FOLDER, "-c", "unix_socket_permissions=0700"];
 
 export type StartOutcome =
   | { readonly kind: "ready" }
@@ -40,13 +44,17 @@ export async function startServer(options: StartOptions): Promise<StartOutcome> 
   const { dataFolder } = options;
   if ((await readPostmasterFile(dataFolder)) !== undefined) await refuseIfServedElsewhere(dataFolder);
   await markPlace(dataFolder);
-  const outcome = await tryToStart(options, undefined);
+  await removeDeadSockets(dataFolder);
+  const outcome = await tryToStart(options, {});
   if (outcome.kind === "ready" || !isAboutLockFile(outcome.obstacle)) return outcome;
   const leftBehind = await postmasterLeftBehind(dataFolder);
-  return leftBehind === undefined ? outcome : await tryToStart(options, leftBehind);
+  return leftBehind === undefined ? outcome : await tryToStart(options, { leftBehind });
 }
 
-async function tryToStart(options: StartOptions, leftBehind: string | undefined): Promise<StartOutcome> {
+async function tryToStart(
+  options: StartOptions,
+  { leftBehind, hasSocket = HAS_SOCKETS }: { leftBehind?: string; hasSocket?: boolean },
+): Promise<StartOutcome> {
   const { folder, dataFolder, binaries, account } = options;
   const port = await choosePort(dataFolder);
   const log = await openLog(folder);
@@ -54,7 +62,8 @@ async function tryToStart(options: StartOptions, leftBehind: string | undefined)
   const before = (await readPostmasterFile(dataFolder))?.text;
   const surroundings = spawnAs(account);
   if (options.keeping !== undefined) spawnKeeper(options.keeping, log.fd);
-  const child = spawn(binaries.postgres, ["-D", dataFolder, "-p", String(port)], {
+  const args = ["-D", dataFolder, "-p", String(port), ...(hasSocket ? SOCKET_OPTIONS : [])];
+  const child = spawn(binaries.postgres, args, {
     ...surroundings,
     env: { ...surroundings.env, ...(leftBehind && { PG_GRANDPARENT_PID: leftBehind }) },
     // A session of its own: Ctrl-C in the terminal of whoever started it must not reach it.
@@ -67,6 +76,8 @@ async function tryToStart(options: StartOptions, leftBehind: string | undefined)
   // By a keeper that found nobody here yet, because whoever starts it was held up; or by us.
   if (end.wasToldToStop) return { kind: "refused", obstacle: "the server was told to stop while it started" };
   const output = `${await logTail(folder, logStart)}\n${end.reason}`;
+  if (hasSocket && hasNoSockets(output))
+    return await tryToStart(options, { ...(leftBehind && { leftBehind }), hasSocket: false });
   const obstacle = passingObstacle(output);
   if (obstacle !== undefined) return { kind: "refused", obstacle };
   throw explainRefusedStart(output, { dataFolder, logFile: serverFiles(folder).log });

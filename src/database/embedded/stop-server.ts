@@ -1,7 +1,7 @@
 // Stops the server of a folder, whoever uses it.
-import { writeFile } from "node:fs/promises";
+import { handsFor } from "./hands.ts";
 import { probe } from "./server-connection.ts";
-import { readPostmasterFile, realDataFolder, serverFiles } from "./server-files.ts";
+import { readServerFile, realDataFolder, serverFiles } from "./server-files.ts";
 import { shutDown } from "./shut-down.ts";
 import { insistOnTurn } from "./starting-turn.ts";
 
@@ -14,9 +14,9 @@ export async function stopEmbeddedServer(folder: string): Promise<void> {
   await insistOnTurn(turn, async () => {
     const dataFolder = await realDataFolder(folder);
     if (dataFolder === undefined) return;
-    await writeFile(stopped, "");
-    const server = (await readPostmasterFile(dataFolder))?.server;
+    await (await handsFor(folder)).write(stopped, "");
+    const server = await readServerFile(dataFolder);
     if (server === undefined || (await probe(dataFolder, "everbeat stop")).kind === "absent") return;
-    await shutDown(folder, dataFolder, server);
+    await shutDown({ folder, dataFolder, server });
   });
 }

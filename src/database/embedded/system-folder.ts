@@ -1,25 +1,34 @@
 // /var/lib/everbeat: where root keeps what the server's user must reach when the project itself is closed to it.
 import { createHash } from "node:crypto";
-import { chmod, lstat, mkdir } from "node:fs/promises";
+import { chmod, lstat, mkdir, readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { EmbeddedSystemFolderInsecureError } from "./embedded-errors.ts";
 
 const SYSTEM_FOLDER = "/var/lib/everbeat";
+const PROJECTS = join(SYSTEM_FOLDER, "projects");
 
-export async function systemBinariesFolder(version: string): Promise<string> {
+/** Programs that come from another user are not put in the way of the projects of others. */
+export async function systemBinariesFolder(version: string, owner: number): Promise<string> {
   await ensureRootFolder(SYSTEM_FOLDER);
-  return join(SYSTEM_FOLDER, `postgres-${version}`);
+  return join(SYSTEM_FOLDER, `postgres-${version}${owner === 0 ? "" : `-of-${owner}`}`);
 }
 
 /** One folder per embedded server; named for people after the project, told apart by the real path. */
 export async function systemProjectFolder(realFolder: string): Promise<string> {
   const hash = createHash("sha256").update(realFolder).digest("hex").slice(0, 12);
   const name = basename(dirname(realFolder)).replace(/[^\w.-]/g, "_");
-  const folder = join(SYSTEM_FOLDER, "projects", `${name}-${hash}`);
+  const folder = join(PROJECTS, `${name}-${hash}`);
   await ensureRootFolder(SYSTEM_FOLDER);
-  await ensureRootFolder(join(SYSTEM_FOLDER, "projects"));
+  await ensureRootFolder(PROJECTS);
   await ensureRootFolder(folder);
   return folder;
+}
+
+export const isSystemData = (dataFolder: string): boolean => dirname(dirname(dataFolder)) === PROJECTS;
+
+export async function systemProjectFolders(): Promise<string[]> {
+  const names = await readdir(PROJECTS).catch(() => []);
+  return names.map((name) => join(PROJECTS, name));
 }
 
 /** Anyone who could write here could put programs and data in root's way, so an open folder is refused, not mended. */

@@ -1,0 +1,89 @@
+/**
+ * The memory of all processes that share a limit with this one: its cgroup's own figures, of version 2 or 1. When the kernel kills one of them, it may be
+ * a small one, and its own memory says nothing.
+ */
+import { join, posix } from "node:path";
+import { limitFiles, readText } from "./memory-limit.ts";
+
+export interface GroupMemory {
+  /** Of the group with the smallest limit, without the cache of files, which the kernel can take back. */
+  readonly used: number;
+  readonly limit: number;
+  /** How many processes the kernel has killed there for want of memory; undefined where it does not count them. */
+  readonly kills: number | undefined;
+}
+
+/** What happened lately to the group. */
+export interface GroupSign {
+  readonly used: number;
+  readonly limit: number;
+  /** How many were killed. */
+  readonly kills: number;
+}
+
+/** Undefined where no group has a limit. */
+export function readGroupMemory(root = "/"): GroupMemory | undefined {
+  const folders = limitFiles(readText(join(root, "proc/self/cgroup")) ?? "").map((file) => posix.dirname(file));
+  const groups = [...new Set(folders)].flatMap((folder) => readGroup(join(root, folder)));
+  return groups.sort((a, b) => a.limit - b.limit)[0];
+}
+
+/** Remembers two looks: the later may have come after a kill that is told of only now. */
+export class GroupMemoryWatch {
+  readonly #read: () => GroupMemory | undefined;
+  #last: GroupMemory | undefined;
+  #before: GroupMemory | undefined;
+
+  constructor(read: () => GroupMemory | undefined = readGroupMemory) {
+    this.#read = read;
+    this.#last = read();
+  }
+
+  look(): void {
+    this.#before = this.#last;
+    this.#last = this.#read();
+  }
+
+  /** As of now. A process that was killed has given its memory back, so the most of the last looks counts. */
+  sign(): GroupSign | undefined {
+    return signOf([this.#before, this.#last, this.#read()]);
+  }
+}
+
+/** From looks in their order. */
+export function signOf(looks: readonly (GroupMemory | undefined)[]): GroupSign | undefined {
+  const known = looks.filter((look) => look !== undefined);
+  const last = known.at(-1);
+  if (!last) return undefined;
+  const counts = known.flatMap(({ kills }) => kills ?? []);
+  const kills = Math.max(0, (counts.at(-1) ?? 0) - (counts[0] ?? 0));
+  return { used: Math.max(...known.map(({ used }) => used)), limit: last.limit, kills };
+}
+
+const FILES = [
+  { limit: "memory.max", used: "memory.current", cache: ["active_file", "inactive_file"], kills: "memory.events" },
+  {
+    ...{ limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes", kills: "memory.oom_control" },
+    cache: ["total_active_file", "total_inactive_file"],
+  },
+] as const;
+/** Version 1 says "no limit" with a number beyond all memory. */
+const NO_LIMIT = 2 ** 60;
+
+function readGroup(folder: string): GroupMemory[] {
+  return FILES.flatMap((files) => {
+    const limit = Number(readText(join(folder, files.limit))?.trim() || Number.NaN);
+    const used = Number(readText(join(folder, files.used))?.trim() || Number.NaN);
+    if (!(limit > 0 && limit < NO_LIMIT && used >= 0)) return [];
+    const stat = readText(join(folder, "memory.stat")) ?? "";
+    const cache = files.cache.reduce((sum, name) => sum + (fieldOf(stat, name) ?? 0), 0);
+    const kills = fieldOf(readText(join(folder, files.kills)) ?? "", "oom_kill");
+    return [{ used: Math.max(0, used - cache), limit, kills }];
+  });
+}
+
+/** "name value", one in a line. */
+function fieldOf(text: string, name: string): number | undefined {
+  const [, value] = new RegExp(`^${name} (\\d+)$`, "m").exec(text) ?? [];
+  return value === undefined ? undefined : Number(value);
+}

@@ -1,0 +1,86 @@
+/** A handler that makes its own worker leave in good order, again and again: that is a crash like any other. */
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
+import { eventually } from "../support/eventually.ts";
+import { forkWorker, PATIENT, startWorker, task, type WorkerProcessOptions } from "../support/worker-process.ts";
+
+vi.setConfig({ testTimeout: 180_000 });
+
+const TASKS = [
+  { handler: "die", name: "leaver", onCrash: "requeue" },
+  { handler: "wait", name: "innocent", onCrash: "requeue" },
+] as const;
+
+/** One worker at a time, until the test is over. Returns how many there were. */
+function keepWorker(options: WorkerProcessOptions): () => number {
+  let isOver = false;
+  let count = 0;
+  onTestFinished(() => {
+    isOver = true;
+  });
+  const keep = async () => {
+    for (; !isOver; count++) await forkWorker(options).exited;
+  };
+  keep().catch((error) => isOver || Promise.reject(error));
+  return () => count;
+}
+
+const untilEnded = ({ everbeat }: CrashDatabase, id: string) =>
+  eventually(() => everbeat.tasks.show(id), {
+    until: ({ endedAt }) => endedAt !== null,
+    ...{ within: 60_000, every: 100, what: "the end of the task" },
+  });
+
+describe("a handler that ends its own worker", () => {
+  test.each([
+    ["by process.exit(0)", "exit-well"],
+    ["by SIGTERM", "terminate"],
+  ])("%s is in quarantine after three workers", async (_, how) => {
+    const database = await openCrashDatabase();
+    const { everbeat, url } = database;
+    await startWorker({ url, open: { recovery: PATIENT }, tasks: [{ handler: "quick" }] });
+    const id = await everbeat.enqueue(task("leaver"), { how });
+    const beside = await everbeat.enqueue(task("innocent"), { ms: 2_000 });
+    const work = { concurrency: 2, prefetch: 0, shutdownGrace: 300, abortGrace: 300 };
+    const workers = keepWorker({ url, open: { recovery: PATIENT }, tasks: TASKS, work });
+    const shown = await untilEnded(database, id);
+    expect(shown).toMatchObject({ state: "failed", attempt: 3, crashes: 3, error: { code: "POISONED" } });
+    expect(workers()).toBeLessThanOrEqual(3);
+    expect(await untilEnded(database, beside)).toMatchObject({ state: "completed", crashes: 0 });
+    await database.expectSound();
+  });
+
+  test("by SIGTERM is told so in the error of each attempt", async () => {
+    const database = await openCrashDatabase();
+    const { everbeat, url } = database;
+    const id = await everbeat.enqueue(task("leaver"), { how: "terminate" });
+    const work = { shutdownGrace: 300, abortGrace: 300 };
+    // What may not be repeated fails, and has to be looked at.
+    await forkWorker({ url, tasks: [{ handler: "die", name: "leaver" }], work }).exited;
+    const shown = await everbeat.tasks.show(id);
+    expect(shown).toMatchObject({ state: "failed", crashes: 1, error: { because: "stopped-by-task" } });
+    expect(shown.error?.message).toMatch(/^The worker that ran this task on .* is dead: this task told it to stop\. /);
+    expect(await everbeat.recovery.review.count()).toBe(1);
+  });
+
+  test("and ends well has done nothing wrong", async () => {
+    const database = await openCrashDatabase();
+    const { everbeat, url } = database;
+    const id = await everbeat.enqueue(task("leaver"), { how: "terminate-and-return" });
+    await forkWorker({ url, tasks: TASKS }).exited;
+    expect(await everbeat.tasks.show(id)).toMatchObject({ state: "completed", attempt: 1, crashes: 0 });
+  });
+});
+
+test("a worker that is stopped by SIGTERM from outside charges nobody, however often", async () => {
+  const database = await openCrashDatabase();
+  const { everbeat, url } = database;
+  const id = await everbeat.enqueue(task("leaver"), { how: "wait" });
+  for (let attempt = 1; attempt <= 5; attempt++) {
+    const worker = forkWorker({ url, tasks: TASKS, work: { shutdownGrace: 100, abortGrace: 100 } });
+    await worker.heard({ handler: "begun", taskId: id });
+    worker.signal("SIGTERM");
+    await worker.exited;
+    expect(await everbeat.tasks.show(id)).toMatchObject({ state: "pending", attempt, crashes: 0 });
+  }
+});

@@ -1,0 +1,101 @@
+/** Project folders that are renamed, copied and deleted while their server runs, or after. */
+
+import { execFile } from "node:child_process";
+import { lstat, readdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test, vi } from "vitest";
+import {
+  keepersOf,
+  oneKeeperAtWork,
+  processesWith,
+  query,
+  temporaryProject,
+  until,
+  untilStopped,
+} from "../support/embedded-project.ts";
+
+// Real servers, several at once, on a machine that has other work too.
+vi.setConfig({ testTimeout: 180_000 });
+
+const run = promisify(execFile);
+const asRoot = test.skipIf(process.getuid?.() !== 0);
+
+test.concurrent("a project that is renamed while its server runs has its data at the next start, at once", async (context) => {
+  const project = await temporaryProject(context, { inside: "before" });
+  const joined = await (await project.client()).join();
+  await query(joined.url, "create table kept as select 42 as answer");
+  await oneKeeperAtWork(project.folder, joined.url);
+  await rename(join(project.root, "before"), join(project.root, "after"));
+  const folder = join(project.root, "after", ".everbeat");
+  const beganAt = performance.now();
+  const again = await (await project.client({ folder })).join();
+  // It used to be locked for a minute.
+  expect(performance.now() - beganAt).toBeLessThan(30_000);
+  expect(again).toMatchObject({ dataFolder: join(folder, "data"), adopted: false });
+  expect(await query(again.url, "select * from kept")).toEqual([{ answer: 42 }]);
+  await until("the end of what ran there before", async () => {
+    const left = [...(await keepersOf(project.folder)), ...(await processesWith("postgres", joined.dataFolder))];
+    return left.length === 0;
+  });
+});
+
+test.concurrent("a server whose project was renamed is stopped after the last process has left", async (context) => {
+  const project = await temporaryProject(context, { inside: "before" });
+  const client = await project.client();
+  const joined = await client.join();
+  await oneKeeperAtWork(project.folder, joined.url);
+  await rename(join(project.root, "before"), join(project.root, "after"));
+  await client.close();
+  await until("its end", async () => (await processesWith("postgres", joined.dataFolder)).length === 0);
+  await until("the keeper's end", async () => (await keepersOf(project.folder)).length === 0);
+});
+
+asRoot.concurrent(
+  "a copy of a closed project of root's does not share the database of the original",
+  async (context) => {
+    const project = await temporaryProject(context, { mode: 0o700, inside: "original" });
+    const joined = await (await project.client()).join();
+    expect(joined.dataFolder).toMatch(/^\/var\/lib\/everbeat\//);
+    await run("cp", ["-a", join(project.root, "original"), join(project.root, "copy")]);
+    const folder = join(project.root, "copy", ".everbeat");
+    const failure = await (await project.client({ folder })).failure();
+    expect(failure).toMatchObject({ code: "EMBEDDED_DATA_OF_ORIGINAL" });
+    expect(failure.message).toContain(`rm ${join(folder, "data")}`);
+    await rm(join(folder, "data"));
+    const own = await (await project.client({ folder })).join();
+    expect(own.dataFolder).not.toBe(joined.dataFolder);
+    expect(await (await project.client()).join()).toMatchObject({ dataFolder: joined.dataFolder });
+  },
+);
+
+asRoot.concurrent("a closed project of root's keeps its database when it is renamed", async (context) => {
+  const project = await temporaryProject(context, { mode: 0o700, inside: "before" });
+  const client = await project.client();
+  const joined = await client.join();
+  await query(joined.url, "create table kept as select 42 as answer");
+  await client.close();
+  await untilStopped(joined);
+  await rename(join(project.root, "before"), join(project.root, "after"));
+  const after = await project.client({ folder: join(project.root, "after", ".everbeat") });
+  const again = await after.join();
+  expect(again).toMatchObject({ dataFolder: joined.dataFolder });
+  expect(await query(again.url, "select * from kept")).toEqual([{ answer: 42 }]);
+});
+
+asRoot.concurrent(
+  "the database of a closed project of root's that was deleted is removed by the next start",
+  async (context) => {
+    const project = await temporaryProject(context, { mode: 0o700 });
+    const client = await project.client();
+    const joined = await client.join();
+    await client.close();
+    await untilStopped(joined);
+    await rm(project.folder, { recursive: true });
+    const other = await temporaryProject(context, { mode: 0o700 });
+    const kept = await (await other.client()).join();
+    await expect(lstat(joined.dataFolder)).rejects.toThrow(/ENOENT/);
+    await expect(readdir(join(joined.dataFolder, ".."))).rejects.toThrow(/ENOENT/);
+    expect(await query(kept.url, "select 1 as one")).toEqual([{ one: 1 }]);
+  },
+);

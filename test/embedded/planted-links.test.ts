@@ -1,0 +1,137 @@
+/** Root at work in the folder of another user, who puts links in root's way. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmod, chown, lchown, lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, type TestContext, test, vi } from "vitest";
+import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
+import { query, temporaryProject, until, untilStopped } from "../support/embedded-project.ts";
+
+// Real servers, several at once, on a machine that has other work too.
+vi.setConfig({ testTimeout: 180_000 });
+
+const NOBODY = 65534;
+const asRoot = test.skipIf(process.getuid?.() !== 0);
+
+/** A project of nobody's, and beside it a folder and a file of root's. */
+async function projectOfAnother(context: TestContext) {
+  const project = await temporaryProject(context);
+  const home = join(project.root, "home");
+  const treasury = join(project.root, "treasury");
+  await mkdir(join(treasury, "data"), { recursive: true });
+  await chmod(treasury, 0o711);
+  await writeFile(join(treasury, "secret"), "untouched", { mode: 0o600 });
+  await mkdir(home);
+  await chown(home, NOBODY, NOBODY);
+  return { project, home, folder: join(home, ".everbeat"), treasury };
+}
+
+async function expectUntouched(treasury: string): Promise<void> {
+  expect((await readdir(treasury)).sort()).toEqual(["data", "secret"]);
+  expect(await stat(join(treasury, "data"))).toMatchObject({ uid: 0 });
+  const folder = await stat(treasury);
+  expect({ uid: folder.uid, mode: folder.mode & 0o777 }).toEqual({ uid: 0, mode: 0o711 });
+  const secret = await stat(join(treasury, "secret"));
+  expect({ uid: secret.uid, mode: secret.mode & 0o777 }).toEqual({ uid: 0, mode: 0o600 });
+  expect(await readFile(join(treasury, "secret"), "utf8")).toBe("untouched");
+}
+
+/** Puts a link, made beforehand, in the place of each new `making-*` that has a `data` in it, five times. */
+const SWAP = `
+  const fs = require("node:fs");
+  const [folder, treasury] = process.argv.slice(1);
+  fs.mkdirSync(folder, { recursive: true });
+  const seen = new Set();
+  for (let swap = 0; swap < 5; swap++) fs.symlinkSync(treasury, folder + "/link-" + swap);
+  console.log("ready");
+  for (let swaps = 0; swaps < 5; ) {
+    for (const name of fs.readdirSync(folder)) {
+      if (!name.startsWith("making-") || seen.has(name)) continue;
+      const path = folder + "/" + name;
+      while (fs.existsSync(path) && !fs.existsSync(path + "/data"));
+      seen.add(name);
+      try {
+        fs.renameSync(path, folder + "/taken-" + swaps);
+        fs.renameSync(folder + "/link-" + swaps, path);
+        swaps++;
+      } catch {}
+    }
+  }`;
+
+asRoot.concurrent(
+  "a folder that is swapped for a link while root makes the database leads root nowhere",
+  async (context) => {
+    const { project, folder, treasury } = await projectOfAnother(context);
+    const swapper = spawn(process.execPath, ["-e", SWAP, folder, treasury], { uid: NOBODY, gid: NOBODY, cwd: "/" });
+    context.onTestFinished(() => void swapper.kill("SIGKILL"));
+    await once(swapper.stdout, "data");
+    // Each start may fail or not; the last one, undisturbed, does not.
+    for (let isOver = false; !isOver; ) {
+      isOver = swapper.exitCode !== null;
+      const client = await project.client({ folder });
+      client.startJoining();
+      await client.joined().catch((error: Error) => expect(isOver, error.message).toBe(false));
+      await client.kill("SIGKILL");
+      await stopEmbeddedServer(folder);
+      if (!isOver) await rm(join(folder, "data"), { recursive: true, force: true });
+    }
+    await expectUntouched(treasury);
+  },
+);
+
+asRoot.concurrent("links in the place of its files lead root nowhere", async (context) => {
+  const { project, folder, treasury } = await projectOfAnother(context);
+  const client = await project.client({ folder });
+  const joined = await client.join();
+  const secret = join(treasury, "secret");
+  const plant = async (path: string) => {
+    await rm(path, { force: true });
+    await symlink(secret, path);
+    await lchown(path, NOBODY, NOBODY);
+  };
+  await plant(join(folder, "stopped"));
+  await stopEmbeddedServer(folder);
+  await untilStopped(joined);
+  await client.kill("SIGKILL");
+  expect((await lstat(join(folder, "stopped"))).isFile()).toBe(true);
+
+  await plant(join(joined.dataFolder, "everbeat-place"));
+  await plant(join(folder, "postgres.log"));
+  await (await project.client({ folder })).failure();
+  await rm(join(folder, "postgres.log"));
+  const again = await (await project.client({ folder })).join();
+  expect(await query(again.url, "select 1 as one")).toEqual([{ one: 1 }]);
+  expect(await lstat(join(joined.dataFolder, "everbeat-place"))).toMatchObject({ uid: NOBODY });
+  await expectUntouched(treasury);
+});
+
+asRoot.concurrent("a folder that is another user's link to a folder of root's is refused", async (context) => {
+  const { project, folder, treasury } = await projectOfAnother(context);
+  await symlink(treasury, folder);
+  await lchown(folder, NOBODY, NOBODY);
+  const client = await project.client({ folder });
+  expect(await client.failure()).toMatchObject({ code: "EMBEDDED_FOLDER_OF_ANOTHER_USER" });
+  await expectUntouched(treasury);
+});
+
+asRoot.concurrent(
+  "what root starts in the folder of another user is that user's, to the last file",
+  async (context) => {
+    const { project, home, folder } = await projectOfAnother(context);
+    const client = await project.client({ folder });
+    const joined = await client.join();
+    await client.close();
+    await untilStopped(joined);
+    const others = await until("the turn to be over", async () => {
+      const found: string[] = [];
+      for (const entry of await readdir(home, { recursive: true, withFileTypes: true })) {
+        const path = join(entry.parentPath, entry.name);
+        const { uid } = await lstat(path).catch(() => ({ uid: NOBODY }));
+        if (uid !== NOBODY) found.push(path);
+      }
+      return found.some((path) => path.endsWith("/starting")) ? undefined : found;
+    });
+    expect(others).toEqual([]);
+    expect((await stat(folder)).uid).toBe(NOBODY);
+  },
+);

@@ -1,0 +1,89 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { GroupMemoryWatch, readGroupMemory, signOf } from "../../src/heart/group-memory.ts";
+import { probableCause } from "../../src/recovery/probable-cause.ts";
+
+const MIB = 1_048_576;
+
+/** A system whose files are these. */
+function system(files: Record<string, string>): string {
+  const root = mkdtempSync(join(tmpdir(), "everbeat-group-"));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  write(root, files);
+  return root;
+}
+
+function write(root: string, files: Record<string, string>): void {
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, name)), { recursive: true });
+    writeFileSync(join(root, name), text);
+  }
+}
+
+const version2 = (folder: string) => ({
+  [`${folder}/memory.max`]: `${512 * MIB}\n`,
+  [`${folder}/memory.current`]: `${500 * MIB}\n`,
+  [`${folder}/memory.stat`]: `anon 1\ninactive_file ${60 * MIB}\nactive_file ${40 * MIB}\n`,
+  [`${folder}/memory.events`]: "low 0\nhigh 0\nmax 7\noom 3\noom_kill 2\noom_group_kill 0\n",
+});
+
+describe("the memory of a group", () => {
+  test("is its own figures, without the cache of files (version 2)", () => {
+    const root = system({ "proc/self/cgroup": "0::/app\n", ...version2("sys/fs/cgroup/app") });
+    expect(readGroupMemory(root)).toEqual({ used: 400 * MIB, limit: 512 * MIB, kills: 2 });
+  });
+
+  test("is the same by version 1", () => {
+    const folder = "sys/fs/cgroup/memory/docker/abc";
+    const root = system({
+      "proc/self/cgroup": "4:memory:/docker/abc\n0::/\n",
+      [`${folder}/memory.limit_in_bytes`]: `${512 * MIB}\n`,
+      [`${folder}/memory.usage_in_bytes`]: `${500 * MIB}\n`,
+      [`${folder}/memory.stat`]: `cache 9\ntotal_inactive_file ${60 * MIB}\ntotal_active_file ${40 * MIB}\n`,
+      [`${folder}/memory.oom_control`]: "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+      "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+      "sys/fs/cgroup/memory/memory.usage_in_bytes": "1\n",
+    });
+    expect(readGroupMemory(root)).toEqual({ used: 400 * MIB, limit: 512 * MIB, kills: 2 });
+  });
+
+  test("is unknown without a limit, without cgroups, and with files that say something else", () => {
+    const unlimited = {
+      "proc/self/cgroup": "0::/\n",
+      "sys/fs/cgroup/memory.max": "max\n",
+      "sys/fs/cgroup/memory.current": "5\n",
+    };
+    for (const files of [{}, unlimited, { ...unlimited, "sys/fs/cgroup/memory.max": "odd\n" }])
+      expect(readGroupMemory(system(files))).toBeUndefined();
+  });
+
+  test("is watched: a kill since the look before the last one counts, an older one does not", () => {
+    const folder = "sys/fs/cgroup/app";
+    const root = system({ "proc/self/cgroup": "0::/app\n", ...version2(folder) });
+    const watch = new GroupMemoryWatch(() => readGroupMemory(root));
+    expect(watch.sign()?.kills).toBe(0);
+    watch.look();
+    write(root, { [`${folder}/memory.events`]: "oom_kill 3\n", [`${folder}/memory.current`]: `${200 * MIB}\n` });
+    expect(watch.sign()).toEqual({ used: 400 * MIB, limit: 512 * MIB, kills: 1 });
+    watch.look();
+    expect(watch.sign()?.kills).toBe(1);
+    watch.look();
+    expect(watch.sign()).toEqual({ used: 100 * MIB, limit: 512 * MIB, kills: 0 });
+    expect(signOf([undefined, undefined])).toBeUndefined();
+  });
+});
+
+describe("a process that was killed (SIGKILL) with memory of its own left", () => {
+  const memory = { rss: 43, limit: 100, agoMs: 10, growthPerSecond: 0 };
+  const told = (group?: { used: number; limit: number; kills: number }) =>
+    probableCause({ kind: "runner", because: "runner-ended", signal: "SIGKILL", memory, group });
+
+  test.each([
+    ["the kernel counted a kill in its group", { used: 50, limit: 100, kills: 1 }, "out-of-memory"],
+    ["its group was at the limit", { used: 97, limit: 100, kills: 0 }, "out-of-memory"],
+    ["its group had memory left", { used: 50, limit: 100, kills: 0 }, "killed"],
+    ["nothing is known of its group", undefined, "killed"],
+  ])("%s", (_, group, cause) => expect(told(group).cause).toBe(cause));
+});
