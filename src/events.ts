@@ -132,6 +132,10 @@ export interface EverbeatEvents {
   "queue.locked": { queue: string };
   /** No task of the queue can be claimed, and no task is to blame: all of them stay. There is an alert until a claim goes through. */
   "claims.failing": { queue: string; reason: string };
+  /** Lines of this process's log are being dropped: they cannot be written, or nobody reads them. There is an alert. */
+  "log.dropped": { reason: string };
+  /** They are written again. `dropped`: how many were not. */
+  "log.back": { dropped: number };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 

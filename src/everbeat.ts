@@ -8,8 +8,10 @@ import { assertSchemaFits, type MigrationReport, migrate } from "./database/migr
 import { Notices } from "./database/notices.ts";
 import { openDatabase } from "./database/open-database.ts";
 import { type EventListener, type EventName, Events } from "./events.ts";
-import { jsonLogger, type Logger } from "./log.ts";
+import { jsonLogger, type Logger, neverThrowing } from "./log.ts";
 import { EVENT_NAMES, logEvents } from "./log-events.ts";
+import { LogRecord } from "./log-health.ts";
+import { outletOf } from "./log-outlet.ts";
 import { Enqueuer } from "./queue/enqueue.ts";
 import { checkMany, type EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";
@@ -23,6 +25,7 @@ import { listRunners, type RunnerRow } from "./sql/runners.ts";
 import type { Task } from "./task/define-task.ts";
 import { toErrorRecord } from "./task/error-record.ts";
 import type { TaskId } from "./task/ids.ts";
+import { LogWatch } from "./worker/log-watch.ts";
 import { checkWork, type WorkOptions } from "./worker/options.ts";
 import { Outages } from "./worker/outages.ts";
 import { Replica } from "./worker/replica.ts";
@@ -32,6 +35,9 @@ import { Worker } from "./worker/worker.ts";
 
 /** How long a graceful end waits for those who wait for somebody else's unique key or id. */
 const KEY_PATIENCE_MS = 5_000;
+
+/** How long it waits for an alert about its log to be resolved, should the database be away. */
+const LAST_ALERT_MS = 1_000;
 
 /** A task's id that remembers what the task returns, so that `result` has its type. */
 export type TaskHandle<Output> = TaskId & { readonly __output?: Output };
@@ -60,6 +66,9 @@ export class Everbeat implements AsyncDisposable {
   readonly #settings: OpenSettings;
   readonly #events: Events;
   readonly #log: Logger;
+  /** Of a logger that was given. */
+  readonly #logRecord = new LogRecord();
+  readonly #logWatch: LogWatch;
   readonly #notices: Notices;
   readonly #enqueuer: Enqueuer;
   readonly #results: Results;
@@ -74,12 +83,14 @@ export class Everbeat implements AsyncDisposable {
     this.database = database;
     this.#log =
       typeof settings.log === "string"
-        ? jsonLogger({ level: settings.log, write: (line) => process.stderr.write(line) })
-        : settings.log;
+        ? jsonLogger({ level: settings.log, write: (line) => void outletOf(process.stderr).write(line) })
+        : neverThrowing(settings.log, this.#logRecord);
     this.#events = new Events((error, name) =>
       this.#log.error({ event: name, error: toErrorRecord(error, "ERROR") }, "an event listener threw"),
     );
     logEvents(this.#events, this.#log);
+    const logs = () => [this.#logRecord, outletOf(process.stdout).health, outletOf(process.stderr).health];
+    this.#logWatch = new LogWatch({ database, events: this.#events, logs });
     this.#notices = new Notices(database);
     this.#enqueuer = new Enqueuer(database, { inputLimitBytes: settings.maxJsonBytes });
     this.#results = new Results(database, this.#notices);
@@ -88,6 +99,7 @@ export class Everbeat implements AsyncDisposable {
     this.recovery = new RecoveryOrders(database, this.#events, settings.recovery);
     this.#listener = settings.listens ? this.#createListener() : undefined;
     this.#listener?.start();
+    if (this.#listener) this.#logWatch.start();
   }
 
   #createListener() {
@@ -166,6 +178,7 @@ export class Everbeat implements AsyncDisposable {
     });
     this.#workers.add(worker);
     worker.start();
+    this.#logWatch.start();
     const signals = settings.handleSignals
       ? leaveOnSignals({ gracefully: () => this.close(), now: () => this.close({ now: true }) })
       : undefined;
@@ -213,6 +226,7 @@ export class Everbeat implements AsyncDisposable {
   async #closeOnce(options: { now?: boolean }): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)));
     await this.#listener?.stop();
+    await atMost(LAST_ALERT_MS, this.#logWatch.stop());
     const answered = this.#enqueuer.idle();
     await atMost(KEY_PATIENCE_MS, answered);
     this.#enqueuer.giveUpWaiting();

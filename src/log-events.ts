@@ -140,6 +140,9 @@ const LINES: { [N in EventName]: Line<N> } = {
     level: "error",
     message: (e) => `every claim from queue ${JSON.stringify(e.queue)} fails; its tasks wait: ${e.reason}`,
   },
+  "log.dropped": { level: "error", message: (e) => `log lines are being dropped: ${e.reason}` },
+  // As loud as the loss: whoever looks at the log should know that it has a gap.
+  "log.back": { level: "error", message: (e) => `log lines are written again; ${e.dropped} were dropped` },
   "upkeep.done": {
     level: "debug",
     message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,

@@ -1,6 +1,7 @@
 /** Structured logs: the interface that handlers get, which pino and its kin already fit, and a plain default. */
 import { readableJson } from "./control-characters.ts";
 import { joinFields, type LogFields, showableFields } from "./log-fields.ts";
+import type { LogRecord } from "./log-health.ts";
 
 export type { LogFields } from "./log-fields.ts";
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
@@ -55,6 +56,31 @@ export function writeFirst(write: (line: string) => void, lines: readonly (() =>
       // A handler logs what it likes: circles, big integers, objects that throw.
     }
   }
+}
+
+/** The same logger, whose errors are nobody else's: a line that it does not take is dropped and counted. */
+export function neverThrowing(logger: Logger, record: LogRecord): Logger {
+  const noteError = (error: unknown) => record.noteDropped(1, `the logger threw an error: ${String(error)}`);
+  const writer = (level: (typeof LEVELS)[number]) => (fields: LogFields, message: string) => {
+    try {
+      const answer: unknown = logger[level](fields, message);
+      if (answer instanceof Promise) answer.then(() => record.noteWritten(), noteError);
+      else record.noteWritten();
+    } catch (error) {
+      noteError(error);
+    }
+  };
+  const isLevelEnabled: Logger["isLevelEnabled"] = (level) => {
+    try {
+      return logger.isLevelEnabled?.(level) ?? true;
+    } catch {
+      return true;
+    }
+  };
+  return {
+    ...{ debug: writer("debug"), info: writer("info"), warn: writer("warn"), error: writer("error") },
+    ...(logger.isLevelEnabled && { isLevelEnabled }),
+  };
 }
 
 /** The same logger with fields that every line carries. */

@@ -1,6 +1,7 @@
 /** An error as the user is told it: what happened and what to do, without a stack where we know what happened. */
 import { CommanderError } from "commander";
 import { InvalidOptionsError } from "../config/problems.ts";
+import { isOutage } from "../database/transient.ts";
 import { EverbeatError } from "../errors.ts";
 import { UsageError } from "./errors.ts";
 import { EXIT, type ExitCode } from "./exit-codes.ts";
@@ -39,6 +40,10 @@ function tell(error: unknown): Told {
   if (error instanceof UsageError || error instanceof InvalidOptionsError)
     return { exitCode: EXIT.usage, code: error.code, message: error.message };
   if (error instanceof EverbeatError) return { exitCode: EXIT.failed, code: error.code, message: error.message };
+  if (isOutage(error)) {
+    const message = `The database was lost: ${(error as Error).message}. Try again when it is back; \`everbeat doctor\` shows whether it is.`;
+    return { exitCode: EXIT.failed, code: "DATABASE_LOST", message };
+  }
   if (isDatabaseRefusal(error)) {
     const message = `PostgreSQL refused (${error.code}): ${error.message}. Run \`everbeat doctor\` to see what is missing.`;
     return { exitCode: EXIT.failed, code: "DATABASE_REFUSED", message };

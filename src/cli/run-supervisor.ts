@@ -6,6 +6,7 @@ import type { Logger } from "../log.ts";
 import type { RestartPolicy } from "../supervisor/restart.ts";
 import { CHILD_VARIABLE } from "../supervisor/supervised.ts";
 import { Supervisor } from "../supervisor/supervisor.ts";
+import { Terminal } from "../terminal.ts";
 import { atMost } from "../worker/waiting.ts";
 import { EXIT, type ExitCode } from "./exit-codes.ts";
 import type { Screen } from "./screen.ts";
@@ -24,27 +25,24 @@ export interface SupervisorRun {
   readonly shutdownGraceMs: number;
 }
 
-/** As with one worker: gracefully at the first signal, at once at the second, by force at the third. SIGHUP rolls. */
+/** As with one worker: gracefully at the first signal, at once at the second, by force at the third. SIGHUP rolls, unless a terminal sends it that closes. */
 export async function runSupervisor(run: SupervisorRun): Promise<ExitCode> {
   const { everbeat, log, screen, files, processes, restart, shutdownGraceMs } = run;
   const name = `${hostname()} ${files.join(" ")}`;
   const supervisor = new Supervisor({
     ...{ everbeat, log, processes, restart, shutdownGraceMs, name, spawn: startAgainAsChild },
   });
-  const stop = listenForStop();
-  const roll = () => supervisor.roll();
-  process.on("SIGHUP", roll);
+  const terminal = new Terminal();
+  const stop = listenForStop(() => (terminal.isGone ? supervisor.leave({ now: false }) : supervisor.roll()));
   void stop.first.then(() => {
     if (screen.isTerminal) screen.remark("Stopping when all tasks have ended. Ctrl-C again: at once.");
     supervisor.leave({ now: false });
   });
   void stop.second.then(() => supervisor.leave({ now: true }));
   void stop.third.then(() => supervisor.kill());
-  screen.outliveReader();
   try {
     return (await supervisor.run()) === "left" ? EXIT.ok : EXIT.failed;
   } finally {
-    process.off("SIGHUP", roll);
     stop.close();
     // A reply that never comes would hold it up for ever.
     await atMost(CLOSE_WITHIN_MS, everbeat.close());

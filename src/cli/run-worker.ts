@@ -27,7 +27,6 @@ export async function runWorker({ everbeat, tasks, options, screen, beside, link
   const stop = link ? stopWhenTold(link) : listenForStop();
   link?.tellOf(everbeat);
   const stopping = new AbortController();
-  screen.outliveReader();
   try {
     // Ours, not the worker's own: a command that was asked to stop and did has succeeded, and exits with 0.
     const worker = await everbeat.work(tasks, { ...options, handleSignals: false });

@@ -3,6 +3,7 @@
  * line and is made readable here (see rendered), so that no text of a user's commands the terminal or looks like another line.
  */
 import { readableJson } from "../control-characters.ts";
+import { outletOf, reasonOf } from "../log-outlet.ts";
 import { type Colours, coloursFor, rendered } from "./colours.ts";
 import { EXIT } from "./exit-codes.ts";
 import { createProgressLine, type ProgressLine } from "./progress-line.ts";
@@ -26,8 +27,13 @@ export interface Screen {
   answer(document: unknown, text: () => string | readonly string[]): void;
   /** One line of JSON with its line end, of which a command that goes on writes many. */
   answerLine(line: string): void;
-  /** From now on, a reader of standard output who leaves does not end the process. */
-  outliveReader(): void;
+  /** For a command that does work: from now on, what cannot be written is dropped and counted, and the work goes on. */
+  outliveReaders(): void;
+  /**
+   * Resolves when everything is written, or dropped, or its reader stands still. False: the answer could not be written, which has been said
+   * on standard error.
+   */
+  flushed(): Promise<boolean>;
 }
 
 export function createScreen(options: { isJson: boolean }): Screen {
@@ -35,15 +41,16 @@ export function createScreen(options: { isJson: boolean }): Screen {
   const people = options.isJson ? stderr : stdout;
   const errorColours = coloursFor(stderr);
   const progress = createProgressLine(stderr, errorColours);
-  let outlivesReader = false;
+  let isWorking = false;
+  let failure: NodeJS.ErrnoException | undefined;
   const write = (stream: NodeJS.WriteStream, text: string) => progress.around(() => stream.write(text));
   const writeLines = (stream: NodeJS.WriteStream, lines: readonly string[]) =>
     write(stream, lines.map((line) => `${rendered(line)}\n`).join(""));
 
-  // `everbeat tasks list | head -1`: the reader has what it wanted.
   stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-    if (!outlivesReader) process.exit(EXIT.ok);
+    // `everbeat tasks list | head -1`: the reader has what it wanted.
+    if (error.code === "EPIPE" && !isWorking) process.exit(EXIT.ok);
+    failure ??= error;
   });
   stderr.on("error", () => {});
 
@@ -62,8 +69,16 @@ export function createScreen(options: { isJson: boolean }): Screen {
       writeLines(stdout, typeof lines === "string" ? [lines] : lines);
     },
     answerLine: (line) => write(stdout, readableJson(line)),
-    outliveReader() {
-      outlivesReader = true;
+    outliveReaders() {
+      isWorking = true;
+      for (const stream of [stdout, stderr]) outletOf(stream).takeOver();
+    },
+    async flushed() {
+      await outletOf(stdout).flushed();
+      if (!failure || isWorking) return true;
+      const words = `The answer could not be written to standard output: ${reasonOf(failure.code)}.`;
+      writeLines(stderr, [`${errorColours.red("✗")} ${words}`]);
+      return false;
     },
   };
 }

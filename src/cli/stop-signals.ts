@@ -1,4 +1,4 @@
-/** SIGTERM and SIGINT, one after the other, as promises; and what takes their place in a supervised worker. */
+/** SIGTERM, SIGINT and SIGHUP, one after the other, as promises; and what takes their place in a supervised worker. */
 import type { SupervisorLink } from "../supervisor/supervised.ts";
 
 export interface StopSignals {
@@ -8,7 +8,8 @@ export interface StopSignals {
   close(): void;
 }
 
-export function listenForStop(): StopSignals {
+/** `onHangup`: in place of a stop. */
+export function listenForStop(onHangup?: () => void): StopSignals {
   const signals = ["SIGTERM", "SIGINT"] as const;
   const resolvers: (() => void)[] = [];
   const nth = () => new Promise<void>((resolve) => resolvers.push(resolve));
@@ -16,12 +17,16 @@ export function listenForStop(): StopSignals {
   let received = 0;
   const onSignal = () => resolvers[received++]?.();
   for (const signal of signals) process.on(signal, onSignal);
+  // A terminal that closes sends it, and its shell may do so again: however many come, they are one wish to stop.
+  const hangup = onHangup ?? (() => received === 0 && onSignal());
+  process.on("SIGHUP", hangup);
   return {
     first,
     second,
     third,
     close() {
       for (const signal of signals) process.off(signal, onSignal);
+      process.off("SIGHUP", hangup);
     },
   };
 }

@@ -5,6 +5,7 @@ import { encodeSealed, type FromRunner, type RunnerCharge, type ToRunner } from 
 import { JobServer } from "../runner/serve-jobs.ts";
 import { catchStrayRejections } from "../runner/stray-rejections.ts";
 import { loadTasks } from "./load-tasks.ts";
+import { takeOverPrinting, tellOfDropped } from "./take-over-printing.ts";
 
 export interface RunnerLife {
   hear(message: ToRunner): void;
@@ -28,10 +29,12 @@ export interface RunnerLifeParts {
 export function liveAsRunner({ send, memory, onBegin, onMustStop, leave, end }: RunnerLifeParts): RunnerLife {
   let server: JobServer | undefined;
   markAsRunner();
+  takeOverPrinting();
 
   async function begin({ charge, seal }: ToRunner & { type: "begin" }): Promise<void> {
     const say = (message: FromRunner) => send(encodeSealed(seal, message));
     onBegin(charge, seal);
+    tellOfDropped(say);
     try {
       const tasks = await loadTasks(charge);
       server = new JobServer({ charge, tasks, send: say, memory, strays: catchStrayRejections() });

@@ -27,6 +27,7 @@ const send = (sealed: string) => {
 const ignore = () => {};
 process.on("SIGINT", ignore);
 process.on("SIGTERM", ignore);
+process.on("SIGHUP", ignore);
 
 let heart: Thread | undefined;
 const life = liveAsRunner({

@@ -6,11 +6,11 @@ import { builtFile } from "../package-files.ts";
 import type { OpenChannel, RunnerExit } from "./channel.ts";
 import { GUARDIAN_SHELL } from "./guardian.ts";
 import { LineReader } from "./line-reader.ts";
+import { passOn } from "./pass-on.ts";
 import { GUARD_FD, HEART_FD, MESSAGES_FD } from "./pipes.ts";
 import { HAS_GROUPS, ProcessGroup } from "./process-group.ts";
 import { decodeSealed, encode } from "./protocol.ts";
 import { runnerArguments } from "./runner-arguments.ts";
-import { keepTail } from "./stderr-tail.ts";
 
 const LAST_WORDS_MS = 250;
 
@@ -20,8 +20,8 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
     process.execPath,
     [...runnerArguments(process.execArgv), ...heap, builtFile("runner-entry/runner-process.js")],
     {
-      // What it prints appears where its replica's own output does.
-      stdio: ["ignore", "inherit", "pipe", "pipe", "pipe", leaseFd ?? "ignore", GUARDIAN_SHELL ? "pipe" : "ignore"],
+      // What it prints appears where its replica's own output does, by way of the replica.
+      stdio: ["ignore", "pipe", "pipe", "pipe", "pipe", leaseFd ?? "ignore", GUARDIAN_SHELL ? "pipe" : "ignore"],
       // A group of its own, and no terminal: Ctrl-C is for the replica, which stops its runners in good order.
       detached: HAS_GROUPS,
     },
@@ -29,7 +29,8 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
   const messages = child.stdio[MESSAGES_FD] as Duplex;
   const heart = child.stdio[HEART_FD] as Duplex;
   const group = new ProcessGroup(child, (child.stdio as readonly unknown[])[GUARD_FD] as Duplex | null);
-  const stderrTail = keepTail(child.stderr);
+  passOn(child.stdout, "stdout");
+  const stderrTail = passOn(child.stderr, "stderr");
   let isGarbled = false;
   const onGarbled = (what: string) => {
     isGarbled = true;
@@ -88,8 +89,10 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
   };
 };
 
-/** Nobody has to stay for these pipes. What the process that holds them writes to standard error still appears while this program lives. */
-function letGo({ stdio, stderr }: ChildProcess): void {
-  for (const pipe of stdio) if (pipe !== stderr) pipe?.destroy();
-  (stderr as Socket | null)?.unref();
+/** Nobody has to stay for these pipes. What the process that holds them prints still appears while this program lives. */
+function letGo({ stdio, stdout, stderr }: ChildProcess): void {
+  for (const pipe of stdio) {
+    if (pipe === stdout || pipe === stderr) (pipe as Socket | null)?.unref();
+    else pipe?.destroy();
+  }
 }

@@ -81,6 +81,8 @@ export type FromRunner =
       readonly name: string;
       readonly args: readonly unknown[];
     }
+  /** So many lines that a handler printed could not be passed on, since they were last counted. */
+  | { readonly type: "dropped"; readonly lines: number; readonly reason: string }
   /** The handler is about to commit the task's completion in a transaction of its own. */
   | { readonly type: "completing"; readonly job: number; readonly item: number }
   /** One message for each item: so the longest message does not grow with the number of items. */

@@ -7,6 +7,7 @@ import { hostname } from "node:os";
 import type { TaskRef } from "../events.ts";
 import type { GroupMemoryWatch } from "../heart/group-memory.ts";
 import type { BlockageSight } from "../heart/loop-watch.ts";
+import { outletOf } from "../log-outlet.ts";
 import type { BatchItem } from "../task/define-task.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
@@ -257,6 +258,9 @@ export class Runner {
         break;
       case "call":
         callOnContext(this.#item(message)?.context, message.name, message.args);
+        break;
+      case "dropped":
+        outletOf(process.stdout).health.noteDropped(message.lines, message.reason);
         break;
       case "completing":
         (this.#item(message)?.context.claim as ClaimHandle | undefined)?.noteCompletedInTransaction();

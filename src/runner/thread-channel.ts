@@ -4,9 +4,9 @@ import { SharedState } from "../heart/shared-state.ts";
 import { readStackOfThread } from "../heart/thread-stack.ts";
 import { builtFile } from "../package-files.ts";
 import type { OpenChannel } from "./channel.ts";
+import { passOn } from "./pass-on.ts";
 import { decodeSealed, encode } from "./protocol.ts";
 import { watchRunnerLoop } from "./runner-loop.ts";
-import { keepTail } from "./stderr-tail.ts";
 
 export interface RunnerThreadData {
   /** Where it writes how its loop is doing. */
@@ -20,9 +20,12 @@ export const openThread: OpenChannel = (listener, { heapLimitMb, stackAfterMs, s
   const workerData: RunnerThreadData = { buffer: shared.buffer };
   const thread = new Thread(builtFile("runner-entry/runner-thread.js"), {
     workerData,
-    stderr: true,
+    // Node's own way would keep what a reader does not take, without end.
+    ...{ stdout: true, stderr: true },
     ...(heapLimitMb === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: heapLimitMb } }),
   });
+  passOn(thread.stdout, "stdout");
+  const stderrTail = passOn(thread.stderr, "stderr");
   let asking: Promise<unknown> = Promise.resolve();
   const watch = watchRunnerLoop({
     ...{ shared, stackAfterMs, tell: listener.onMessage },
@@ -58,6 +61,6 @@ export const openThread: OpenChannel = (listener, { heapLimitMb, stackAfterMs, s
     send: (sent) => thread.postMessage(encode(sent)),
     terminate: () => void watch.lookLast().finally(kill),
     kill,
-    stderrTail: keepTail(thread.stderr),
+    stderrTail,
   };
 };

@@ -1,4 +1,4 @@
-/** Leaving on SIGTERM and SIGINT: gracefully at the first, at once at the second. */
+/** Leaving on SIGTERM, SIGINT and SIGHUP: gracefully at the first, at once at the second. A terminal that closes may send SIGHUP twice. */
 import { listenToProcess } from "../process-listeners.ts";
 import { atMost } from "./waiting.ts";
 
@@ -10,9 +10,10 @@ export interface SignalHandling {
 }
 
 export function leaveOnSignals(leave: { gracefully: () => Promise<void>; now: () => Promise<void> }): SignalHandling {
-  const signals = ["SIGTERM", "SIGINT"] as const;
+  const signals = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
   let received = 0;
   const onSignal = (signal: (typeof signals)[number]) => {
+    if (signal === "SIGHUP" && received > 0) return;
     received++;
     const left = received === 1 ? leave.gracefully() : atMost(AT_ONCE_MS, leave.now());
     void left.finally(() => {

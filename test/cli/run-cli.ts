@@ -26,6 +26,9 @@ export interface RunOptions {
   readonly env?: NodeJS.ProcessEnv;
   /** For its standard input. */
   readonly input?: string;
+  /** Descriptors of files that take the place of the pipes to the test. */
+  readonly stdout?: number;
+  readonly stderr?: number;
 }
 
 export interface RunningCli {
@@ -53,7 +56,7 @@ export function startEverbeat(args: readonly string[], options: RunOptions = {})
   const child = spawn(process.execPath, [MAIN, ...args], {
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
     env: { ...cleanEnvironment(), ...(options.database ? { DATABASE_URL: options.database } : {}), ...options.env },
-    stdio: ["pipe", "pipe", "pipe"],
+    stdio: ["pipe", options.stdout ?? "pipe", options.stderr ?? "pipe"],
   });
   // A command that refuses before it has read everything closes this end.
   child.stdin?.on("error", () => {}).end(options.input ?? "");

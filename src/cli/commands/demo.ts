@@ -18,6 +18,7 @@ export function addDemo(cli: Cli, program: Command): void {
 }
 
 async function demo({ screen }: Call): Promise<ExitCode> {
+  screen.outliveReaders();
   const stop = listenForStop();
   const stopping = new AbortController();
   void stop.first.then(() => stopping.abort());

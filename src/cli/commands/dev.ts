@@ -29,6 +29,7 @@ export function addDev(cli: Cli, program: Command): void {
 }
 
 async function dev({ options, screen }: Call<DevOptions>): Promise<ExitCode> {
+  screen.outliveReaders();
   // Only a database that is named on the command line: examples have no business in the one that DATABASE_URL means.
   const server = options.database === undefined ? await joinOwnServer(screen) : undefined;
   try {

@@ -43,6 +43,7 @@ export function addStart(cli: Cli, program: Command): void {
 }
 
 async function start(call: Call<StartOptions>): Promise<ExitCode> {
+  call.screen.outliveReaders();
   const link = linkToSupervisor();
   const restart = toRestartPolicy(call.options);
   const { processes, shutdownGrace, logLevel } = call.options;

@@ -1,0 +1,97 @@
+/** Tells of log lines that are dropped: once by an event and an alert, which stays open until lines are written again. */
+import { hostname } from "node:os";
+import type { Database } from "../database/database.ts";
+import type { Events } from "../events.ts";
+import type { LogHealth } from "../log-health.ts";
+import { createService, type Service } from "../service.ts";
+import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
+
+const KIND = "log-dropped";
+const LOOK_EVERY_MS = 1_000;
+/** A disk that is nearly full takes a line now and then. */
+const OVER_AFTER_MS = 5_000;
+/** An alert leaves the record when it is old. */
+const RAISE_AGAIN_MS = 3_600_000;
+
+export interface LogWatchParts {
+  readonly database: Database;
+  readonly events: Events;
+  /** Those of this process. */
+  readonly logs: () => readonly LogHealth[];
+}
+
+/** Lines are being dropped, or were a moment ago. */
+interface Trouble {
+  /** How many had been dropped before. */
+  readonly droppedBefore: number;
+  droppedAtMs: number;
+  raisedAtMs: number | undefined;
+}
+
+export class LogWatch {
+  readonly #parts: LogWatchParts;
+  readonly #subject = `process ${process.pid} on ${hostname()}`;
+  readonly #service: Service;
+  #dropped = 0;
+  #trouble: Trouble | undefined;
+
+  constructor(parts: LogWatchParts) {
+    this.#parts = parts;
+    // The next look tries again; that the database is away is told by others.
+    const onError = () => {};
+    this.#service = createService({ intervalMs: LOOK_EVERY_MS, runOnce: () => this.lookOnce(), onError });
+  }
+
+  start(): void {
+    this.#service.start();
+  }
+
+  /** What becomes of the log of a process that has left is no trouble any more. */
+  async stop(): Promise<void> {
+    await this.#service.stop();
+    if (this.#trouble?.raisedAtMs !== undefined) await this.#resolve().catch(() => {});
+  }
+
+  async lookOnce(nowMs = performance.now()): Promise<void> {
+    const logs = this.#parts.logs();
+    const dropped = logs.reduce((sum, log) => sum + log.dropped, 0);
+    if (dropped > this.#dropped) this.#noteDropped(nowMs, reasonIn(logs));
+    this.#dropped = dropped;
+    const trouble = this.#trouble;
+    if (!trouble) return;
+    const isOver = logs.every((log) => log.isWell) && nowMs - trouble.droppedAtMs >= OVER_AFTER_MS;
+    if (isOver) await this.#end(trouble);
+    else if (trouble.raisedAtMs === undefined || nowMs - trouble.raisedAtMs >= RAISE_AGAIN_MS)
+      await this.#raise(trouble, reasonIn(logs), nowMs);
+  }
+
+  #noteDropped(nowMs: number, reason: string): void {
+    if (this.#trouble) this.#trouble.droppedAtMs = nowMs;
+    else {
+      this.#trouble = { droppedBefore: this.#dropped, droppedAtMs: nowMs, raisedAtMs: undefined };
+      this.#parts.events.emit("log.dropped", { reason });
+    }
+  }
+
+  async #raise(trouble: Trouble, reason: string, nowMs: number): Promise<void> {
+    const message = `Log lines are being dropped by ${this.#subject}: ${reason}. Its work goes on.`;
+    await raiseAlert(this.#parts.database, { kind: KIND, subject: this.#subject, message });
+    trouble.raisedAtMs = nowMs;
+  }
+
+  async #end(trouble: Trouble): Promise<void> {
+    if (trouble.raisedAtMs !== undefined) await this.#resolve();
+    this.#trouble = undefined;
+    this.#parts.events.emit("log.back", { dropped: this.#dropped - trouble.droppedBefore });
+  }
+
+  #resolve(): Promise<void> {
+    return resolveAlerts(this.#parts.database, KIND, this.#subject);
+  }
+}
+
+/** Why the log that is not well drops lines. */
+function reasonIn(logs: readonly LogHealth[]): string {
+  const log = logs.find(({ isWell }) => !isWell) ?? logs.find(({ dropped }) => dropped > 0);
+  return log?.reason ?? "";
+}

@@ -1,0 +1,116 @@
+/** Whatever happens to standard output and standard error, the work goes on: lines are dropped and counted, and that is told. */
+import { closeSync, openSync } from "node:fs";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+import { PRINTING, PRINTING_TASKS, printing } from "../support/printing-tasks.ts";
+import { everbeat as cli, projectWith, startEverbeat } from "./run-cli.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+function open(path: string): number {
+  const fd = openSync(path, "w");
+  onTestFinished(() => closeSync(fd));
+  return fd;
+}
+
+const STREAMS = [
+  ["standard output", "one worker", "stdout", []],
+  ["standard error", "one worker", "stderr", []],
+  ["standard output", "a supervisor", "stdout", ["--processes", "2"]],
+  ["standard error", "a supervisor", "stderr", ["--processes", "2"]],
+] as const;
+
+test.each(STREAMS)("a full disk under %s of %s costs log lines and no task", async (_, __, stream, more) => {
+  const { everbeat, database } = await openTestEverbeat();
+  const cwd = await projectWith({ "tasks.js": PRINTING_TASKS });
+  const worker = startEverbeat(["start", "tasks.js", "--log-level", "debug", ...more], {
+    ...{ database: database.url, cwd },
+    [stream]: open("/dev/full"),
+  });
+  for (const name of PRINTING) {
+    const id = await everbeat.enqueue(printing(name), {});
+    expect(await everbeat.result(id, { timeout: 20_000 })).toBeGreaterThan(0);
+  }
+  const alert = await eventually(async () =>
+    (await everbeat.recovery.alerts()).find(({ kind }) => kind === "log-dropped"),
+  );
+  expect(alert?.message).toContain("no space left");
+  expect((await cli(["status"], { database: database.url })).stdout).toContain("Log lines are being dropped");
+  worker.child.kill("SIGTERM");
+  const { code, stderr } = await worker.ended;
+  expect({ code, hasStack: stderr.includes("node:internal") }).toEqual({ code: 0, hasStack: false });
+});
+
+test.each([
+  ["one worker", []],
+  ["a supervisor", ["--processes", "1"]],
+] as const)("tasks of %s print into a pipe that nobody reads any more, and complete", async (_, more) => {
+  const { everbeat, database } = await openTestEverbeat();
+  const cwd = await projectWith({ "tasks.js": PRINTING_TASKS });
+  const worker = startEverbeat(["start", "tasks.js", "--log-level", "debug", ...more], {
+    ...{ database: database.url, cwd },
+  });
+  await worker.says("worker started");
+  worker.child.stdout?.destroy();
+  worker.child.stderr?.destroy();
+  for (let round = 0; round < 2; round++)
+    for (const name of PRINTING)
+      await everbeat.result(await everbeat.enqueue(printing(name), { lines: 10 }), { timeout: 20_000 });
+  const alert = await eventually(async () =>
+    (await everbeat.recovery.alerts()).find(({ kind }) => kind === "log-dropped"),
+  );
+  expect(alert?.message).toContain("nobody reads it any more");
+  worker.child.kill("SIGTERM");
+  expect((await worker.ended).code).toBe(0);
+});
+
+test("a reader that stands still neither keeps a worker from leaving nor makes it grow", async () => {
+  const { everbeat, database } = await openTestEverbeat();
+  const cwd = await projectWith({ "tasks.js": PRINTING_TASKS });
+  const worker = startEverbeat(["start", "tasks.js"], { database: database.url, cwd });
+  await worker.says("worker started");
+  worker.child.stdout?.pause();
+  worker.child.stderr?.pause();
+  // 40 MB for each of the streams, four times. A process is larger or smaller by what the collector has not yet freed. What is kept for the
+  // reader stays, so that the smallest of the later sizes has it too.
+  const flood = { lines: 20_000, text: "x".repeat(1_000) };
+  for (const name of PRINTING) {
+    const sizeAfter = async () =>
+      (await everbeat.result(await everbeat.enqueue(printing(name), flood), { timeout: 30_000 })) as number;
+    const first = await sizeAfter();
+    const later = [await sizeAfter(), await sizeAfter(), await sizeAfter()];
+    expect(Math.min(...later) - first).toBeLessThan(40 * 1024 * 1024);
+  }
+  const alert = await eventually(async () =>
+    (await everbeat.recovery.alerts()).find(({ kind }) => kind === "log-dropped"),
+  );
+  expect(alert?.message).toContain("does not read");
+  const exited = new Promise((resolve) => worker.child.once("exit", resolve));
+  worker.child.kill("SIGTERM");
+  expect(await exited).toBe(0);
+});
+
+test("a supervisor whose reader stands still leaves with its children", async () => {
+  const { everbeat, database } = await openTestEverbeat();
+  const cwd = await projectWith({ "tasks.js": PRINTING_TASKS });
+  const args = ["start", "tasks.js", "--processes", "2", "--log-level", "debug"];
+  const supervisor = startEverbeat(args, { database: database.url, cwd });
+  await supervisor.says("child 2 is ready");
+  supervisor.child.stdout?.pause();
+  const flood = { lines: 2_000, text: "x".repeat(1_000) };
+  for (const name of PRINTING)
+    await everbeat.result(await everbeat.enqueue(printing(name), flood), { timeout: 30_000 });
+  const exited = new Promise((resolve) => supervisor.child.once("exit", resolve));
+  supervisor.child.kill("SIGTERM");
+  expect(await exited).toBe(0);
+});
+
+test("a command whose answer cannot be written says so in plain words", async () => {
+  const { database } = await openTestEverbeat();
+  const at = { database: database.url, stdout: open("/dev/full") };
+  const { code, stderr } = await cli(["status"], at);
+  expect(code).toBe(1);
+  expect(stderr).toBe("✗ The answer could not be written to standard output: no space left on the device (ENOSPC).\n");
+  expect((await cli(["status"], { database: database.url, stderr: open("/dev/full") })).code).toBe(0);
+});
