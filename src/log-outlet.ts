@@ -81,10 +81,10 @@ export class LogOutlet {
 
   /**
    * For a process of our own: from now on everything that is written to the stream, by `console.log` for one, goes this way. A
-   * terminal that is held (Ctrl-S) does not block the process any longer.
+   * terminal that is held (Ctrl-S) does not block the process any longer. Somebody who has replaced the stream's `write` keeps it.
    */
   takeOver(): void {
-    if (this.#isOwner) return;
+    if (this.#isOwner || Object.hasOwn(this.#stream, "write")) return;
     this.#isOwner = true;
     const stream = this.#stream;
     this.#writeOfStream = stream.write.bind(stream);

@@ -38,8 +38,10 @@ export async function printedDuring<T>(work: () => Promise<T>): Promise<{ result
   const writes = { stdout: process.stdout.write, stderr: process.stderr.write };
   const names = ["stdout", "stderr"] as const;
   for (const name of names)
-    streams[name].write = (chunk: string | Uint8Array) => {
+    streams[name].write = (chunk: string | Uint8Array, encoding?: unknown, done?: unknown) => {
       printed[name] += chunk;
+      const onWritten = typeof encoding === "function" ? encoding : done;
+      if (typeof onWritten === "function") process.nextTick(onWritten);
       return true;
     };
   try {

@@ -6,8 +6,13 @@ export const PRINTING = ["inline", "thread", "process"] as const;
 export const printing = (name: (typeof PRINTING)[number]) =>
   defineTask({ name, run: async (_input: { lines?: number; text?: string }): Promise<unknown> => undefined });
 
-/** Each prints its lines by all means that there are, lets what became of that come back, and returns how large its process is. */
+/** How many bytes a worker keeps, after its garbage was collected. */
+export const kept = defineTask({ name: "kept", run: async (): Promise<number> => 0 });
+
+/** Each prints its lines by all means that there are, and lets what became of that come back. */
 export const PRINTING_TASKS = `
+  import { setFlagsFromString } from "node:v8";
+  import { runInNewContext } from "node:vm";
   import { defineTask } from "everbeat";
   const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
   const run = async ({ lines = 1, text = "printed" }, { log }) => {
@@ -21,9 +26,16 @@ export const PRINTING_TASKS = `
     }
     await new Promise((resume, fail) => process.stdout.write("last\\n", (error) => (error ? fail(error) : resume())));
     await pause(50);
-    return process.memoryUsage().rss;
+    return bytesKept();
+  };
+  const bytesKept = () => {
+    setFlagsFromString("--expose-gc");
+    runInNewContext("gc")();
+    const { heapUsed, external } = process.memoryUsage();
+    return heapUsed + external;
   };
   export const inline = defineTask({ name: "inline", run });
   export const thread = defineTask({ name: "thread", runIn: "thread", run });
   export const process_ = defineTask({ name: "process", runIn: "process", run });
+  export const kept = defineTask({ name: "kept", run: async () => bytesKept() });
 `;
