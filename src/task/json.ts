@@ -182,8 +182,6 @@ function findLossy(value: unknown, path: string, walk: Walk): string | undefined
     case "boolean":
       return undefined;
     case "undefined":
-      // A missing property reads back as undefined; an array entry would come back as null.
-      if (path.endsWith("]")) return at(path, "undefined in a list");
       walk.changes.add("undefined");
       return undefined;
     case "number":
@@ -215,7 +213,10 @@ function findLossyInObject(value: object, path: string, walk: Walk): string | un
   try {
     if (Array.isArray(value)) {
       for (let index = 0; index < value.length; index++) {
-        const lossy = findLossy(value[index], `${path}[${index}]`, walk);
+        const entry: unknown = value[index];
+        const where = `${path}[${index}]`;
+        // A missing property reads back as undefined, but an entry of a list would come back as null.
+        const lossy = entry === undefined ? at(where, "undefined in a list") : findLossy(entry, where, walk);
         if (lossy) return lossy;
       }
       return undefined;

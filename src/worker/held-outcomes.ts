@@ -42,6 +42,8 @@ export class HeldOutcomes<Ended extends { readonly outcome: Outcome }> {
   #halves: Ended[][] = [];
   /** Each has failed alone. */
   #stuck: Ended[] = [];
+  /** Where the one in its place was refused too: what refuses them is not what they hold, whenever that ends. */
+  readonly #notForTheirValues = new WeakSet<Ended>();
   #pause = new AbortController();
   #isWriting = false;
 
@@ -138,17 +140,18 @@ export class HeldOutcomes<Ended extends { readonly outcome: Outcome }> {
   }
 
   /**
-   * If the database refuses what the outcome holds, its attempt must still end. If that is refused too, it is not about what it holds: the
-   * outcome itself is tried again.
+   * If the database refuses what the outcome holds, its attempt must still end. If that is refused too, it is not about what it holds: from then on
+   * only the outcome itself is tried, because what refused both may end between the two.
    */
   async #writeOther(one: Ended, error: unknown): Promise<Became> {
     this.#parts.onStuck(one.outcome, error);
-    if (isAboutTheValues(error)) {
+    if (isAboutTheValues(error) && !this.#notForTheirValues.has(one)) {
       try {
         await this.#writeAs([{ ...one, outcome: notStorable(one.outcome, error) }]);
         return "written";
-      } catch {
+      } catch (refused) {
         // The first refusal was told of.
+        if (isAboutTheValues(refused)) this.#notForTheirValues.add(one);
       }
     }
     this.#stuck.push(one);

@@ -88,6 +88,14 @@ test("an outcome that the database takes only without what it holds is told of a
   expect(told).toEqual([{ claim: "1", verdict: "done", code: "OUTCOME_NOT_STORABLE" }]);
 });
 
+test("an outcome is written as it was where what refused it ends between two statements", async () => {
+  let count = 0;
+  const { add, told } = scene(() => (++count <= 3 ? withCode("P0001") : undefined));
+  add(1);
+  await eventually(() => told.length === 1);
+  expect(told).toEqual([{ claim: "1", verdict: "done", code: undefined }]);
+});
+
 test("those whose claims are locked are found out at once, and the others are written", async () => {
   const locked = ["2", "3", "5", "7"];
   const { add, written, statements, stuck } = scene(

@@ -199,7 +199,7 @@ describe("JSON that loses nothing", () => {
 
   test("takes what merely looks odd: dates, undefined properties, the same object twice, nothing at all", () => {
     const shared = { n: 1 };
-    expect(toJson({ at: new Date(0), none: undefined, a: shared, b: shared })).toEqual({
+    expect(toJson({ at: new Date(0), none: undefined, "[0]": undefined, a: shared, b: shared })).toEqual({
       ok: true,
       text: '{"at":"1970-01-01T00:00:00.000Z","a":{"n":1},"b":{"n":1}}',
       changes: new Set(["date", "undefined"]),
