@@ -147,12 +147,15 @@ export class TaskOrders {
       problems.add("", "it is not said which tasks: give ids, or a filter such as { state, name, queue }");
     }
     problems.throwIfAny("The choice of tasks");
+    const fitting = async (among?: readonly TaskId[]) => {
+      const found = new Set<TaskId>();
+      for (const state of filter.state ? [filter.state] : states) {
+        for (const id of await listTaskIds(this.#database, { ...filter, state, ids: among })) found.add(id);
+      }
+      return [...found];
+    };
     // All ids are read at once: to look for the next page, the server would have to search through all tasks again.
-    const ids = new Set<TaskId>();
-    for (const state of filter.state ? [filter.state] : states) {
-      for (const id of await listTaskIds(this.#database, { ...filter, state })) ids.add(id);
-    }
-    return { ids: [...ids], stillFitting: (ids) => listTaskIds(this.#database, { ...filter, ids }) };
+    return { ids: await fitting(), stillFitting: fitting };
   }
 }
 

@@ -42,11 +42,13 @@ export function pageOf(
   compare(ofItsState, (p) => `t.replica_id = ${p}::uuid`, filter.replicaId);
   compare(ofItsState, (p) => `t.error_code = ${p}`, filter.errorCode);
   const end = `order by t.id desc${page ? ` limit ${Math.trunc(page.limit)}` : ""}`;
-  const inState = filter.state === undefined ? [] : [idsIn(schema, filter.state, { ofTask, end })];
+  const inState: string[] = [];
+  if (filter.ids) compare(inState, (p) => `t.state = ${p}`, filter.state);
+  else if (filter.state) inState.push(idsIn(schema, filter.state, { ofTask, end }));
   return { clauses: `${where([...inState, ...ofTask, ...ofItsState])} ${end}`, values };
 }
 
-/** Where a state is asked for, its own small table leads the search, not the record of everything. */
+/** Where a state is asked for, and not of certain tasks, its own small table leads the search, not the record of everything. */
 function idsIn(schema: string, state: TaskState, pending: { ofTask: readonly string[]; end: string }): string {
   const from = (table: string) => `t.id in (select task_id from ${schema}.${table} where state = '${state}')`;
   switch (state) {

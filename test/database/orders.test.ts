@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { runUpkeep } from "../../src/sql/upkeep.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { completed, handClaimer } from "../support/claims.ts";
+import { completed, failed, handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 
 const { everbeat, database } = await openTestEverbeat();
@@ -202,5 +202,28 @@ describe("an order to many", () => {
     expect(claimed.map(({ taskId }) => taskId)).toEqual(ids.slice(0, 1));
     expect(answers).toHaveLength(1_199);
     expect(await everbeat.tasks.show(ids[0] as string)).toMatchObject({ state: "running", isCancelling: false });
+  });
+
+  test("orders no task whose state is another by then, where the filter names none", async () => {
+    const { queue, ids } = await many(600);
+    const tasks = await claimer.claim({ queues: [queue], room: [null], run: 600 });
+    await claimer.end(tasks.map((task) => failed(task, claimer.replicaId)));
+    // The newest are retried first. Meanwhile somebody else has retried the oldest, to be run later.
+    const oldest = ids[0] as string;
+    let isLater = false;
+    const answers = await watched(
+      async (text) => {
+        if (!text.includes("retry_tasks") || isLater) return;
+        isLater = true;
+        await everbeat.tasks.retry(oldest);
+        await database.query("update everbeat.ready set run_at = now() + interval '1 hour' where task_id = $1", [
+          oldest,
+        ]);
+      },
+      () => everbeat.tasks.retry({ queue }),
+    );
+    expect(answers.map(({ id }) => id)).not.toContain(oldest);
+    expect(answers).toHaveLength(599);
+    expect((await everbeat.tasks.show(oldest)).runAt.getTime()).toBeGreaterThan(Date.now() + 60_000);
   });
 });

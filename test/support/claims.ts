@@ -45,6 +45,10 @@ export function completed(task: ClaimedTask, replica: ReplicaId, resultJson = "n
   return { claim: task.claimId, task: task.taskId, replica, to: "completed", outcome: "completed", resultJson };
 }
 
+export function failed(task: ClaimedTask, replica: ReplicaId): Outcome {
+  return { claim: task.claimId, task: task.taskId, replica, to: "failed", outcome: "failed" };
+}
+
 /** Gives back what has not started, as a sweep does with what a dead replica had only claimed. The others had started, or are lost. */
 export async function releaseClaims(
   database: Database,
