@@ -62,6 +62,18 @@ const throwing = {
   },
 };
 
+function knowingEachOther(count: number): unknown {
+  const all: Record<string, unknown>[] = Array.from({ length: count }, () => ({}));
+  for (const one of all) Object.assign(one, { ...all });
+  return all;
+}
+
+function doubled(times: number): unknown {
+  let list: unknown = ["x"];
+  for (let n = 0; n < times; n++) list = [list, list];
+  return list;
+}
+
 describe("errors in fields", () => {
   test("are written with what is known of them, under any key and at any depth", () => {
     expect(lineOf((log) => log.error({ err: error, deep: { list: [error] } }, "x"))).toMatchObject({
@@ -98,6 +110,8 @@ describe("a line whose fields are odd", () => {
       { own: new Proxy({}, { getPrototypeOf: () => BigInt("no") as never }) },
       "[cannot be read]",
     ],
+    ["a function that would speak for the line", { own: 1, toJSON: () => "another line" }, 1],
+    ["a buffer", { own: Buffer.alloc(1_000) }, "[Buffer of 1000 bytes]"],
     ["an error that is its own cause", { own: ownCause() }, expect.objectContaining({ cause: "[circular]" })],
   ])("%s: is whole otherwise", (_, fields, own) => {
     expect(lineOf((log) => log.info(fields, "x"))).toEqual({ ...ABOUT, own });
@@ -108,6 +122,21 @@ describe("a line whose fields are odd", () => {
     let deep: unknown = 1;
     for (let depth = 0; depth < 100_000; depth++) deep = { deep };
     expect(lineOf((log) => log.info({ deep, fine: 1 }, "x"))).toMatchObject({ ...ABOUT, fine: 1, deep: { deep: {} } });
+  });
+
+  test.each<[string, () => unknown]>([
+    ["objects that all know each other", () => knowingEachOther(12)],
+    ["one list twice in a list, and so on", () => doubled(30)],
+    ["a list of a million", () => new Array(1_000_000).fill({ n: 1 })],
+    ["a long list of long lists", () => new Array(20_000).fill(new Array(20_000).fill(1))],
+    ["a million names", () => Object.fromEntries(Array.from({ length: 1_000_000 }, (_, n) => [`n${n}`, n]))],
+    ["a long text", () => "x".repeat(50_000_000)],
+  ])("too much (%s): is short, and whole otherwise", (_, much) => {
+    const line = lineOf((log) => log.info({ fine: 1, much: much() }, "x"));
+    expect(line).toMatchObject({ ...ABOUT, fine: 1 });
+    const text = JSON.stringify(line);
+    expect(text.length).toBeLessThan(1_000_000);
+    expect(text).toMatch(/too much for a line|50000000 characters/);
   });
 
   test("a getter of the fields themselves that throws fails no task", async () => {
