@@ -104,6 +104,13 @@ export const HANDLERS = {
     process.kill(process.pid, how);
     await never();
   },
+  /** Tells the process with this role to stop, and waits to be stopped with it. */
+  async stopWorker({ who, signal }, context) {
+    await begun(context);
+    process.kill(who === "parent" ? process.ppid : process.pid, signal);
+    context.log.info({ taskId: context.task.id }, "signalled");
+    await never();
+  },
   /** Ends well at once (or badly, the first time), and leaves a timer behind that ends its runner later. */
   async leaveTimer({ ms, fails = false }, context) {
     setTimeout(() => process.exit(1), ms);
