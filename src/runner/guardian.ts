@@ -17,16 +17,16 @@ export const GUARDIAN_SHELL = ["/bin/sh"].find((path) => process.platform !== "w
 const SCRIPT = 'trap "" HUP INT QUIT TERM USR1 USR2 ALRM; read -r now || sleep 0.1; kill -KILL 0';
 
 export class Guardian {
-  readonly #shell: ChildProcess | undefined;
+  #shell: ChildProcess | undefined;
 
   /** Before anything of the user's runs in this process. */
   constructor() {
     if (!GUARDIAN_SHELL) return;
-    this.#shell = spawn(GUARDIAN_SHELL, ["-c", SCRIPT, "everbeat-guardian"], {
-      ...{ stdio: [GUARD_FD, "ignore", "ignore"], cwd: "/", env: { PATH: "/usr/bin:/bin" } },
+    this.#shell = startShell(GUARDIAN_SHELL, () => {
+      this.#shell = undefined;
     });
-    this.#shell.unref();
-    // From here on the guardian alone holds this end of the pipe.
+    this.#shell?.unref();
+    // From here on the guardian alone holds this end of the pipe. Where there is none, the replica sees the pipe's end.
     closeSync(GUARD_FD);
   }
 
@@ -43,6 +43,17 @@ export class Guardian {
     shell.ref();
     shell.once("exit", onGone);
     shell.kill("SIGKILL");
+  }
+}
+
+/** Undefined, or `onFailed`, where no process can be started: the runner works without a guardian. */
+function startShell(shell: string, onFailed: () => void): ChildProcess | undefined {
+  try {
+    return spawn(shell, ["-c", SCRIPT, "everbeat-guardian"], {
+      ...{ stdio: [GUARD_FD, "ignore", "ignore"], cwd: "/", env: { PATH: "/usr/bin:/bin" } },
+    }).on("error", onFailed);
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,18 +1,20 @@
 /**
- * Code that tells its own process to stop, as SIGTERM and SIGINT do. A process cannot see who has sent it a signal, so the calls of `process.kill`
- * are watched.
+ * Code that tells its own worker to stop, by a signal. A process cannot see who has sent it a signal, so the calls of `process.kill`
+ * are watched. A program that sends the signal for it, such as the shell's `kill`, is not seen.
  */
 import { constants } from "node:os";
+import { isMainThread } from "node:worker_threads";
+import { isInsideRunner } from "./inside-runner.ts";
 
-const { SIGTERM, SIGINT } = constants.signals;
-/** Without a signal, it is SIGTERM. */
-const STOPS: ReadonlySet<unknown> = new Set([undefined, "SIGTERM", "SIGINT", SIGTERM, SIGINT]);
+const { SIGTERM, SIGINT, SIGHUP } = constants.signals;
+/** Those at which a worker leaves. Without a signal, it is SIGTERM. */
+const STOPS: ReadonlySet<unknown> = new Set([undefined, "SIGTERM", "SIGINT", "SIGHUP", SIGTERM, SIGINT, SIGHUP]);
 
 /** Returns the function that ends it. */
 export function watchOwnSignals(onStop: () => void): () => void {
   const { kill } = process;
   const watched: typeof kill = (pid, signal) => {
-    if (STOPS.has(signal) && reachesUs(pid)) onStop();
+    if (STOPS.has(signal) && reachesWorker(pid)) onStop();
     return kill.call(process, pid, signal);
   };
   process.kill = watched;
@@ -22,7 +24,14 @@ export function watchOwnSignals(onStop: () => void): () => void {
   };
 }
 
-/** The process itself, its group, or everybody. */
-function reachesUs(pid: number): boolean {
-  return [process.pid, -process.pid, 0, -1].includes(pid);
+function reachesWorker(pid: number): boolean {
+  const { pid: own, ppid: parent } = process;
+  const isRunnerProcess = isInsideRunner() && isMainThread;
+  // A runner's process has a group of its own, and is deaf to these signals: its worker is its parent.
+  if (isRunnerProcess) return [parent, -parent, EVERYBODY].includes(pid);
+  // A parent may be the supervisor, which stops all of its workers.
+  return [own, -own, OWN_GROUP, parent, -parent, EVERYBODY].includes(pid);
 }
+
+const OWN_GROUP = 0;
+const EVERYBODY = -1;

@@ -34,7 +34,9 @@ export class ProcessGroup {
   /** Ends what the runner has left. To be called in the turn in which the runner's end is known. */
   end(): void {
     if (!HAS_GROUPS) return;
-    if (this.#guard?.writable && !this.#guard.readableEnded) this.#guard.write("\n");
+    // A guardian that has just been killed hears nothing; then the write fails before anything else is done.
+    if (this.#guard?.writable && !this.#guard.readableEnded)
+      this.#guard.write("\n", (error) => error && this.#signalAll("SIGKILL"));
     else this.#signalAll("SIGKILL");
   }
 

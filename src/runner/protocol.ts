@@ -85,6 +85,8 @@ export type FromRunner =
   | { readonly type: "dropped"; readonly lines: number; readonly reason: string }
   /** The handler is about to commit the task's completion in a transaction of its own. */
   | { readonly type: "completing"; readonly job: number; readonly item: number }
+  /** The handler is about to tell its worker to stop. */
+  | { readonly type: "own-stop"; readonly job: number }
   /** One message for each item: so the longest message does not grow with the number of items. */
   | { readonly type: "outcome"; readonly job: number; readonly item: number; readonly outcome: CarriedOutcome }
   | {

@@ -19,10 +19,9 @@ export interface RunnerPoolParts {
   readonly settings: RunnerSettings;
   readonly graces: RunnerGraces;
   readonly groupMemory: RunnerParts["groupMemory"];
+  readonly blockages: RunnerParts["blockages"];
   readonly replica: { readonly id: ReplicaId; readonly leaseFd: number | undefined };
   readonly onStarted: (runner: Runner) => void;
-  readonly onBlocked: RunnerParts["onBlocked"];
-  readonly onTurned: RunnerParts["onTurned"];
   readonly onEnded: (death: RunnerDeath) => void;
   /** They cannot be started, for this reason; or can again. */
   readonly onSuspended: (suspension: { failures: number; pauseMs: number; message: string }) => void;
@@ -37,6 +36,8 @@ export interface PoolJob {
   readonly needsFresh: boolean;
   /** A runner has taken it. */
   readonly onBegun: () => void;
+  /** Its handler has told the worker to stop. */
+  readonly onOwnStop: () => void;
 }
 
 interface Waiting extends PoolJob {
@@ -125,9 +126,9 @@ export class RunnerPool {
       this.#waiting.splice(this.#waiting.indexOf(job), 1);
       if (job.needsFresh) this.#spent.add(runner);
       job.onBegun();
-      const { task, items, mustStop } = job;
+      const { task, items, mustStop, onOwnStop } = job;
       // One that could not be given its job stays idle, and is given the next.
-      runner.run({ name: task.name, items, mustStop, replicaId }).then(job.resolve, job.reject);
+      runner.run({ name: task.name, items, mustStop, onOwnStop, replicaId }).then(job.resolve, job.reject);
     }
   }
 
@@ -162,9 +163,9 @@ export class RunnerPool {
   }
 
   #make(): void {
-    const { kind, open, charge, settings, graces, groupMemory, replica, onBlocked, onTurned } = this.#parts;
+    const { kind, open, charge, settings, graces, groupMemory, replica, blockages } = this.#parts;
     const runner = new Runner({
-      ...{ kind, open, charge, graces, groupMemory, onBlocked, onTurned },
+      ...{ kind, open, charge, graces, groupMemory, blockages },
       heapLimitMb: settings.heapLimitMb,
       leaseFd: replica.leaseFd,
       startTimeoutMs: settings.startTimeoutMs,

@@ -6,12 +6,12 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { TaskRef } from "../events.ts";
 import type { GroupMemoryWatch } from "../heart/group-memory.ts";
-import type { BlockageSight } from "../heart/loop-watch.ts";
 import { outletOf } from "../log-outlet.ts";
 import type { BatchItem } from "../task/define-task.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { Timer } from "../timer.ts";
+import type { RunnerBlockages } from "./blockages.ts";
 import { carryError } from "./carried-error.ts";
 import { carryItem, reviveOutcome } from "./carried-item.ts";
 import type { OpenChannel, RunnerChannel, RunnerExit } from "./channel.ts";
@@ -43,12 +43,10 @@ export interface RunnerParts {
   readonly startTimeoutMs: number;
   readonly graces: RunnerGraces;
   readonly groupMemory: Pick<GroupMemoryWatch, "sign">;
+  readonly blockages: Pick<RunnerBlockages, "onBlocked" | "onTurned">;
   readonly onReady: (runner: Runner) => void;
   /** The job that it had is over. */
   readonly onIdle: (runner: Runner) => void;
-  /** Its loop is blocked, longer than when that was said before; or turns again. */
-  readonly onBlocked: (runner: Runner, sight: BlockageSight) => void;
-  readonly onTurned: (runner: Runner, blockedMs: number) => void;
   readonly onEnded: (runner: Runner, death: RunnerDeath) => void;
 }
 
@@ -58,6 +56,8 @@ export interface RunnerJob {
   readonly replicaId: ReplicaId;
   /** It must not go on when its replica cannot prove its claim any more. */
   readonly mustStop: boolean;
+  /** Its handler has told the worker to stop. */
+  readonly onOwnStop: () => void;
 }
 
 interface Job {
@@ -66,6 +66,7 @@ interface Job {
   /** Those that have come, each in its place. */
   readonly outcomes: unknown[];
   readonly over: AbortController;
+  readonly onOwnStop: () => void;
   readonly resolve: (outcomes: readonly unknown[]) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -156,13 +157,13 @@ export class Runner {
   }
 
   /** Rejects with a RunnerEndedError if it ends in the middle of it; and stays idle where the job cannot be handed over. */
-  run({ name, items, replicaId, mustStop }: RunnerJob): Promise<readonly unknown[]> {
+  run({ name, items, replicaId, mustStop, onOwnStop }: RunnerJob): Promise<readonly unknown[]> {
     return new Promise((resolve, reject) => {
       const number = this.#jobs + 1;
       const sent = items.map((item) => carryItem(item, replicaId));
       // Throws where an input cannot be written as JSON again.
       this.#channel.send({ type: "run", job: number, name, items: sent, mustStop });
-      const job: Job = { number, items, outcomes: [], over: new AbortController(), resolve, reject };
+      const job: Job = { number, items, outcomes: [], over: new AbortController(), onOwnStop, resolve, reject };
       this.#state = "busy";
       this.#jobs = number;
       this.#job = job;
@@ -177,23 +178,23 @@ export class Runner {
   /** It has nothing to do and is not needed any more. */
   leave(because: RunnerEndReason): void {
     if (this.#isEnding) return;
-    this.#begin(because);
+    this.#beginEnd(because);
     this.#channel.send({ type: "leave" });
-    this.#then(this.#parts.graces.leaveMs, () => this.#channel.kill());
+    this.#nextStepAfter(this.#parts.graces.leaveMs, () => this.#channel.kill());
   }
 
   /** It is asked to end, and ended if it does not. */
   end(because: RunnerEndReason): void {
     if (this.#isEnding) return;
-    this.#begin(because);
+    this.#beginEnd(because);
     this.#channel.send({ type: "end" });
     this.#channel.terminate();
-    this.#then(this.#parts.graces.terminateMs, () => this.#killNow());
+    this.#nextStepAfter(this.#parts.graces.terminateMs, () => this.#killNow());
   }
 
   kill(because: RunnerEndReason): void {
     if (this.#state === "ended") return;
-    this.#begin(because);
+    this.#beginEnd(because);
     this.#killNow();
   }
 
@@ -201,19 +202,19 @@ export class Runner {
     return this.#state === "ending" || this.#state === "ended";
   }
 
-  #begin(because: RunnerEndReason): void {
+  #beginEnd(because: RunnerEndReason): void {
     this.#because ??= because;
     this.#state = "ending";
   }
 
   #killNow(): void {
     this.#channel.kill();
-    this.#then(this.#parts.graces.giveUpMs, () =>
+    this.#nextStepAfter(this.#parts.graces.giveUpMs, () =>
       this.#onExit({ exitCode: null, signal: null, message: "it cannot be ended and was left to itself" }),
     );
   }
 
-  #then(ms: number, step: () => void): void {
+  #nextStepAfter(ms: number, step: () => void): void {
     this.#endTimer?.stop();
     this.#endTimer = new Timer(ms, step);
   }
@@ -247,11 +248,11 @@ export class Runner {
         break;
       case "blocked":
         this.#stack = message.sight.stack;
-        this.#parts.onBlocked(this, message.sight);
+        this.#parts.blockages.onBlocked(this, message.sight);
         break;
       case "turned":
         this.#stack = undefined;
-        this.#parts.onTurned(this, message.blockedMs);
+        this.#parts.blockages.onTurned(this, message.blockedMs);
         break;
       case "cut-off":
         this.#because ??= "cut-off";
@@ -264,6 +265,9 @@ export class Runner {
         break;
       case "completing":
         (this.#item(message)?.context.claim as ClaimHandle | undefined)?.noteCompletedInTransaction();
+        break;
+      case "own-stop":
+        if (this.#job?.number === message.job) this.#job.onOwnStop();
         break;
       case "outcome":
         if (this.#item(message)) (this.#job as Job).outcomes[message.item] = reviveOutcome(message.outcome);
@@ -298,10 +302,10 @@ export class Runner {
     if (!job || job.number !== message.job) return;
     this.#memory = message.memory;
     this.#isTainted = message.isTainted;
-    this.#before = withJob(this.#before, this.attempts);
+    this.#before = withJob(this.#before, this.attempts, job.outcomes);
     this.#endJob();
     job.resolve(job.outcomes);
-    // Else it is on its way out already, and only its last word was in time.
+    // A runner that is being ended gets no other job, also where it has ended its last one in time.
     if (this.#state !== "busy") return;
     this.#state = "idle";
     this.#parts.onIdle(this);

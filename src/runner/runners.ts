@@ -2,12 +2,12 @@
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import { steadyNowMs } from "../heart/clock.ts";
 import { GroupMemoryWatch } from "../heart/group-memory.ts";
-import type { BlockageSight } from "../heart/loop-watch.ts";
 import type { RunnerSign } from "../heart/runner-signs.ts";
 import type { RunnerRecord } from "../sql/runners.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { RunIn } from "../task/settings.ts";
+import type { RunnerBlockages } from "./blockages.ts";
 import { openProcess } from "./process-channel.ts";
 import type { Runner, RunnerGraces } from "./runner.ts";
 import type { RunnerDeath, RunnerKind } from "./runner-death.ts";
@@ -37,15 +37,6 @@ export interface RunnersParts {
   readonly onDeath: (death: RunnerDeath) => void;
   readonly onSuspended: (kind: RunnerKind, suspension: { failures: number; pauseMs: number; message: string }) => void;
   readonly onResumed: (kind: RunnerKind) => void;
-}
-
-/** What is made of blocked loops. */
-export interface RunnerBlockages {
-  onBlocked(runner: Runner, sight: BlockageSight): void;
-  onTurned(runner: Runner, blockedMs: number): void;
-  onEnded(runnerId: string): void;
-  /** Writes what could not be written before. */
-  settle(): Promise<void>;
 }
 
 const OPEN = { thread: openThread, process: openProcess };
@@ -151,14 +142,12 @@ export class Runners {
         stackAfterMs: recovery.blockedLoop.stackAfterMs,
         beatEveryMs: Math.min(MAX_LOOK_MS, recovery.runnerIntervalMs / 2),
       },
-      ...{ settings, graces, replica, groupMemory: this.#groupMemory },
+      ...{ settings, graces, replica, blockages, groupMemory: this.#groupMemory },
       onStarted: (runner) => {
         const isFirst = !this.#hadRunners.has(kind);
         this.#hadRunners.add(kind);
         onStarted(runner, isFirst);
       },
-      onBlocked: (runner, sight) => blockages.onBlocked(runner, sight),
-      onTurned: (runner, blockedMs) => blockages.onTurned(runner, blockedMs),
       onEnded: (death) => this.#onEnded(death),
       onSuspended: (suspension) => onSuspended(kind, suspension),
       onResumed: () => onResumed(kind),

@@ -83,7 +83,7 @@ export class JobServer {
     return job.items.map((_, index) => refusals.get(index) ?? (served.shift() as CarriedOutcome));
   }
 
-  async #serve({ task, aborts }: Job, items: readonly BatchItem<never>[]): Promise<CarriedOutcome[]> {
+  async #serve({ number, task, aborts }: Job, items: readonly BatchItem<never>[]): Promise<CarriedOutcome[]> {
     try {
       const returned = await new Promise<readonly unknown[]>((resolve, reject) => {
         const onStray = (reason: unknown) => {
@@ -92,7 +92,8 @@ export class JobServer {
           reject(reason);
           for (const abort of aborts) abort.abort(examinable(reason));
         };
-        this.#parts.strays.scope({ onStray }, () => task.runBatch(items)).then(resolve, reject);
+        const onOwnStop = () => this.#parts.send({ type: "own-stop", job: number });
+        this.#parts.strays.scope({ onStray, onOwnStop }, () => task.runBatch(items)).then(resolve, reject);
       });
       requireOneForEach(task, returned, items.length);
       return returned.map((value) => this.#outcomeOf(task, value));

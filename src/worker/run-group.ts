@@ -107,7 +107,7 @@ async function serve(task: AnyTask, group: readonly Execution[], parts: Executio
   try {
     // A batch belongs to no single member, so only a task that runs alone is inside its middleware.
     const inside = task.batchSize === 1 ? arrivals[0]?.inside : undefined;
-    const run = () => parts.strays.scope(owner, () => runBatch(task, items, present, parts));
+    const run = () => parts.strays.scope(owner, () => runBatch(task, items, present, parts, owner.onOwnStop));
     const outcomes = await (inside ? inside(run) : run());
     requireOneForEach(task, outcomes, present.length);
     present.forEach((seat, index) => {
@@ -129,6 +129,7 @@ function runBatch(
   items: readonly BatchItem<never>[],
   seats: readonly Seat[],
   { runners }: ExecutionParts,
+  onOwnStop: () => void,
 ): Promise<readonly unknown[]> {
   if (!runners?.take(task)) return task.runBatch(items);
   for (const { execution } of seats) execution.stopTimeout();
@@ -136,7 +137,7 @@ function runBatch(
     for (const { execution } of seats) execution.startTimeout();
   };
   return runners.runBatch({
-    ...{ task, items, onBegun },
+    ...{ task, items, onBegun, onOwnStop },
     mustStop: seats.some(({ execution }) => mustStop(execution)),
     needsFresh: seats.some(({ execution }) => isSuspect(execution.claimed)),
   });

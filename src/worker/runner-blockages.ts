@@ -3,8 +3,8 @@ import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
 import { BlockageRecord } from "../heart/blockage-record.ts";
 import type { BlockageSight } from "../heart/loop-watch.ts";
+import type { RunnerBlockages } from "../runner/blockages.ts";
 import type { Runner } from "../runner/runner.ts";
-import type { RunnerBlockages } from "../runner/runners.ts";
 import { resolveAlerts } from "../sql/alerts.ts";
 import type { ReplicaId } from "../task/ids.ts";
 

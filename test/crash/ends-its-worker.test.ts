@@ -2,6 +2,7 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
+import { startSupervisor, task as underSupervisor } from "../support/supervisor.ts";
 import { forkWorker, PATIENT, startWorker, task, type WorkerProcessOptions } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
@@ -28,13 +29,17 @@ function keepWorker(options: WorkerProcessOptions): () => number {
 const untilEnded = ({ everbeat }: CrashDatabase, id: string) =>
   eventually(() => everbeat.tasks.show(id), {
     until: ({ endedAt }) => endedAt !== null,
-    ...{ within: 60_000, every: 100, what: "the end of the task" },
+    ...{ within: 120_000, every: 100, what: "the end of the task" },
   });
 
 describe("a handler that ends its own worker", () => {
   test.each([
     ["by process.exit(0)", "exit-well"],
     ["by SIGTERM", "terminate"],
+    ["by SIGHUP", "hang up"],
+    ["by worker.stop()", "stop"],
+    ["by everbeat.close()", "close"],
+    ["by everbeat.close({ now: true })", "close now"],
   ])("%s is in quarantine after three workers", async (_, how) => {
     const database = await openCrashDatabase();
     const { everbeat, url } = database;
@@ -63,12 +68,53 @@ describe("a handler that ends its own worker", () => {
     expect(await everbeat.recovery.review.count()).toBe(1);
   });
 
+  test("in a batch makes suspects of all in it, of whom only the one is convicted", async () => {
+    const database = await openCrashDatabase();
+    const { everbeat, url } = database;
+    const hows = ["return", "terminate", "return"];
+    const ids = await everbeat.enqueueMany(
+      task("leaver"),
+      hows.map((how) => ({ how })),
+    );
+    const work = { concurrency: 3, shutdownGrace: 300, abortGrace: 300 };
+    const tasks = [{ handler: "die", name: "leaver", onCrash: "requeue", batchSize: 3 }] as const;
+    keepWorker({ url, open: { recovery: PATIENT }, tasks, work });
+    const ended = await Promise.all(ids.map((id) => untilEnded(database, id)));
+    expect(ended.map(({ state, attempt, crashes }) => ({ state, attempt, crashes }))).toEqual([
+      { state: "completed", attempt: 2, crashes: 0 },
+      { state: "failed", attempt: 3, crashes: 3 },
+      { state: "completed", attempt: 2, crashes: 0 },
+    ]);
+    await database.expectSound();
+  });
+
   test("and ends well has done nothing wrong", async () => {
     const database = await openCrashDatabase();
     const { everbeat, url } = database;
     const id = await everbeat.enqueue(task("leaver"), { how: "terminate-and-return" });
     await forkWorker({ url, tasks: TASKS }).exited;
     expect(await everbeat.tasks.show(id)).toMatchObject({ state: "completed", attempt: 1, crashes: 0 });
+  });
+});
+
+describe("a handler under a supervisor", () => {
+  const supervised = async (who?: "parent") => {
+    const database = await openCrashDatabase();
+    const id = await database.everbeat.enqueue(underSupervisor("signal"), who ? { who } : {});
+    const grace = ["--shutdown-grace", "300ms"];
+    const supervisor = await startSupervisor({ url: database.url, processes: 1, arguments: grace });
+    return { database, id, supervisor };
+  };
+
+  test("that signals its own worker, which is started again each time, is in quarantine after three", async () => {
+    const { database, id } = await supervised();
+    expect(await untilEnded(database, id)).toMatchObject({ crashes: 3, attempt: 3, error: { code: "POISONED" } });
+  });
+
+  test("that signals the supervisor is charged with that stop", async () => {
+    const { database, id, supervisor } = await supervised("parent");
+    await supervisor.ended;
+    expect(await database.everbeat.tasks.show(id)).toMatchObject({ state: "pending", attempt: 1, crashes: 1 });
   });
 });
 

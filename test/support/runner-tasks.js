@@ -104,11 +104,27 @@ export const HANDLERS = {
     process.kill(process.pid, how);
     await never();
   },
-  /** Ends well at once (or badly, the first time), and leaves a timer behind that ends its runner later. */
-  async leaveTimer({ ms, fails = false }, context) {
-    setTimeout(() => process.exit(1), ms);
+  /** Tells the process with this role to stop, and waits to be stopped with it. */
+  async stopWorker({ who, signal }, context) {
+    await begun(context);
+    process.kill(who === "parent" ? process.ppid : process.pid, signal);
+    context.log.info({ taskId: context.task.id }, "signalled");
+    await never();
+  },
+  /** Ends well at once (or badly, the first time), and leaves a timer behind that ends its runner while `meet` is at work there. */
+  async leaveTimer({ fails = false }, context) {
+    setInterval(() => {
+      if (globalThis.isMet) process.exit(1);
+    }, 10);
     if (fails && context.task.attempt === 1) throw new Error("failed, and left a timer behind");
     return process.pid;
+  },
+  /** Meets what was left behind in its runner, if anything was. */
+  async meet(_, context) {
+    globalThis.isMet = true;
+    await begun(context);
+    await pause(200);
+    return "not met";
   },
   async throwOdd() {
     throw new Odd();

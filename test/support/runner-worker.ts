@@ -54,10 +54,13 @@ export async function startRunnerWorker(options: {
   open?: OpenOptions;
   work?: WorkOptions;
   module?: string;
+  /** Runners have them too. */
+  nodeArguments?: readonly string[];
 }): Promise<RunnerWorker> {
-  const child = fork(FIXTURE, [JSON.stringify({ ...options, forward: FORWARDED })], {
+  const { nodeArguments = [], ...config } = options;
+  const child = fork(FIXTURE, [JSON.stringify({ ...config, forward: FORWARDED })], {
     stdio: ["ignore", "ignore", "pipe", "ipc"],
-    execArgv: [],
+    execArgv: [...nodeArguments],
     env: { ...process.env, NODE_OPTIONS: "" },
   });
   const exited = once(child, "exit").then(([code, signal]) => ({ code, signal }));

@@ -7,8 +7,11 @@ import { type Finished, projectWith, startEverbeat } from "../cli/run-cli.ts";
 import { eventually } from "./eventually.ts";
 
 /** Its tasks, known to callers by name alone. */
-export const task = (name: "wait" | "hold" | "die") =>
-  defineTask({ name, run: async (_input: { ms?: number; code?: number }): Promise<unknown> => undefined });
+export const task = (name: "wait" | "hold" | "die" | "signal") =>
+  defineTask({
+    name,
+    run: async (_input: { ms?: number; code?: number; who?: "parent" }): Promise<unknown> => undefined,
+  });
 
 const TASKS = `
   import { existsSync } from "node:fs";
@@ -19,6 +22,11 @@ const TASKS = `
   /** Until its signal fires. */
   export const hold = defineTask({ name: "hold", onCrash: "requeue", run: (_, { signal }) =>
     new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))) });
+  /** Tells its own worker to stop, or its supervisor, and waits for that. */
+  export const signal = defineTask({ name: "signal", onCrash: "requeue", run: ({ who }) => {
+    process.kill(who === "parent" ? process.ppid : process.pid, "SIGTERM");
+    return new Promise(() => {});
+  } });
   export const die = defineTask({ name: "die", run: ({ code = 3 }) => process.exit(code) });
 `;
 

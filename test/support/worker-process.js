@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import pg from "pg";
-import { defineTask, Everbeat } from "../../dist/index.js";
+import { defineBatchTask, defineTask, Everbeat } from "../../dist/index.js";
 
 const { url, open = {}, work, tasks, forward, effectOptions, file, poolSize } = JSON.parse(process.argv[2]);
 const say = (message) => process.connected && process.send(message);
@@ -183,8 +183,12 @@ const HANDLERS = {
     if (how === "exit-well") process.exit(0);
     if (how === "abort") process.abort();
     if (how.startsWith("terminate")) process.kill(process.pid, "SIGTERM");
-    if (how === "terminate-and-return") return;
-    if (how === "terminate" || how === "wait") return new Promise(() => {});
+    if (how === "hang up") process.kill(process.pid, "SIGHUP");
+    if (how === "stop") await leave(worker.stop());
+    if (how === "close") await leave(everbeat.close());
+    if (how === "close now") await leave(everbeat.close({ now: true }));
+    if (how === "terminate-and-return" || how === "return") return;
+    if (["terminate", "hang up", "wait"].includes(how)) return new Promise(() => {});
     process.kill(process.pid, how === "segv" ? "SIGSEGV" : "SIGKILL");
     await released;
   },
@@ -213,6 +217,12 @@ const STEPS = {
   child: (_, ms) => void execFileSync("sleep", [String(ms / 1_000)]),
 };
 
+/** The process ends when that is done; a handler that waits for the end of its own worker waits for itself. */
+async function leave(stopped) {
+  await stopped;
+  process.exit(0);
+}
+
 function partsOf(address) {
   const { hostname, port, username, password, pathname } = new URL(address);
   return { host: hostname, port: Number(port), user: username, password, database: pathname.slice(1) };
@@ -225,9 +235,12 @@ for (const name of forward) {
   everbeat.on(name, ({ error, ...event }) => say({ event: name, ...event, error: error && String(error) }));
 }
 const beating = new Promise((resolve) => everbeat.on("heart.beating", resolve));
-const definitions = tasks.map(({ handler, ...options }) =>
-  defineTask({ name: handler, ...options, run: HANDLERS[handler] }),
-);
+const definitions = tasks.map(({ handler, ...options }) => {
+  const run = HANDLERS[handler];
+  if (!options.batchSize) return defineTask({ name: handler, ...options, run });
+  const runAll = (items) => Promise.all(items.map(({ input, context }) => run(input, context)));
+  return defineBatchTask({ name: handler, ...options, run: runAll });
+});
 const worker = await everbeat.work(definitions, { pollInterval: 200, ...work });
 say({ step: "working" });
 // What the application itself does wrong, outside of any task, is none of the worker's business.

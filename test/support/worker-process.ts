@@ -52,7 +52,7 @@ export interface WorkerProcessOptions {
   readonly url: string;
   readonly open?: OpenOptions;
   readonly work?: WorkOptions;
-  readonly tasks: readonly ({ handler: Handler } & Partial<TaskOptions>)[];
+  readonly tasks: readonly ({ handler: Handler; batchSize?: number } & Partial<TaskOptions>)[];
   /** Settings of the sessions in which handlers leave their traces. */
   readonly effectOptions?: string;
   /** Where the handlers `append` and `sign` write. */
