@@ -32,6 +32,8 @@ export interface EverbeatEvents {
   "outcome.repeated": TaskRef;
   /** A handler ignored its signal past the grace; its slot was given to others. */
   "handler.abandoned": TaskRef & { reason: string };
+  /** A promise or a timer that a handler left behind has failed, when its attempt had ended. `reason`: the error, in a line. */
+  "handler.failed-after-end": TaskRef & { error: unknown; reason: string };
   /** The function that says which errors are not worth retrying has failed itself. `reason`: what it threw, in a line. */
   "retry.unless-threw": TaskRef & { error: unknown; reason: string };
   /** A claim was committed and its reply lost; the task was found and runs. */

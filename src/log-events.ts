@@ -28,6 +28,10 @@ const LINES: { [N in EventName]: Line<N> } = {
     level: "warn",
     message: (e) => `${e.name} ignored its signal (${e.reason}) and was abandoned`,
   },
+  "handler.failed-after-end": {
+    level: "error",
+    message: (e) => `${e.name}: something that its handler left behind failed after the attempt had ended: ${e.reason}`,
+  },
   "retry.unless-threw": {
     level: "error",
     message: (e) => `${e.name}: its retry.unless threw, so the failure counts as worth a retry: ${e.reason}`,

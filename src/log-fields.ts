@@ -1,5 +1,5 @@
 /** The fields of a log line: what a handler gives may be anything, and must neither fail its task nor hide what the line is about. Pure. */
-import { clip } from "./config/clip.ts";
+import { clip } from "./clip.ts";
 
 export type LogFields = Readonly<Record<string, unknown>>;
 

@@ -1,5 +1,5 @@
 /** A value as JSON for the screen: a long one is cut, and says so. */
-import { clip } from "../config/clip.ts";
+import { clip } from "../clip.ts";
 import { formatted } from "./formatted.ts";
 
 const MOST = 4_000;

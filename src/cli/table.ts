@@ -1,5 +1,5 @@
 /** Rows under aligned headings. What does not fit into the width goes below its row. */
-import { clip } from "../config/clip.ts";
+import { clip } from "../clip.ts";
 import type { Colours } from "./colours.ts";
 import { linesOf, printable } from "./printable.ts";
 import { GAP, layOut } from "./table-layout.ts";

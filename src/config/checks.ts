@@ -2,7 +2,7 @@
  * A small vocabulary for checking options once, at the edge: each check returns the value it understood or notes a
  * problem, and `checkOptions` runs a table of them, so that all problems of a call come out together.
  */
-import { clip } from "./clip.ts";
+import { clip } from "../clip.ts";
 import { durationMs, exactDuration, longDuration } from "./duration.ts";
 import { nearestKey } from "./nearest-key.ts";
 import type { Problems } from "./problems.ts";

@@ -7,7 +7,7 @@
  */
 import type { Session } from "node:inspector";
 import { fileURLToPath } from "node:url";
-import { clip } from "../config/clip.ts";
+import { clip } from "../clip.ts";
 import { listenToProcess } from "../process-listeners.ts";
 import { storableText } from "../task/error-record.ts";
 

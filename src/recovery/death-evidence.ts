@@ -1,5 +1,5 @@
 /** What is known about a death, whoever found it, and the lines that people read. Whatever is not known is left out. Pure. */
-import { clip } from "../config/clip.ts";
+import { clip } from "../clip.ts";
 import { formatDuration } from "../config/duration.ts";
 import { innermostFrames } from "../task/stack-frames.ts";
 import { counted } from "./explain-words.ts";

@@ -1,5 +1,5 @@
 /** Errors on their way between a replica and its runners: what is on record of them, and back to an error. Pure. */
-import { clip } from "../config/clip.ts";
+import { clip } from "../clip.ts";
 import { type ErrorRecord, toErrorRecord } from "../task/error-record.ts";
 import {
   ClaimLostError,

@@ -13,6 +13,7 @@
  * taken for its runner.
  */
 import { constants } from "node:buffer";
+import type { TaskRef } from "../events.ts";
 import type { BlockageSight } from "../heart/loop-watch.ts";
 import type { Vitals } from "../heart/vitals.ts";
 import type { TaskInfo } from "../task/context.ts";
@@ -87,6 +88,8 @@ export type FromRunner =
   | { readonly type: "completing"; readonly job: number; readonly item: number }
   /** The handler is about to tell its worker to stop. */
   | { readonly type: "own-stop"; readonly job: number }
+  /** Something that the handler of an earlier job left behind has failed. `task`: of that job, the first. */
+  | { readonly type: "late-error"; readonly task: TaskRef; readonly error: CarriedError }
   /** One message for each item: so the longest message does not grow with the number of items. */
   | { readonly type: "outcome"; readonly job: number; readonly item: number; readonly outcome: CarriedOutcome }
   | {

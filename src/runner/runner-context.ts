@@ -1,5 +1,5 @@
 /** What a handler is given in a runner: the same as inline, with the replica at the other end of it. */
-import { clip } from "../config/clip.ts";
+import { clip } from "../clip.ts";
 import { type LogFields, showableFields } from "../log-fields.ts";
 import type { TaskContext } from "../task/context.ts";
 import { createHandlerLog, type HandlerLog } from "../task/handler-log.ts";

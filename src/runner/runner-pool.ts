@@ -2,14 +2,15 @@
  * The runners of one kind: made as they are needed, up to a number; given one job at a time; replaced when they end. When
  * they cannot be started, no work is taken for them, and what waits is given back, until one can.
  */
-import type { AnyTask, BatchItem } from "../task/define-task.ts";
+import type { AnyTask } from "../task/define-task.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { afterFailedStart, afterPause, type Breaker, type BreakerRule, CLOSED } from "./breaker.ts";
 import type { OpenChannel } from "./channel.ts";
 import type { RunnerCharge } from "./protocol.ts";
-import { Runner, type RunnerGraces, type RunnerParts } from "./runner.ts";
+import { Runner } from "./runner.ts";
 import { NoRunnerError, type RunnerDeath, type RunnerKind } from "./runner-death.ts";
 import type { RunnerSettings } from "./runner-options.ts";
+import type { RunnerGraces, RunnerJob, RunnerParts } from "./runner-parts.ts";
 
 export interface RunnerPoolParts {
   readonly kind: RunnerKind;
@@ -28,16 +29,12 @@ export interface RunnerPoolParts {
   readonly onResumed: () => void;
 }
 
-export interface PoolJob {
+export interface PoolJob extends Omit<RunnerJob, "name" | "replicaId"> {
   readonly task: AnyTask;
-  readonly items: readonly BatchItem<never>[];
-  readonly mustStop: boolean;
   /** It is suspected of having ended a runner: nothing else is in its runner, neither before nor after it. */
   readonly needsFresh: boolean;
   /** A runner has taken it. */
   readonly onBegun: () => void;
-  /** Its handler has told the worker to stop. */
-  readonly onOwnStop: () => void;
 }
 
 interface Waiting extends PoolJob {
@@ -126,9 +123,8 @@ export class RunnerPool {
       this.#waiting.splice(this.#waiting.indexOf(job), 1);
       if (job.needsFresh) this.#spent.add(runner);
       job.onBegun();
-      const { task, items, mustStop, onOwnStop } = job;
       // One that could not be given its job stays idle, and is given the next.
-      runner.run({ name: task.name, items, mustStop, onOwnStop, replicaId }).then(job.resolve, job.reject);
+      runner.run({ ...job, name: job.task.name, replicaId }).then(job.resolve, job.reject);
     }
   }
 

@@ -5,60 +5,19 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { TaskRef } from "../events.ts";
-import type { GroupMemoryWatch } from "../heart/group-memory.ts";
 import { outletOf } from "../log-outlet.ts";
 import type { BatchItem } from "../task/define-task.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
-import type { ReplicaId } from "../task/ids.ts";
 import { Timer } from "../timer.ts";
-import type { RunnerBlockages } from "./blockages.ts";
-import { carryError } from "./carried-error.ts";
+import { carryError, reviveError } from "./carried-error.ts";
 import { carryItem, reviveOutcome } from "./carried-item.ts";
-import type { OpenChannel, RunnerChannel, RunnerExit } from "./channel.ts";
+import type { RunnerChannel, RunnerExit } from "./channel.ts";
 import type { ClaimHandle } from "./claim-handle.ts";
 import { callOnContext } from "./context-calls.ts";
-import { type FromRunner, longestMessage, type RunnerCharge, type RunnerVitals } from "./protocol.ts";
+import { type FromRunner, longestMessage, type RunnerVitals } from "./protocol.ts";
 import { NOTHING_BEFORE, withJob } from "./ran-before.ts";
 import { type RunnerDeath, RunnerEndedError, type RunnerEndReason, type RunnerKind } from "./runner-death.ts";
-
-export interface RunnerGraces {
-  /** How long a handler may take to stop once its signal has fired. */
-  readonly abortMs: number;
-  /** The same where others may soon run its task, or do so already. */
-  readonly cutOffMs: number;
-  /** Between asking a process to end and ending it. */
-  readonly terminateMs: number;
-  /** For one that has nothing to do. */
-  readonly leaveMs: number;
-  /** A thread in native code cannot be ended; after this long it is left to itself. */
-  readonly giveUpMs: number;
-}
-
-export interface RunnerParts {
-  readonly kind: RunnerKind;
-  readonly open: OpenChannel;
-  readonly charge: RunnerCharge;
-  readonly heapLimitMb: number | undefined;
-  readonly leaseFd: number | undefined;
-  readonly startTimeoutMs: number;
-  readonly graces: RunnerGraces;
-  readonly groupMemory: Pick<GroupMemoryWatch, "sign">;
-  readonly blockages: Pick<RunnerBlockages, "onBlocked" | "onTurned">;
-  readonly onReady: (runner: Runner) => void;
-  /** The job that it had is over. */
-  readonly onIdle: (runner: Runner) => void;
-  readonly onEnded: (runner: Runner, death: RunnerDeath) => void;
-}
-
-export interface RunnerJob {
-  readonly name: string;
-  readonly items: readonly BatchItem<never>[];
-  readonly replicaId: ReplicaId;
-  /** It must not go on when its replica cannot prove its claim any more. */
-  readonly mustStop: boolean;
-  /** Its handler has told the worker to stop. */
-  readonly onOwnStop: () => void;
-}
+import type { RunnerJob, RunnerParts } from "./runner-parts.ts";
 
 interface Job {
   readonly number: number;
@@ -90,6 +49,7 @@ export class Runner {
   #isTainted = false;
   /** Where its loop is blocked. */
   #stack: string | undefined;
+  #onLateError: RunnerJob["onLateError"] | undefined;
   #endTimer: Timer | undefined;
 
   constructor(parts: RunnerParts) {
@@ -157,7 +117,7 @@ export class Runner {
   }
 
   /** Rejects with a RunnerEndedError if it ends in the middle of it; and stays idle where the job cannot be handed over. */
-  run({ name, items, replicaId, mustStop, onOwnStop }: RunnerJob): Promise<readonly unknown[]> {
+  run({ name, items, replicaId, mustStop, onOwnStop, onLateError }: RunnerJob): Promise<readonly unknown[]> {
     return new Promise((resolve, reject) => {
       const number = this.#jobs + 1;
       const sent = items.map((item) => carryItem(item, replicaId));
@@ -167,6 +127,7 @@ export class Runner {
       this.#state = "busy";
       this.#jobs = number;
       this.#job = job;
+      this.#onLateError = onLateError;
       items.forEach(({ context: { signal } }, index) => {
         const onAbort = () => this.#abort(job, index);
         if (signal.aborted) onAbort();
@@ -268,6 +229,11 @@ export class Runner {
         break;
       case "own-stop":
         if (this.#job?.number === message.job) this.#job.onOwnStop();
+        break;
+      case "late-error":
+        this.#isTainted = true;
+        this.#onLateError?.(message.task, reviveError(message.error));
+        if (this.#state === "idle") this.#parts.onIdle(this);
         break;
       case "outcome":
         if (this.#item(message)) (this.#job as Job).outcomes[message.item] = reviveOutcome(message.outcome);

@@ -83,12 +83,16 @@ export class JobServer {
     return job.items.map((_, index) => refusals.get(index) ?? (served.shift() as CarriedOutcome));
   }
 
-  async #serve({ number, task, aborts }: Job, items: readonly BatchItem<never>[]): Promise<CarriedOutcome[]> {
+  async #serve(
+    { number, task, items: [first], aborts }: Job,
+    items: readonly BatchItem<never>[],
+  ): Promise<CarriedOutcome[]> {
     try {
       const returned = await new Promise<readonly unknown[]>((resolve, reject) => {
         const onStray = (reason: unknown) => {
           // The rest of the handler may go on, and must not do so beside somebody else's.
           this.#isTainted = true;
+          if (this.#current?.number !== number && first) this.#tellOfLateError(first, reason);
           reject(reason);
           for (const abort of aborts) abort.abort(examinable(reason));
         };
@@ -100,6 +104,10 @@ export class JobServer {
     } catch (error) {
       return items.map(() => threw(task, error));
     }
+  }
+
+  #tellOfLateError({ task: { id: taskId, name, attempt }, claimId }: RunItem, error: unknown): void {
+    this.#parts.send({ type: "late-error", task: { taskId, claimId, name, attempt }, error: carryError(error) });
   }
 
   #outcomeOf(task: AnyTask, value: unknown): CarriedOutcome {

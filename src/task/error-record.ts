@@ -1,5 +1,5 @@
 /** What is kept of whatever a handler threw: always storable, however odd the thing was. */
-import { clip } from "../config/clip.ts";
+import { clip } from "../clip.ts";
 import { stringifyWithin } from "./json-measure.ts";
 
 export interface ErrorRecord {

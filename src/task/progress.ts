@@ -1,6 +1,7 @@
 /** What an attempt says of its own getting on, checked: a phase with its details, a share of the work with a note. Pure. */
+
+import { clip } from "../clip.ts";
 import { describe } from "../config/checks.ts";
-import { clip } from "../config/clip.ts";
 import { InvalidOptionsError } from "../config/problems.ts";
 import { storableText } from "./error-record.ts";
 import { problemLine, toJson } from "./json.ts";

@@ -67,6 +67,7 @@ async function runWith<Input, Output>(
     schema: "",
     replica: { id: newReplicaId() },
     log,
+    events: { emit() {} },
     middleware: settings.middleware ?? [],
     resultLimitBytes: DEFAULT_JSON_LIMIT_BYTES,
     abortGraceMs: settings.abortGrace ?? 1_000,

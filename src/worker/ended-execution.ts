@@ -2,6 +2,7 @@
 import type { Events, TaskRef } from "../events.ts";
 import type { ClaimedTask } from "../sql/claims.ts";
 import type { Outcome } from "../sql/outcomes.ts";
+import { inOneLine, toErrorRecord } from "../task/error-record.ts";
 import { ClaimLostError } from "../task/errors.ts";
 import type { Execution } from "./execution.ts";
 import type { Verdict } from "./rounds.ts";
@@ -30,6 +31,11 @@ export function tellOfEnd(events: Events, { execution, outcome, durationMs }: En
     willRunAgain: outcome.to === "pending" && !isConfirmed,
     error: isConfirmed ? undefined : outcome.error,
   });
+}
+
+/** The attempt's outcome stays: nothing that its handler does later counts. But nobody else would ever hear of the error. */
+export function tellOfLateError(events: Pick<Events, "emit">, task: TaskRef, error: unknown): void {
+  events.emit("handler.failed-after-end", { ...task, error, reason: inOneLine(toErrorRecord(error)) });
 }
 
 export function refOf(claimed: ClaimedTask): TaskRef {

@@ -1,4 +1,5 @@
 /** What running a handler takes besides the task itself. */
+import type { Events } from "../events.ts";
 import type { Deadlines } from "../heart/deadlines.ts";
 import type { Logger } from "../log.ts";
 import type { Runners } from "../runner/runners.ts";
@@ -11,6 +12,7 @@ export interface ExecutionParts {
   readonly schema: string;
   readonly replica: { readonly id: ReplicaId };
   readonly log: Logger;
+  readonly events: Pick<Events, "emit">;
   readonly middleware: readonly Middleware[];
   readonly resultLimitBytes: number;
   /** How long a handler may take to stop once its signal has fired. */

@@ -15,6 +15,7 @@ import { examinable } from "../task/error-record.ts";
 import { CutOffError, TaskTimedOutError } from "../task/errors.ts";
 import { Timer } from "../timer.ts";
 import type { OwnStop } from "./crash-outcome.ts";
+import { refOf, tellOfLateError } from "./ended-execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import type { Ending } from "./outcome.ts";
 import { atMost } from "./waiting.ts";
@@ -160,6 +161,7 @@ export class Execution {
   /** Something that the handler set going and nobody waits for has failed. */
   onStray(thrown: unknown): void {
     const error = examinable(thrown);
+    if (this.#hasEnded) tellOfLateError(this.parts.events, refOf(this.claimed), error);
     this.abort(error);
     this.end({ kind: "threw", error });
   }

@@ -3,7 +3,7 @@
  * A handler that floods its log costs a slot that is used again, whatever it says: text is made only of the lines that are left.
  */
 import { inspect } from "node:util";
-import { clip } from "../config/clip.ts";
+import { clip } from "../clip.ts";
 import type { LogFields, Logger, LogLevel } from "../log.ts";
 import type { LogLine } from "../sql/progress.ts";
 import { storableText } from "../task/error-record.ts";

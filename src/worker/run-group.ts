@@ -12,6 +12,7 @@ import { CutOffError, InvalidInputError, ResultNotStorableError } from "../task/
 import { type ParsedInput, parseInput } from "../task/input.ts";
 import { toJson } from "../task/json.ts";
 import { Snooze } from "../task/snooze.ts";
+import { tellOfLateError } from "./ended-execution.ts";
 import { type EndingListener, type Execution, isSuspect, mustStop } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import { HandlerContext } from "./handler-context.ts";
@@ -97,7 +98,9 @@ async function serve(task: AnyTask, group: readonly Execution[], parts: Executio
   });
   const owner = {
     onStray(reason: unknown) {
-      for (const seat of present) seat.execution.onStray(reason);
+      const atWork = present.filter(({ execution }) => !execution.hasEnded);
+      // Of a batch that is over, one tells of it.
+      for (const { execution } of atWork.length > 0 ? atWork : present.slice(0, 1)) execution.onStray(reason);
     },
     onOwnStop() {
       const stop = { id: randomUUID(), tasks: present.length };
@@ -128,7 +131,7 @@ function runBatch(
   task: AnyTask,
   items: readonly BatchItem<never>[],
   seats: readonly Seat[],
-  { runners }: ExecutionParts,
+  { runners, events }: ExecutionParts,
   onOwnStop: () => void,
 ): Promise<readonly unknown[]> {
   if (!runners?.take(task)) return task.runBatch(items);
@@ -138,6 +141,7 @@ function runBatch(
   };
   return runners.runBatch({
     ...{ task, items, onBegun, onOwnStop },
+    onLateError: (ref, error) => tellOfLateError(events, ref, error),
     mustStop: seats.some(({ execution }) => mustStop(execution)),
     needsFresh: seats.some(({ execution }) => isSuspect(execution.claimed)),
   });

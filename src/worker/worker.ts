@@ -127,6 +127,7 @@ export class Worker {
       schema: database.schema,
       replica,
       log: parts.log,
+      events: parts.events,
       middleware: settings.middleware,
       resultLimitBytes: parts.resultLimitBytes,
       abortGraceMs: settings.abortGraceMs,

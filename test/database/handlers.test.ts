@@ -110,6 +110,37 @@ describe("a handler", () => {
     expect(abandoned).toMatchObject([{ taskId: id }]);
   });
 
+  test("that leaves something behind which fails when its attempt has ended changes no outcome, and is told of", async () => {
+    const late = record("handler.failed-after-end");
+    const leave = (fail: () => void) => void setTimeout(fail, 20);
+    const alone = defineTask({
+      name: unique("late-alone"),
+      run: () => leave(() => void Promise.reject(new Error("late, alone"))),
+    });
+    const batch = defineBatchTask({
+      name: unique("late-batch"),
+      batchSize: 3,
+      run: async (items: readonly { input: number }[]) => {
+        leave(() => {
+          throw new Error("late, in a batch");
+        });
+        return items.map(({ input }) => input);
+      },
+    });
+    await using _worker = await disposable(working([alone, batch]));
+    const id = await everbeat.enqueue(alone, undefined);
+    await everbeat.result(id);
+    await eventually(() => late.length === 1);
+    const ids = await everbeat.enqueueMany(batch, [1, 2, 3]);
+    expect(await Promise.all(ids.map((each) => everbeat.result(each)))).toEqual([1, 2, 3]);
+    await eventually(() => late.length === 2);
+    expect(late).toMatchObject([
+      { taskId: id, attempt: 1, reason: "late, alone" },
+      { name: batch.name, reason: "late, in a batch" },
+    ]);
+    expect((await everbeat.tasks.show(id)).state).toBe("completed");
+  });
+
   test("can snooze: it runs again later, and nothing is spent", async () => {
     const task = defineTask({
       name: unique("snoozer"),

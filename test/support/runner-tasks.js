@@ -71,6 +71,12 @@ async function writeAll(fd, text) {
 }
 
 export const HANDLERS = {
+  /** Ends well, and leaves something behind that fails. */
+  async failLater({ how }) {
+    LATE[how]();
+    return "done";
+  },
+
   /** Says how it gets on, and ends at once. */
   async report(_, { phase, progress, log }) {
     await phase("counting", { to: 3 });
@@ -263,6 +269,14 @@ export const HANDLERS = {
     return { done: true };
   },
 };
+
+const LATE = {
+  timer: () => setTimeout(() => raise(new Error("late from a timer")), 20),
+  promise: () => setTimeout(() => void Promise.reject(new Error("late from a promise")), 20),
+};
+function raise(error) {
+  throw error;
+}
 
 export const tasks = Object.entries(HANDLERS).map(([name, run]) => defineTask({ name, run }));
 

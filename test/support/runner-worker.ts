@@ -44,6 +44,7 @@ export interface RunnerWorker {
 
 const FORWARDED: readonly EventName[] = [
   ...(["runner.started", "runner.ended", "runners.suspended", "runners.resumed", "handler.abandoned"] as const),
+  ...(["handler.failed-after-end"] as const),
   ...(["task.started", "task.ended", "claim.lost", "replica.fenced", "replica.rejoined", "beat.refused"] as const),
   ...(["database.lost", "heart.lost", "heart.beating", "loop.blocked"] as const),
 ];

@@ -2,8 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { table } from "../../src/cli/table.ts";
+import { clip } from "../../src/clip.ts";
 import { describe as described } from "../../src/config/checks.ts";
-import { clip } from "../../src/config/clip.ts";
 import { framesOf } from "../../src/heart/thread-stack.ts";
 import { evidenceLines } from "../../src/recovery/death-evidence.ts";
 import { toErrorRecord } from "../../src/task/error-record.ts";

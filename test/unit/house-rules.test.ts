@@ -12,6 +12,7 @@ const files = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8"
 /** What each folder may use, besides itself and the foundation. `src/*.ts` files are subjects of their own. */
 const FOUNDATION = [
   "control-characters",
+  "clip",
   "errors",
   "log",
   "log-fields",
@@ -30,12 +31,13 @@ const MAY_USE: Record<string, readonly string[]> = {
   "process-listeners": [],
   timer: [],
   version: ["package-files"],
-  "log-fields": [],
+  clip: [],
+  "log-fields": ["clip"],
   "log-health": [],
   "log-outlet": ["log-health"],
   log: ["control-characters", "log-fields", "log-health"],
   terminal: [],
-  config: ["errors", "log"],
+  config: ["clip", "errors", "log"],
   task: [...FOUNDATION],
   events: ["task"],
   "log-events": ["events", "log", "task"],
