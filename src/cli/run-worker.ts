@@ -7,6 +7,7 @@ import type { WorkOptions } from "../worker/options.ts";
 import { EXIT, type ExitCode } from "./exit-codes.ts";
 import type { Screen } from "./screen.ts";
 import { listenForStop, stopWhenTold } from "./stop-signals.ts";
+import { tellOfUnaskedExit } from "./unasked-exit.ts";
 
 /** What a second signal leaves to the worker: time to abort what runs, and to have it written down that it was given back. */
 const HURRY_MS = 3_000;
@@ -27,9 +28,12 @@ export async function runWorker({ everbeat, tasks, options, screen, beside, link
   const stop = link ? stopWhenTold(link) : listenForStop();
   link?.tellOf(everbeat);
   const stopping = new AbortController();
+  let unwatch: (() => void) | undefined;
   try {
     // Ours, not the worker's own: a command that was asked to stop and did has succeeded, and exits with 0.
     const worker = await everbeat.work(tasks, { ...options, handleSignals: false });
+    // A supervisor tells of the exits of its children.
+    unwatch = link ? undefined : tellOfUnaskedExit(worker, screen);
     const company = beside?.(stopping.signal);
     await stop.first;
     stopping.abort();
@@ -44,6 +48,7 @@ export async function runWorker({ everbeat, tasks, options, screen, beside, link
     });
     return await Promise.race([left, hurried]);
   } finally {
+    unwatch?.();
     stop.close();
   }
 }

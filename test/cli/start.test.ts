@@ -23,6 +23,24 @@ async function untilRunning(id: string): Promise<void> {
 }
 
 describe("start", () => {
+  test.each([
+    [0, 1],
+    [3, 3],
+  ])("a handler that calls process.exit(%i) is told of, and is no success: exit code %i", async (code, exitCode) => {
+    const cwd = await projectWith({
+      "tasks.js": `
+        import { defineTask } from "everbeat";
+        export const leaves = defineTask({ name: "leaves-${code}", run: async () => process.exit(${code}) });
+      `,
+    });
+    const worker = startEverbeat(["start", "tasks.js"], { ...at, cwd });
+    await worker.says("worker started");
+    await everbeat.enqueue(named<void, void>(`leaves-${code}`));
+    const ended = await worker.ended;
+    expect(ended.code).toBe(exitCode);
+    expect(ended.stderr).toContain(`The process exits with code ${code} while 1 task was running`);
+  });
+
   test("runs the tasks of a TypeScript file, with what it imports", async () => {
     const cwd = await projectWith({
       "tasks.ts": `
