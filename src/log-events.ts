@@ -1,7 +1,7 @@
 /** The one subscriber that turns events into log lines. */
 import type { EventName, Events, EverbeatEvents } from "./events.ts";
 import type { Logger, LogLevel } from "./log.ts";
-import { toErrorRecord } from "./task/error-record.ts";
+import { inOneLine, toErrorRecord } from "./task/error-record.ts";
 
 type Line<N extends EventName> = { level: Exclude<LogLevel, "silent">; message: (event: EverbeatEvents[N]) => string };
 
@@ -42,7 +42,10 @@ const LINES: { [N in EventName]: Line<N> } = {
     message: (e) =>
       `${e.name} had ended, which the database has forgotten; it ${e.willRunAgain ? "runs again" : "has failed, and should be looked at"}`,
   },
-  "database.lost": { level: "warn", message: (e) => `the database cannot be reached while ${e.doing}; trying again` },
+  "database.lost": {
+    level: "warn",
+    message: (e) => `the database cannot be reached while ${e.doing}; trying again: ${reasonOf(e.error)}`,
+  },
   "database.refused": {
     level: "error",
     message: (e) =>
@@ -152,6 +155,11 @@ const LINES: { [N in EventName]: Line<N> } = {
     message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,
   },
 };
+
+/** In one line: the message lists each address that was tried in a line of its own. */
+function reasonOf(error: unknown): string {
+  return inOneLine(toErrorRecord(error)).replace(/\s*\n\s*/g, " ");
+}
 
 /** All there are: the compiler sees to it that each has its line. */
 export const EVENT_NAMES = Object.keys(LINES) as EventName[];

@@ -32,6 +32,9 @@ const linesOf = (emit: (events: Events) => void) => {
 test("an error that is no task's does not say that a task failed", () => {
   const error = new Error("Connection terminated unexpectedly");
   const [lost] = linesOf((events) => events.emit("database.lost", { error, doing: "claiming" }));
+  expect(lost?.message).toBe(
+    "the database cannot be reached while claiming; trying again: Connection terminated unexpectedly",
+  );
   expect(lost?.fields).toMatchObject({ error: { code: "ERROR", message: "Connection terminated unexpectedly" } });
   const ended = { taskId: "t", outcome: "failed", durationMs: 1, willRunAgain: false, error };
   const [failed] = linesOf((events) => events.emit("task.ended", ended as unknown as EverbeatEvents["task.ended"]));
