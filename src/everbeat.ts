@@ -11,7 +11,7 @@ import { type EventListener, type EventName, Events } from "./events.ts";
 import { jsonLogger, type Logger, neverThrowing } from "./log.ts";
 import { EVENT_NAMES, logEvents } from "./log-events.ts";
 import { LogRecord } from "./log-health.ts";
-import { outletOf } from "./log-outlet.ts";
+import { outletOf } from "./outlet/outlets.ts";
 import { Enqueuer } from "./queue/enqueue.ts";
 import { checkMany, type EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";

@@ -35,3 +35,13 @@ export class LogRecord implements LogHealth {
     this.#isWell = false;
   }
 }
+
+/** What is written to a stream at once. */
+export type Chunk = string | Uint8Array;
+
+/** At least one: a text without a line end is a line as well. */
+export function linesIn(chunk: Chunk): number {
+  if (chunk.length === 0) return 0;
+  const text = typeof chunk === "string" ? chunk : Buffer.from(chunk).toString("latin1");
+  return Math.max(1, text.split("\n").length - 1);
+}

@@ -3,7 +3,8 @@
  * line and is made readable here (see rendered), so that no text of a user's commands the terminal or looks like another line.
  */
 import { readableJson } from "../control-characters.ts";
-import { outletOf, reasonOf } from "../log-outlet.ts";
+import { outletOf } from "../outlet/outlets.ts";
+import { reasonOf } from "../outlet/write-errors.ts";
 import { type Colours, coloursFor, rendered } from "./colours.ts";
 import { EXIT } from "./exit-codes.ts";
 import { createProgressLine, type ProgressLine } from "./progress-line.ts";

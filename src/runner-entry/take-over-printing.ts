@@ -2,7 +2,7 @@
  * What the handlers of a runner print never fails them, holds them up or fills their memory. Their replica may be blocked and read nothing for
  * a while: then lines are dropped, and the replica is told how many.
  */
-import { outletOf } from "../log-outlet.ts";
+import { outletOf } from "../outlet/outlets.ts";
 import type { FromRunner } from "../runner/protocol.ts";
 
 const COUNT_EVERY_MS = 1_000;

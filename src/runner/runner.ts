@@ -7,7 +7,7 @@ import { hostname } from "node:os";
 import type { TaskRef } from "../events.ts";
 import type { GroupMemoryWatch } from "../heart/group-memory.ts";
 import type { BlockageSight } from "../heart/loop-watch.ts";
-import { outletOf } from "../log-outlet.ts";
+import { outletOf } from "../outlet/outlets.ts";
 import type { BatchItem } from "../task/define-task.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
