@@ -4,7 +4,7 @@ export interface LogHealth {
   readonly dropped: number;
   /** Why the last one was, in words. */
   readonly reason: string;
-  /** The last line was written. */
+  /** The last line was written, as far as is known here. */
   readonly isWell: boolean;
 }
 
@@ -30,9 +30,14 @@ export class LogRecord implements LogHealth {
   }
 
   noteDropped(lines: number, reason: string): void {
+    this.noteDroppedElsewhere(lines, reason);
+    this.#isWell = false;
+  }
+
+  /** By another process or thread, which tells of lines that it has dropped and not of those that it writes again. */
+  noteDroppedElsewhere(lines: number, reason: string): void {
     this.#dropped += lines;
     this.#reason = reason;
-    this.#isWell = false;
   }
 }
 

@@ -2,6 +2,7 @@
  * What the handlers of a runner print never fails them, holds them up or fills their memory. Their replica may be blocked and read nothing for
  * a while: then lines are dropped, and the replica is told how many.
  */
+import type { LogOutlet } from "../outlet/log-outlet.ts";
 import { outletOf } from "../outlet/outlets.ts";
 import type { FromRunner } from "../runner/protocol.ts";
 
@@ -13,14 +14,17 @@ export function takeOverPrinting(): void {
   for (const outlet of outlets()) outlet.takeOver();
 }
 
-/** Tells the replica, from here on, how many lines were dropped. */
-export function tellOfDropped(send: (message: FromRunner) => void): void {
-  let dropped = 0;
+/** From here on tells the replica how many lines were dropped, and why. Returns how to do so at once, which the last words are for. */
+export function tellOfDropped(send: (message: FromRunner) => void): () => void {
+  const told = new Map<LogOutlet, number>();
   const tell = () => {
-    const lines = outlets().reduce((sum, { health }) => sum + health.dropped, 0) - dropped;
-    const reason = outlets().find(({ health }) => health.dropped > 0)?.health.reason ?? "";
-    if (lines > 0) send({ type: "dropped", lines, reason });
-    dropped += lines;
+    for (const outlet of outlets()) {
+      const { dropped, reason } = outlet.health;
+      const lines = dropped - (told.get(outlet) ?? 0);
+      told.set(outlet, dropped);
+      if (lines > 0) send({ type: "dropped", lines, reason });
+    }
   };
   setInterval(tell, COUNT_EVERY_MS).unref();
+  return tell;
 }

@@ -23,6 +23,7 @@ export interface RunnerPoolParts {
   readonly onStarted: (runner: Runner) => void;
   readonly onBlocked: RunnerParts["onBlocked"];
   readonly onTurned: RunnerParts["onTurned"];
+  readonly onDropped: RunnerParts["onDropped"];
   readonly onEnded: (death: RunnerDeath) => void;
   /** They cannot be started, for this reason; or can again. */
   readonly onSuspended: (suspension: { failures: number; pauseMs: number; message: string }) => void;
@@ -162,9 +163,9 @@ export class RunnerPool {
   }
 
   #make(): void {
-    const { kind, open, charge, settings, graces, groupMemory, replica, onBlocked, onTurned } = this.#parts;
+    const { kind, open, charge, settings, graces, groupMemory, replica, onBlocked, onTurned, onDropped } = this.#parts;
     const runner = new Runner({
-      ...{ kind, open, charge, graces, groupMemory, onBlocked, onTurned },
+      ...{ kind, open, charge, graces, groupMemory, onBlocked, onTurned, onDropped },
       heapLimitMb: settings.heapLimitMb,
       leaseFd: replica.leaseFd,
       startTimeoutMs: settings.startTimeoutMs,

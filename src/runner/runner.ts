@@ -7,7 +7,6 @@ import { hostname } from "node:os";
 import type { TaskRef } from "../events.ts";
 import type { GroupMemoryWatch } from "../heart/group-memory.ts";
 import type { BlockageSight } from "../heart/loop-watch.ts";
-import { outletOf } from "../outlet/outlets.ts";
 import type { BatchItem } from "../task/define-task.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
@@ -49,6 +48,8 @@ export interface RunnerParts {
   /** Its loop is blocked, longer than when that was said before; or turns again. */
   readonly onBlocked: (runner: Runner, sight: BlockageSight) => void;
   readonly onTurned: (runner: Runner, blockedMs: number) => void;
+  /** Lines that a handler printed could not be passed on. */
+  readonly onDropped: (lines: number, reason: string) => void;
   readonly onEnded: (runner: Runner, death: RunnerDeath) => void;
 }
 
@@ -260,7 +261,7 @@ export class Runner {
         callOnContext(this.#item(message)?.context, message.name, message.args);
         break;
       case "dropped":
-        outletOf(process.stdout).health.noteDropped(message.lines, message.reason);
+        this.#parts.onDropped(message.lines, message.reason);
         break;
       case "completing":
         (this.#item(message)?.context.claim as ClaimHandle | undefined)?.noteCompletedInTransaction();

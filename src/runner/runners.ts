@@ -9,7 +9,7 @@ import type { AnyTask } from "../task/define-task.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { RunIn } from "../task/settings.ts";
 import { openProcess } from "./process-channel.ts";
-import type { Runner, RunnerGraces } from "./runner.ts";
+import type { Runner, RunnerGraces, RunnerParts } from "./runner.ts";
 import type { RunnerDeath, RunnerKind } from "./runner-death.ts";
 import type { RunnerSettings } from "./runner-options.ts";
 import { type PoolJob, RunnerPool } from "./runner-pool.ts";
@@ -34,6 +34,7 @@ export interface RunnersParts {
   readonly note: (ended: readonly RunnerRecord[]) => Promise<void>;
   readonly onStarted: (runner: Runner, isFirst: boolean) => void;
   readonly blockages: RunnerBlockages;
+  readonly onDropped: RunnerParts["onDropped"];
   readonly onDeath: (death: RunnerDeath) => void;
   readonly onSuspended: (kind: RunnerKind, suspension: { failures: number; pauseMs: number; message: string }) => void;
   readonly onResumed: (kind: RunnerKind) => void;
@@ -129,7 +130,7 @@ export class Runners {
 
   #createPool(kind: RunnerKind, tasks: readonly AnyTask[]): RunnerPool {
     const { settings, recovery, replica, abortGraceMs, cutOffGraceMs, schema, resultLimitBytes } = this.#parts;
-    const { onStarted, onSuspended, onResumed, blockages } = this.#parts;
+    const { onStarted, onSuspended, onResumed, onDropped, blockages } = this.#parts;
     const graces: RunnerGraces = {
       abortMs: abortGraceMs,
       cutOffMs: Math.min(abortGraceMs, cutOffGraceMs),
@@ -159,6 +160,7 @@ export class Runners {
       },
       onBlocked: (runner, sight) => blockages.onBlocked(runner, sight),
       onTurned: (runner, blockedMs) => blockages.onTurned(runner, blockedMs),
+      onDropped,
       onEnded: (death) => this.#onEnded(death),
       onSuspended: (suspension) => onSuspended(kind, suspension),
       onResumed: () => onResumed(kind),

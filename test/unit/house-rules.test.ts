@@ -33,7 +33,8 @@ const MAY_USE: Record<string, readonly string[]> = {
   "log-fields": [],
   "log-health": [],
   outlet: ["log-health"],
-  log: ["control-characters", "log-fields", "log-health"],
+  log: ["control-characters", "log-fields"],
+  "given-logger": ["log", "log-health", "task"],
   terminal: [],
   config: ["errors", "log"],
   task: [...FOUNDATION],
@@ -51,8 +52,8 @@ const MAY_USE: Record<string, readonly string[]> = {
   "runner-entry": [...FOUNDATION, "task", "heart", "runner", "index"],
   worker: [...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "recovery", "runner", "service"],
   everbeat: [
-    ...[...FOUNDATION, "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery", "runner"],
-    "worker",
+    ...[...FOUNDATION, "given-logger", "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery"],
+    ...["runner", "worker"],
   ],
   testing: [...FOUNDATION, "task", "events", "sql", "database", "queue", "runner", "worker", "everbeat"],
   supervisor: [
