@@ -69,6 +69,11 @@ export class DescriptorQueue {
     return new Promise((resolve) => this.#onFlushed.push(resolve));
   }
 
+  /** Nobody will write what waits any more. */
+  giveUp(): void {
+    this.#drop(Buffer.concat(this.#waiting), NOT_READ);
+  }
+
   /** One chunk alone may be as long as it likes. */
   #isTooMuch(bytes: Buffer): boolean {
     return this.#waitingBytes > 0 && this.#waitingBytes + bytes.length > MOST_WAITING;
@@ -90,7 +95,7 @@ export class DescriptorQueue {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === "EAGAIN") this.#waitForReader(rest);
-      else this.#giveUp(rest, reasonOf(code));
+      else this.#drop(rest, reasonOf(code));
     }
   }
 
@@ -116,8 +121,8 @@ export class DescriptorQueue {
     this.#tellWaiters();
   }
 
-  #giveUp(rest: Buffer, reason: string): void {
-    this.#parts.record.noteDropped(linesIn(rest), reason);
+  #drop(rest: Buffer, reason: string): void {
+    if (rest.length > 0) this.#parts.record.noteDropped(linesIn(rest), reason);
     if (this.#lineEnd === "waiting") this.#lineEnd = "dropped";
     this.#becomeEmpty();
   }

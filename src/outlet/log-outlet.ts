@@ -58,6 +58,11 @@ export class LogOutlet {
     return this.#streamWriter.flushed(this.#ownWrite);
   }
 
+  /** The process ends: what still waits for the descriptor is counted as dropped. */
+  giveUp(): void {
+    this.#queue.giveUp();
+  }
+
   /**
    * A thread has no descriptor of its own. Where somebody has replaced the stream's `write`, that is where they want to have the lines. What
    * waits in the stream itself comes first.
