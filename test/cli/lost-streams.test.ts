@@ -1,13 +1,15 @@
 /** Streams that cannot be written, under commands that have no tasks file, and under a user's own program. */
 import { execFile, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { reportError } from "../../src/cli/report-error.ts";
 import { createScreen } from "../../src/cli/screen.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
-import { MAIN, projectWith, startEverbeat } from "./run-cli.ts";
+import { openPipe } from "../support/pipe.ts";
+import { everbeat, MAIN, projectWith, startEverbeat } from "./run-cli.ts";
 import { printedDuring } from "./run-here.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -19,10 +21,10 @@ function openFull(): number {
 }
 
 test("dev goes on with a full disk under both of its streams, and leaves with exit code 0", async () => {
-  const { everbeat, database } = await openTestEverbeat();
+  const { everbeat: api, database } = await openTestEverbeat();
   const full = openFull();
   const dev = startEverbeat(["dev", "--database", database.url], { stdout: full, stderr: full });
-  await eventually(async () => (await everbeat.replicas()).some(({ status }) => status === "online"), {
+  await eventually(async () => (await api.replicas()).some(({ status }) => status === "online"), {
     within: 30_000,
   });
   dev.child.kill("SIGTERM");
@@ -31,10 +33,35 @@ test("dev goes on with a full disk under both of its streams, and leaves with ex
 
 test("status whose reader has gone exits with 0 and says nothing", async () => {
   const { database } = await openTestEverbeat();
-  const script = `{ sleep 1; "$0" "$1" status; echo "exit $?" >&2; } | true`;
+  const pipe = openPipe();
+  pipe.closeReader();
+  const { code, stderr } = await everbeat(["status"], { database: database.url, stdout: pipe.writeEnd });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+});
+
+const PRINTED_AT_ONCE = "a line that is printed while the tasks are loaded\n".repeat(15_000);
+
+test("what a command at work says last is read to its end: its reader is waited for", async () => {
+  const { database } = await openTestEverbeat();
+  const cwd = await projectWith({ "tasks.js": `process.stderr.write(${JSON.stringify(PRINTED_AT_ONCE)});` });
+  // A reader of its own, which no test holds up.
+  const script = `{ "$0" "$1" start tasks.js; echo $? > code; } 2>&1 >/dev/null | cat > printed`;
   const env = { ...process.env, DATABASE_URL: database.url };
-  const { stderr } = await promisify(execFile)("sh", ["-c", script, process.execPath, MAIN], { env });
-  expect(stderr).toBe("exit 0\n");
+  await promisify(execFile)("sh", ["-c", script, process.execPath, MAIN], { env, cwd });
+  const printed = readFileSync(join(cwd, "printed"), "utf8");
+  expect(printed.length).toBeGreaterThan(PRINTED_AT_ONCE.length);
+  expect(printed.startsWith(PRINTED_AT_ONCE)).toBe(true);
+  expect(printed.slice(PRINTED_AT_ONCE.length)).toMatch(/^✗ .*tasks\.js/);
+  expect(readFileSync(join(cwd, "code"), "utf8")).toBe("1\n");
+});
+
+test("a command at work whose reader stands still leaves all the same, with the exit code that it would have", async () => {
+  const { database } = await openTestEverbeat();
+  const cwd = await projectWith({ "tasks.js": `process.stderr.write(${JSON.stringify(PRINTED_AT_ONCE)});` });
+  const stderr = openPipe();
+  const refused = await everbeat(["start", "tasks.js"], { database: database.url, cwd, stderr: stderr.writeEnd });
+  expect(refused).toMatchObject({ code: 1, signal: null });
+  expect(PRINTED_AT_ONCE).toContain(stderr.read());
 });
 
 test.each(["a full disk", "a reader that has gone"])(
