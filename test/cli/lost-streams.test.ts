@@ -4,13 +4,10 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { reportError } from "../../src/cli/report-error.ts";
-import { createScreen } from "../../src/cli/screen.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { openPipe } from "../support/pipe.ts";
 import { everbeat, MAIN, projectWith, startEverbeat } from "./run-cli.ts";
-import { printedDuring } from "./run-here.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -94,11 +91,50 @@ test.each(["a full disk", "a reader that has gone"])(
   },
 );
 
-test("a database that is lost is told in plain words, without a stack", async () => {
-  const lost = Object.assign(new Error("terminating connection due to administrator command"), { code: "57P01" });
-  const { stdout, stderr } = await printedDuring(async () => {
-    expect(reportError(lost, createScreen({ isJson: false }))).toBe(1);
+test("a stalled reader of a user's own program neither keeps it from leaving nor makes it grow", async () => {
+  const { database } = await openTestEverbeat();
+  const cwd = await projectWith({
+    "program.js": `
+      import { setFlagsFromString } from "node:v8";
+      import { runInNewContext } from "node:vm";
+      import { defineTask, Everbeat } from "everbeat";
+      const bytesKept = () => {
+        setFlagsFromString("--expose-gc");
+        runInNewContext("gc")();
+        const { heapUsed, external } = process.memoryUsage();
+        return heapUsed + external;
+      };
+      const task = defineTask({ name: "own", run: async (_input, { log }) => {
+        for (let line = 0; line < 20_000; line++) {
+          log.error({ line }, "x".repeat(1_000));
+          if (line % 100 === 99) await new Promise((resume) => setImmediate(resume));
+        }
+        return bytesKept();
+      } });
+      const everbeat = await Everbeat.open({ database: process.env.DATABASE_URL, log: "info" });
+      const dropped = new Promise((resolve) => everbeat.on("log.dropped", resolve));
+      await everbeat.work([task], { handleSignals: false });
+      const kept = [];
+      for (let round = 0; round < 2; round++) kept.push(await everbeat.result(await everbeat.enqueue(task, null)));
+      const { reason } = await dropped;
+      await everbeat.close();
+      console.log(JSON.stringify({ kept, reason }));
+    `,
   });
-  expect(stdout + stderr).toContain("The database was lost: terminating connection");
-  expect(stdout + stderr).not.toMatch(/ at |should not have/);
+  const stderr = openPipe();
+  const program = spawn(process.execPath, ["program.js"], {
+    ...{ cwd, env: { ...process.env, DATABASE_URL: database.url } },
+    stdio: ["ignore", "pipe", stderr.writeEnd],
+  });
+  onTestFinished(() => void program.kill("SIGKILL"));
+  let printed = "";
+  program.stdout?.on("data", (chunk: Buffer) => {
+    printed += chunk.toString();
+  });
+  // 20 MB in each round, of which nobody has read anything when it has left.
+  expect(await new Promise((resolve) => program.once("close", resolve))).toBe(0);
+  const { kept, reason } = JSON.parse(printed) as { kept: [number, number]; reason: string };
+  expect(reason).toBe("its reader does not read");
+  expect(kept[1] - kept[0]).toBeLessThan(10 * 1024 * 1024);
+  expect(stderr.read()).toContain("worker started");
 });
