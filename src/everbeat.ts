@@ -8,10 +8,11 @@ import { assertSchemaFits, type MigrationReport, migrate } from "./database/migr
 import { Notices } from "./database/notices.ts";
 import { openDatabase } from "./database/open-database.ts";
 import { type EventListener, type EventName, Events } from "./events.ts";
-import { jsonLogger, type Logger, neverThrowing } from "./log.ts";
+import { neverThrowing } from "./given-logger.ts";
+import { jsonLogger, type Logger } from "./log.ts";
 import { EVENT_NAMES, logEvents } from "./log-events.ts";
 import { LogRecord } from "./log-health.ts";
-import { outletOf } from "./log-outlet.ts";
+import { outletOf } from "./outlet/outlets.ts";
 import { Enqueuer } from "./queue/enqueue.ts";
 import { checkMany, type EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";
@@ -66,8 +67,9 @@ export class Everbeat implements AsyncDisposable {
   readonly #settings: OpenSettings;
   readonly #events: Events;
   readonly #log: Logger;
-  /** Of a logger that was given. */
-  readonly #logRecord = new LogRecord();
+  /** Of a logger that was given, and of what this process's runners could not pass on to it. */
+  readonly #loggerHealth = new LogRecord();
+  readonly #runnersHealth = new LogRecord();
   readonly #logWatch: LogWatch;
   readonly #notices: Notices;
   readonly #enqueuer: Enqueuer;
@@ -84,12 +86,13 @@ export class Everbeat implements AsyncDisposable {
     this.#log =
       typeof settings.log === "string"
         ? jsonLogger({ level: settings.log, write: (line) => void outletOf(process.stderr).write(line) })
-        : neverThrowing(settings.log, this.#logRecord);
+        : neverThrowing(settings.log, this.#loggerHealth);
     this.#events = new Events((error, name) =>
       this.#log.error({ event: name, error: toErrorRecord(error, "ERROR") }, "an event listener threw"),
     );
     logEvents(this.#events, this.#log);
-    const logs = () => [this.#logRecord, outletOf(process.stdout).health, outletOf(process.stderr).health];
+    const streams = [outletOf(process.stdout).health, outletOf(process.stderr).health];
+    const logs = [this.#loggerHealth, this.#runnersHealth, ...streams];
     this.#logWatch = new LogWatch({ database, events: this.#events, logs });
     this.#notices = new Notices(database);
     this.#enqueuer = new Enqueuer(database, { inputLimitBytes: settings.maxJsonBytes });
@@ -173,6 +176,7 @@ export class Everbeat implements AsyncDisposable {
       tasks,
       settings,
       resultLimitBytes: this.#settings.maxJsonBytes,
+      runnersHealth: this.#runnersHealth,
       replica,
       recovery,
     });

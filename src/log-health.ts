@@ -4,7 +4,7 @@ export interface LogHealth {
   readonly dropped: number;
   /** Why the last one was, in words. */
   readonly reason: string;
-  /** The last line was written. */
+  /** The last line was written, as far as is known here. */
   readonly isWell: boolean;
 }
 
@@ -30,8 +30,23 @@ export class LogRecord implements LogHealth {
   }
 
   noteDropped(lines: number, reason: string): void {
-    this.#dropped += lines;
-    this.#reason = reason;
+    this.noteDroppedElsewhere(lines, reason);
     this.#isWell = false;
   }
+
+  /** By another process or thread, which tells of lines that it has dropped and not of those that it writes again. */
+  noteDroppedElsewhere(lines: number, reason: string): void {
+    this.#dropped += lines;
+    this.#reason = reason;
+  }
+}
+
+/** What is written to a stream at once. */
+export type Chunk = string | Uint8Array;
+
+/** At least one: a text without a line end is a line as well. */
+export function linesIn(chunk: Chunk): number {
+  if (chunk.length === 0) return 0;
+  const text = typeof chunk === "string" ? chunk : Buffer.from(chunk).toString("latin1");
+  return Math.max(1, text.split("\n").length - 1);
 }

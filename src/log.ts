@@ -1,7 +1,6 @@
 /** Structured logs: the interface that handlers get, which pino and its kin already fit, and a plain default. */
 import { readableJson } from "./control-characters.ts";
 import { joinFields, type LogFields, showableFields } from "./log-fields.ts";
-import type { LogRecord } from "./log-health.ts";
 
 export type { LogFields } from "./log-fields.ts";
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
@@ -15,7 +14,7 @@ export interface Logger {
   isLevelEnabled?(level: Exclude<LogLevel, "silent">): boolean;
 }
 
-const LEVELS = ["debug", "info", "warn", "error"] as const;
+export const LEVELS = ["debug", "info", "warn", "error"] as const;
 
 /**
  * One JSON object per line, for programs and for a terminal: no text that is logged commands it or looks like another line. A line that cannot
@@ -56,31 +55,6 @@ export function writeFirst(write: (line: string) => void, lines: readonly (() =>
       // A handler logs what it likes: circles, big integers, objects that throw.
     }
   }
-}
-
-/** The same logger, whose errors are nobody else's: a line that it does not take is dropped and counted. */
-export function neverThrowing(logger: Logger, record: LogRecord): Logger {
-  const noteError = (error: unknown) => record.noteDropped(1, `the logger threw an error: ${String(error)}`);
-  const writer = (level: (typeof LEVELS)[number]) => (fields: LogFields, message: string) => {
-    try {
-      const answer: unknown = logger[level](fields, message);
-      if (answer instanceof Promise) answer.then(() => record.noteWritten(), noteError);
-      else record.noteWritten();
-    } catch (error) {
-      noteError(error);
-    }
-  };
-  const isLevelEnabled: Logger["isLevelEnabled"] = (level) => {
-    try {
-      return logger.isLevelEnabled?.(level) ?? true;
-    } catch {
-      return true;
-    }
-  };
-  return {
-    ...{ debug: writer("debug"), info: writer("info"), warn: writer("warn"), error: writer("error") },
-    ...(logger.isLevelEnabled && { isLevelEnabled }),
-  };
 }
 
 /** The same logger with fields that every line carries. */

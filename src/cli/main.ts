@@ -7,5 +7,5 @@ const terminal = new Terminal();
 process.on("exit", () => terminal.letGo());
 
 const exitCode = await runCli(process.argv.slice(2));
-// Everything is written by now. It is ended outright, because a tasks file may leave timers and connections of its own behind.
+// What could be written is (see flushed). It is ended outright, because a tasks file may leave timers and connections of its own behind.
 process.exit(exitCode);

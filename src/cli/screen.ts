@@ -3,7 +3,8 @@
  * line and is made readable here (see rendered), so that no text of a user's commands the terminal or looks like another line.
  */
 import { readableJson } from "../control-characters.ts";
-import { outletOf, reasonOf } from "../log-outlet.ts";
+import { outletOf } from "../outlet/outlets.ts";
+import { reasonOf } from "../outlet/write-errors.ts";
 import { type Colours, coloursFor, rendered } from "./colours.ts";
 import { EXIT } from "./exit-codes.ts";
 import { createProgressLine, type ProgressLine } from "./progress-line.ts";
@@ -30,8 +31,9 @@ export interface Screen {
   /** For a command that does work: from now on, what cannot be written is dropped and counted, and the work goes on. */
   outliveReaders(): void;
   /**
-   * Resolves when everything is written, or dropped, or its reader stands still. False: the answer could not be written, which has been said
-   * on standard error.
+   * Resolves when everything is written or dropped, on both streams. A command that does work (`outliveReaders`) does not wait for a reader that
+   * stands still; any other waits for the reader of its answer for as long as that takes. False: the answer could not be written, which has been
+   * said on standard error.
    */
   flushed(): Promise<boolean>;
 }
@@ -74,10 +76,11 @@ export function createScreen(options: { isJson: boolean }): Screen {
       for (const stream of [stdout, stderr]) outletOf(stream).takeOver();
     },
     async flushed() {
-      await outletOf(stdout).flushed();
+      await Promise.all([outletOf(stdout).flushed(), outletOf(stderr).flushed()]);
       if (!failure || isWorking) return true;
       const words = `The answer could not be written to standard output: ${reasonOf(failure.code)}.`;
       writeLines(stderr, [`${errorColours.red("✗")} ${words}`]);
+      await outletOf(stderr).flushed();
       return false;
     },
   };

@@ -1,4 +1,10 @@
-/** SIGTERM, SIGINT and SIGHUP, one after the other, as promises; and what takes their place in a supervised worker. */
+/**
+ * The signals that ask a command to stop, one after the other, as promises; and what takes their place in a supervised worker.
+ *
+ * SIGHUP means something else in each kind of process, so each treats it by itself. Here a terminal that closes sends it, and its shell may do so
+ * again: however many come, they are one wish to stop, unless the command does something else then. A supervised child leaves SIGHUP to its
+ * supervisor (`supervisor/supervised.ts`). A worker in a user's own program ends by the signal itself (`worker/signals.ts`).
+ */
 import type { SupervisorLink } from "../supervisor/supervised.ts";
 
 export interface StopSignals {
@@ -8,7 +14,7 @@ export interface StopSignals {
   close(): void;
 }
 
-/** `onHangup`: in place of a stop. */
+/** `onHangup` is what SIGHUP does where it does not ask to stop: a supervisor replaces its children then, as other servers read their settings anew. */
 export function listenForStop(onHangup?: () => void): StopSignals {
   const signals = ["SIGTERM", "SIGINT"] as const;
   const resolvers: (() => void)[] = [];
@@ -17,7 +23,6 @@ export function listenForStop(onHangup?: () => void): StopSignals {
   let received = 0;
   const onSignal = () => resolvers[received++]?.();
   for (const signal of signals) process.on(signal, onSignal);
-  // A terminal that closes sends it, and its shell may do so again: however many come, they are one wish to stop.
   const hangup = onHangup ?? (() => received === 0 && onSignal());
   process.on("SIGHUP", hangup);
   return {

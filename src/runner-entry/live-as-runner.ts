@@ -5,7 +5,7 @@ import { encodeSealed, type FromRunner, type RunnerCharge, type ToRunner } from 
 import { JobServer } from "../runner/serve-jobs.ts";
 import { catchStrayRejections } from "../runner/stray-rejections.ts";
 import { loadTasks } from "./load-tasks.ts";
-import { takeOverPrinting, tellOfDropped } from "./take-over-printing.ts";
+import { DroppedLines, takeOverPrinting } from "./take-over-printing.ts";
 
 export interface RunnerLife {
   hear(message: ToRunner): void;
@@ -22,19 +22,20 @@ export interface RunnerLifeParts {
   /** Whether what it runs must be over when its replica's lease is. */
   readonly onMustStop: (mustStop: boolean) => void;
   readonly leave: () => void;
-  /** Its handler was told to stop and did not. */
-  readonly end: () => void;
+  /** Its handler was told to stop and did not. Before it exits it says its last words, which takes a moment at the most. */
+  readonly end: (sayLast: () => Promise<void>) => void;
 }
 
 export function liveAsRunner({ send, memory, onBegin, onMustStop, leave, end }: RunnerLifeParts): RunnerLife {
   let server: JobServer | undefined;
+  let dropped: DroppedLines | undefined;
   markAsRunner();
   takeOverPrinting();
 
   async function begin({ charge, seal }: ToRunner & { type: "begin" }): Promise<void> {
     const say = (message: FromRunner) => send(encodeSealed(seal, message));
     onBegin(charge, seal);
-    tellOfDropped(say);
+    dropped = new DroppedLines(say);
     try {
       const tasks = await loadTasks(charge);
       server = new JobServer({ charge, tasks, send: say, memory, strays: catchStrayRejections() });
@@ -50,13 +51,15 @@ export function liveAsRunner({ send, memory, onBegin, onMustStop, leave, end }: 
     onMustStop(false);
   }
 
+  const sayLast = async () => dropped?.sayLast();
+
   return {
     hear(message) {
       if (message.type === "begin") void begin(message);
       else if (message.type === "run") void run(message);
       else if (message.type === "abort") server?.abort(message.job, message.item, reviveError(message.reason));
-      else if (message.type === "leave") leave();
-      else if (message.type === "end") end();
+      else if (message.type === "leave") void sayLast().then(leave);
+      else if (message.type === "end") end(sayLast);
     },
     abandon: () => server?.abandon(),
   };

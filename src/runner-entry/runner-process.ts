@@ -36,10 +36,10 @@ const life = liveAsRunner({
   onBegin: startHeart,
   onMustStop: (mustStop) => heart?.postMessage(mustStop),
   leave: () => guardian.dismiss(() => process.exit(0)),
-  end() {
-    process.off("SIGTERM", ignore);
+  end(sayLast) {
     // A handler's own listener may want to put things in order; without one there is nothing to wait for.
-    if (process.listenerCount("SIGTERM") === 0) process.exit(TERMINATED);
+    if (process.listenerCount("SIGTERM") > 1) process.off("SIGTERM", ignore);
+    else void sayLast().then(() => process.exit(TERMINATED));
   },
 });
 

@@ -2,10 +2,14 @@
  * What the handlers of a runner print never fails them, holds them up or fills their memory. Their replica may be blocked and read nothing for
  * a while: then lines are dropped, and the replica is told how many.
  */
-import { outletOf } from "../log-outlet.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import type { LogOutlet } from "../outlet/log-outlet.ts";
+import { outletOf } from "../outlet/outlets.ts";
 import type { FromRunner } from "../runner/protocol.ts";
 
 const COUNT_EVERY_MS = 1_000;
+/** Less than the replica gives a runner to leave. */
+const LAST_WORDS_MS = 500;
 
 const outlets = () => [outletOf(process.stdout), outletOf(process.stderr)];
 
@@ -13,14 +17,29 @@ export function takeOverPrinting(): void {
   for (const outlet of outlets()) outlet.takeOver();
 }
 
-/** Tells the replica, from here on, how many lines were dropped. */
-export function tellOfDropped(send: (message: FromRunner) => void): void {
-  let dropped = 0;
-  const tell = () => {
-    const lines = outlets().reduce((sum, { health }) => sum + health.dropped, 0) - dropped;
-    const reason = outlets().find(({ health }) => health.dropped > 0)?.health.reason ?? "";
-    if (lines > 0) send({ type: "dropped", lines, reason });
-    dropped += lines;
-  };
-  setInterval(tell, COUNT_EVERY_MS).unref();
+/** Tells the replica, from here on, how many lines were dropped, and why. */
+export class DroppedLines {
+  readonly #send: (message: FromRunner) => void;
+  readonly #told = new Map<LogOutlet, number>();
+
+  constructor(send: (message: FromRunner) => void) {
+    this.#send = send;
+    setInterval(() => this.#tell(), COUNT_EVERY_MS).unref();
+  }
+
+  /** Before the runner leaves: what its handlers have printed is passed on, and what the replica does not take within a moment is counted. */
+  async sayLast(): Promise<void> {
+    await Promise.race([Promise.all(outlets().map((outlet) => outlet.flushed())), delay(LAST_WORDS_MS)]);
+    for (const outlet of outlets()) outlet.giveUp();
+    this.#tell();
+  }
+
+  #tell(): void {
+    for (const outlet of outlets()) {
+      const { dropped, reason } = outlet.health;
+      const lines = dropped - (this.#told.get(outlet) ?? 0);
+      this.#told.set(outlet, dropped);
+      if (lines > 0) this.#send({ type: "dropped", lines, reason });
+    }
+  }
 }

@@ -17,8 +17,13 @@ export class LogBudget {
       return { isGranted: false, dropped: 0 };
     }
     this.#left--;
+    return { isGranted: true, dropped: this.takeDropped() };
+  }
+
+  /** How many were dropped since that was last told. */
+  takeDropped(): number {
     const dropped = this.#dropped;
     this.#dropped = 0;
-    return { isGranted: true, dropped };
+    return dropped;
   }
 }

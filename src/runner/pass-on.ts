@@ -4,7 +4,7 @@
  */
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
-import { outletOf } from "../log-outlet.ts";
+import { outletOf } from "../outlet/outlets.ts";
 
 const KEPT_CHARACTERS = 8_192;
 /** The beginning of a line waits for its end, but not for long: it may be all that somebody wants to show for now. */

@@ -62,9 +62,14 @@ function createLog(budget: LogBudget, call: RunnerContextParts["call"]): Handler
   return createHandlerLog((level, fields, message) => {
     const { isGranted, dropped } = budget.take(performance.now());
     if (!isGranted) return;
-    if (dropped > 0) call("log", ["warn", { dropped }, "lines of this log were dropped: there were too many"]);
+    if (dropped > 0) call("log", droppedLine(dropped));
     call("log", [level, carriable(fields), clip(message, MAX_TEXT)]);
   });
+}
+
+/** The line that tells of those that were too many. */
+export function droppedLine(dropped: number): readonly unknown[] {
+  return ["warn", { dropped }, "lines of this log were dropped: there were too many"];
 }
 
 const MAX_TEXT = 65_536;

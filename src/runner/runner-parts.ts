@@ -35,6 +35,8 @@ export interface RunnerParts {
   readonly onReady: (runner: Runner) => void;
   /** The job that it had is over. */
   readonly onIdle: (runner: Runner) => void;
+  /** Lines that a handler printed could not be passed on. */
+  readonly onDropped: (lines: number, reason: string) => void;
   readonly onEnded: (runner: Runner, death: RunnerDeath) => void;
 }
 

@@ -23,6 +23,7 @@ export interface RunnerPoolParts {
   readonly blockages: RunnerParts["blockages"];
   readonly replica: { readonly id: ReplicaId; readonly leaseFd: number | undefined };
   readonly onStarted: (runner: Runner) => void;
+  readonly onDropped: RunnerParts["onDropped"];
   readonly onEnded: (death: RunnerDeath) => void;
   /** They cannot be started, for this reason; or can again. */
   readonly onSuspended: (suspension: { failures: number; pauseMs: number; message: string }) => void;
@@ -159,9 +160,9 @@ export class RunnerPool {
   }
 
   #make(): void {
-    const { kind, open, charge, settings, graces, groupMemory, replica, blockages } = this.#parts;
+    const { kind, open, charge, settings, graces, groupMemory, replica, blockages, onDropped } = this.#parts;
     const runner = new Runner({
-      ...{ kind, open, charge, graces, groupMemory, blockages },
+      ...{ kind, open, charge, graces, groupMemory, blockages, onDropped },
       heapLimitMb: settings.heapLimitMb,
       leaseFd: replica.leaseFd,
       startTimeoutMs: settings.startTimeoutMs,

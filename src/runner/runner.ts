@@ -5,7 +5,6 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { TaskRef } from "../events.ts";
-import { outletOf } from "../log-outlet.ts";
 import type { BatchItem } from "../task/define-task.ts";
 import { ClaimLostError, CutOffError } from "../task/errors.ts";
 import { Timer } from "../timer.ts";
@@ -222,7 +221,7 @@ export class Runner {
         callOnContext(this.#item(message)?.context, message.name, message.args);
         break;
       case "dropped":
-        outletOf(process.stdout).health.noteDropped(message.lines, message.reason);
+        this.#parts.onDropped(message.lines, message.reason);
         break;
       case "completing":
         (this.#item(message)?.context.claim as ClaimHandle | undefined)?.noteCompletedInTransaction();

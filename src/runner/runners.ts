@@ -12,7 +12,7 @@ import { openProcess } from "./process-channel.ts";
 import type { Runner } from "./runner.ts";
 import type { RunnerDeath, RunnerKind } from "./runner-death.ts";
 import type { RunnerSettings } from "./runner-options.ts";
-import type { RunnerGraces } from "./runner-parts.ts";
+import type { RunnerGraces, RunnerParts } from "./runner-parts.ts";
 import { type PoolJob, RunnerPool } from "./runner-pool.ts";
 import { type Listening, listeningOn, runnerSilenceMs } from "./runner-silence.ts";
 import { openThread } from "./thread-channel.ts";
@@ -35,6 +35,7 @@ export interface RunnersParts {
   readonly note: (ended: readonly RunnerRecord[]) => Promise<void>;
   readonly onStarted: (runner: Runner, isFirst: boolean) => void;
   readonly blockages: RunnerBlockages;
+  readonly onDropped: RunnerParts["onDropped"];
   readonly onDeath: (death: RunnerDeath) => void;
   readonly onSuspended: (kind: RunnerKind, suspension: { failures: number; pauseMs: number; message: string }) => void;
   readonly onResumed: (kind: RunnerKind) => void;
@@ -121,7 +122,7 @@ export class Runners {
 
   #createPool(kind: RunnerKind, tasks: readonly AnyTask[]): RunnerPool {
     const { settings, recovery, replica, abortGraceMs, cutOffGraceMs, schema, resultLimitBytes } = this.#parts;
-    const { onStarted, onSuspended, onResumed, blockages } = this.#parts;
+    const { onStarted, onSuspended, onResumed, onDropped, blockages } = this.#parts;
     const graces: RunnerGraces = {
       abortMs: abortGraceMs,
       cutOffMs: Math.min(abortGraceMs, cutOffGraceMs),
@@ -149,6 +150,7 @@ export class Runners {
         this.#hadRunners.add(kind);
         onStarted(runner, isFirst);
       },
+      onDropped,
       onEnded: (death) => this.#onEnded(death),
       onSuspended: (suspension) => onSuspended(kind, suspension),
       onResumed: () => onResumed(kind),

@@ -13,7 +13,7 @@ import { carryError } from "./carried-error.ts";
 import { LatestCall } from "./latest-call.ts";
 import { LogBudget } from "./log-budget.ts";
 import type { CarriedOutcome, FromRunner, RunItem, RunnerCharge, ToRunner } from "./protocol.ts";
-import { createRunnerContext } from "./runner-context.ts";
+import { createRunnerContext, droppedLine } from "./runner-context.ts";
 import type { StrayRejections } from "./stray-rejections.ts";
 
 export interface ServeParts {
@@ -50,6 +50,7 @@ export class JobServer {
     this.#current = job;
     const outcomes = await this.#outcomes(job);
     for (const progress of this.#progress.splice(0)) progress.flush();
+    this.#tellOfDropped(job);
     this.#current = undefined;
     const { send, memory } = this.#parts;
     for (const [item, outcome] of outcomes.entries()) send({ type: "outcome", job: number, item, outcome });
@@ -65,6 +66,13 @@ export class JobServer {
     for (const [index, item] of this.#current?.items.entries() ?? []) {
       this.#current?.aborts[index]?.abort(new ReplicaGoneError(item.task.id));
     }
+  }
+
+  /** Before the job is over: the next line of this runner's log may be another task's, or never come. */
+  #tellOfDropped({ number, items }: Job): void {
+    const dropped = this.#budget.takeDropped();
+    if (dropped === 0) return;
+    this.#parts.send({ type: "call", job: number, item: items.length - 1, name: "log", args: droppedLine(dropped) });
   }
 
   async #outcomes(job: Job): Promise<CarriedOutcome[]> {

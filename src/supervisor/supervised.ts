@@ -33,7 +33,8 @@ export function linkToSupervisor(): SupervisorLink | undefined {
   const [leave, leaveNow] = [new AbortController(), new AbortController()];
   const onSignal = () => (leave.signal.aborted && !process.connected ? leaveNow : leave).abort();
   process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
-  // It means "roll" to the supervisor, and would end this process.
+  // Not a signal to stop, as it is to other workers: the supervisor gets it too, decides whether it means a roll or a terminal that has closed,
+  // and tells this child by the channel. Without a listener it would end this process.
   process.on("SIGHUP", () => {});
   process.on("disconnect", () => leave.abort());
   if (!process.connected) leave.abort();

@@ -96,7 +96,7 @@ export function examinable(thrown: unknown): unknown {
     void (thrown instanceof Error);
     return thrown;
   } catch {
-    return new Error("The handler threw something that cannot be examined.");
+    return new Error("Something was thrown that cannot be examined.");
   }
 }
 
@@ -121,6 +121,7 @@ function readText(from: object, key: string): string | undefined {
 function showThrown(thrown: unknown): string {
   if (typeof thrown === "string") return JSON.stringify(thrown);
   if (typeof thrown === "bigint") return `${thrown}n`;
+  if (typeof thrown === "function") return safely(() => String(thrown)) ?? "a function that cannot be shown";
   if (typeof thrown !== "object" || thrown === null) return String(thrown);
   return safely(() => stringifyWithin(thrown, MAX_SHOWN)) ?? "an object that cannot be shown";
 }

@@ -8,22 +8,24 @@ import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
 
 const KIND = "log-dropped";
 const LOOK_EVERY_MS = 1_000;
-/** A disk that is nearly full takes a line now and then. */
+/** A disk that is nearly full takes one line and refuses the next. So the trouble is over only when no line has been dropped for so long. */
 const OVER_AFTER_MS = 5_000;
-/** An alert leaves the record when it is old. */
+/** Alerts that were raised long ago are deleted from the record. One that still holds is raised again before that. */
 const RAISE_AGAIN_MS = 3_600_000;
 
 export interface LogWatchParts {
   readonly database: Database;
   readonly events: Events;
   /** Those of this process. */
-  readonly logs: () => readonly LogHealth[];
+  readonly logs: readonly LogHealth[];
 }
 
 /** Lines are being dropped, or were a moment ago. */
 interface Trouble {
   /** How many had been dropped before. */
   readonly droppedBefore: number;
+  /** Why the last ones were. */
+  reason: string;
   droppedAtMs: number;
   raisedAtMs: number | undefined;
 }
@@ -32,7 +34,8 @@ export class LogWatch {
   readonly #parts: LogWatchParts;
   readonly #subject = `process ${process.pid} on ${hostname()}`;
   readonly #service: Service;
-  #dropped = 0;
+  /** How many lines each log had dropped at the last look. */
+  readonly #dropped = new Map<LogHealth, number>();
   #trouble: Trouble | undefined;
 
   constructor(parts: LogWatchParts) {
@@ -53,28 +56,35 @@ export class LogWatch {
   }
 
   async lookOnce(nowMs = performance.now()): Promise<void> {
-    const logs = this.#parts.logs();
-    const dropped = logs.reduce((sum, log) => sum + log.dropped, 0);
-    if (dropped > this.#dropped) this.#noteDropped(nowMs, reasonIn(logs));
-    this.#dropped = dropped;
+    const { logs } = this.#parts;
+    const droppedBefore = this.#droppedSoFar;
+    for (const log of logs) {
+      const isDropping = log.dropped > (this.#dropped.get(log) ?? 0);
+      this.#dropped.set(log, log.dropped);
+      if (isDropping) this.#noteDropped(nowMs, log.reason, droppedBefore);
+    }
     const trouble = this.#trouble;
     if (!trouble) return;
     const isOver = logs.every((log) => log.isWell) && nowMs - trouble.droppedAtMs >= OVER_AFTER_MS;
     if (isOver) await this.#end(trouble);
     else if (trouble.raisedAtMs === undefined || nowMs - trouble.raisedAtMs >= RAISE_AGAIN_MS)
-      await this.#raise(trouble, reasonIn(logs), nowMs);
+      await this.#raise(trouble, nowMs);
   }
 
-  #noteDropped(nowMs: number, reason: string): void {
-    if (this.#trouble) this.#trouble.droppedAtMs = nowMs;
+  get #droppedSoFar(): number {
+    return [...this.#dropped.values()].reduce((sum, lines) => sum + lines, 0);
+  }
+
+  #noteDropped(nowMs: number, reason: string, droppedBefore: number): void {
+    if (this.#trouble) Object.assign(this.#trouble, { reason, droppedAtMs: nowMs });
     else {
-      this.#trouble = { droppedBefore: this.#dropped, droppedAtMs: nowMs, raisedAtMs: undefined };
+      this.#trouble = { droppedBefore, reason, droppedAtMs: nowMs, raisedAtMs: undefined };
       this.#parts.events.emit("log.dropped", { reason });
     }
   }
 
-  async #raise(trouble: Trouble, reason: string, nowMs: number): Promise<void> {
-    const message = `Log lines are being dropped by ${this.#subject}: ${reason}. Its work goes on.`;
+  async #raise(trouble: Trouble, nowMs: number): Promise<void> {
+    const message = `Log lines are being dropped by ${this.#subject}: ${trouble.reason}. Its work goes on.`;
     await raiseAlert(this.#parts.database, { kind: KIND, subject: this.#subject, message });
     trouble.raisedAtMs = nowMs;
   }
@@ -82,16 +92,10 @@ export class LogWatch {
   async #end(trouble: Trouble): Promise<void> {
     if (trouble.raisedAtMs !== undefined) await this.#resolve();
     this.#trouble = undefined;
-    this.#parts.events.emit("log.back", { dropped: this.#dropped - trouble.droppedBefore });
+    this.#parts.events.emit("log.back", { dropped: this.#droppedSoFar - trouble.droppedBefore });
   }
 
   #resolve(): Promise<void> {
     return resolveAlerts(this.#parts.database, KIND, this.#subject);
   }
-}
-
-/** Why the log that is not well drops lines. */
-function reasonIn(logs: readonly LogHealth[]): string {
-  const log = logs.find(({ isWell }) => !isWell) ?? logs.find(({ dropped }) => dropped > 0);
-  return log?.reason ?? "";
 }

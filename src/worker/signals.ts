@@ -1,4 +1,8 @@
-/** Leaving on SIGTERM, SIGINT and SIGHUP: gracefully at the first, at once at the second. A terminal that closes may send SIGHUP twice. */
+/**
+ * Leaving on SIGTERM, SIGINT and SIGHUP: gracefully at the first, at once at the second. SIGHUP counts once, because a terminal that closes may send
+ * it twice. This is for a worker in a user's own program, which ends as it would have without us: by the signal. A command exits with a code
+ * instead, and has its own listeners (`cli/stop-signals.ts`).
+ */
 import { listenToProcess } from "../process-listeners.ts";
 import { atMost } from "./waiting.ts";
 

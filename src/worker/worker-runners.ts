@@ -17,7 +17,7 @@ export function createWorkerRunners(
   parts: WorkerParts,
   { onRoom, flush }: { onRoom: () => void } & Pick<Reporting, "flush">,
 ): Runners {
-  const { database, events, replica, recovery, settings, tasks, resultLimitBytes } = parts;
+  const { database, events, replica, recovery, settings, tasks, resultLimitBytes, runnersHealth } = parts;
   const postMortems = new PostMortems({ database, events });
   const { stopWithinMs, promise } = heartPlanOf(recovery);
   const subject = (kind: RunnerKind) => `${kind} on ${hostname()}`;
@@ -37,6 +37,8 @@ export function createWorkerRunners(
       // One that an earlier replica has left behind.
       if (isFirst) quietly(resolveAlerts(database, ALERT, subject(kind)));
     },
+    onDropped: (lines, reason) =>
+      runnersHealth.noteDroppedElsewhere(lines, `a runner could not pass on what it printed: ${reason}`),
     onDeath: (death) => onRunnerDeath({ events, replica, postMortems, reporting: { flush } }, death),
     onSuspended(kind, { failures, pauseMs, message }) {
       events.emit("runners.suspended", { replicaId: replica.id, kind, failures, pauseMs, message });

@@ -12,6 +12,7 @@ import type { Events } from "../events.ts";
 import { createPromptClock } from "../heart/clock.ts";
 import { heartPlanOf } from "../heart/heart-plan.ts";
 import type { Logger } from "../log.ts";
+import type { LogRecord } from "../log-health.ts";
 import { createReaper } from "../recovery/reaper.ts";
 import type { Runners } from "../runner/runners.ts";
 import { catchStrayRejections } from "../runner/stray-rejections.ts";
@@ -59,6 +60,8 @@ export interface WorkerParts {
   readonly tasks: readonly AnyTask[];
   readonly settings: WorkSettings;
   readonly resultLimitBytes: number;
+  /** Where lines are counted that runners could not pass on. */
+  readonly runnersHealth: LogRecord;
   readonly replica: Replica;
   readonly recovery: RecoverySettings;
 }

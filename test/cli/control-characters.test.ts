@@ -228,43 +228,56 @@ const evilTasks = () =>
   projectWith({
     "tasks.mjs": `import { defineTask } from "everbeat";
 const EVIL = ${JSON.stringify(EVIL)};
-export const fail = defineTask({ name: "log", queue: "logs", async run(_input, { log }) {
+const run = async (_input, { log }) => {
   log.info({ [EVIL]: EVIL, more: { [EVIL]: EVIL } }, EVIL);
   log.info({ big: 10n }, EVIL);
   log.error({}, "and this is all");
   throw new Error(EVIL);
-} });`,
+};
+const settings = { queue: "logs", module: import.meta.url };
+export const inline = defineTask({ ...settings, name: "log-inline", run });
+export const thread = defineTask({ ...settings, name: "log-thread", runIn: "thread", run });
+export const process_ = defineTask({ ...settings, name: "log-process", runIn: "process", run });`,
   });
 
-/** All that a worker of these tasks writes, from its start until it has stopped. */
-async function logOfWorker(...flags: string[]): Promise<string> {
+const PLACES = ["inline", "thread", "process"] as const;
+type Place = (typeof PLACES)[number];
+
+/** All that a worker of these tasks writes while such a task runs in this place, from its start until it has stopped. */
+async function logOfWorker(place: Place, ...flags: string[]): Promise<string> {
   const cwd = await evilTasks();
   const worker = startEverbeat(["start", "tasks.mjs", "--queues", "logs", ...flags], { ...at, cwd });
   await worker.says("worker started");
-  const { stdout: id } = await cli(["enqueue", "log"], at);
+  const { stdout: id } = await cli(["enqueue", `log-${place}`], at);
   expect(id).toContain("enqueued");
-  await worker.says(/log failed after/);
+  await worker.says(new RegExp(`log-${place} failed after`));
   worker.child.kill("SIGTERM");
   const { stdout, stderr } = await worker.ended;
   expect(commandsToTerminal(`${stdout}\n${stderr}`)).toEqual([]);
   return stdout;
 }
 
-test("a worker's log lines for people are lines of ours, whatever handlers log and throw", async () => {
-  const stdout = await logOfWorker();
-  expect(withoutColours(stdout)).toMatch(/^\d\d:\d\d:\d\d {2}· evil\\x1b\[2J/m);
-  for (const line of withoutColours(stdout).trimEnd().split("\n")) expect(line).toMatch(/^\d\d:\d\d:\d\d {2}\S /);
-});
+test.each(PLACES)(
+  "a worker's log lines for people are lines of ours, whatever handlers log and throw: %s",
+  async (place) => {
+    const stdout = await logOfWorker(place);
+    expect(withoutColours(stdout)).toMatch(/^\d\d:\d\d:\d\d {2}· evil\\x1b\[2J/m);
+    for (const line of withoutColours(stdout).trimEnd().split("\n")) expect(line).toMatch(/^\d\d:\d\d:\d\d {2}\S /);
+  },
+);
 
-test("its log lines for programs are one JSON object each, which a terminal can be shown too", async () => {
-  const lines = (await logOfWorker("--json"))
-    .trimEnd()
-    .split("\n")
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
-  expect(lines).toContainEqual(expect.objectContaining({ message: EVIL, [EVIL]: EVIL, more: { [EVIL]: EVIL } }));
-  expect(lines).toContainEqual(expect.objectContaining({ message: EVIL, big: "10" }));
-  expect(lines).toContainEqual(expect.objectContaining({ error: expect.objectContaining({ message: EVIL }) }));
-});
+test.each(PLACES)(
+  "its log lines for programs are one JSON object each, which a terminal can be shown too: %s",
+  async (place) => {
+    const lines = (await logOfWorker(place, "--json"))
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(lines).toContainEqual(expect.objectContaining({ message: EVIL, [EVIL]: EVIL, more: { [EVIL]: EVIL } }));
+    expect(lines).toContainEqual(expect.objectContaining({ message: EVIL, big: "10" }));
+    expect(lines).toContainEqual(expect.objectContaining({ error: expect.objectContaining({ message: EVIL }) }));
+  },
+);
 
 test("dev shows why a task of its was cancelled, and obeys none of it", async () => {
   const dev = startEverbeat(["dev", "--database", database.url], at);

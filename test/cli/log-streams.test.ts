@@ -4,7 +4,16 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import type { Task } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
-import { kept, PRINTING, PRINTING_TASKS, printing } from "../support/printing-tasks.ts";
+import {
+  alertsOf,
+  kept,
+  NUMBERING_TASK,
+  numbering,
+  numbersIn,
+  PRINTING,
+  PRINTING_TASKS,
+  printing,
+} from "../support/printing-tasks.ts";
 import { everbeat as cli, projectWith, startEverbeat } from "./run-cli.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -39,8 +48,41 @@ test.each(STREAMS)("a full disk under %s of %s costs log lines and no task", asy
   expect(alert?.message).toContain("no space left");
   expect((await cli(["status"], { database: database.url })).stdout).toContain("Log lines are being dropped");
   worker.child.kill("SIGTERM");
-  const { code, stderr } = await worker.ended;
-  expect({ code, hasStack: stderr.includes("node:internal") }).toEqual({ code: 0, hasStack: false });
+  const { code, stdout, stderr } = await worker.ended;
+  expect(code).toBe(0);
+  // The stream that could be read has all that was for it, and no error of the other one but in words.
+  const readable = stream === "stdout" ? stderr : stdout;
+  expect(readable.match(/^last$|^printed$/gm)?.length).toBe(stream === "stdout" ? 6 : 9);
+  expect(readable).not.toMatch(/node:internal|^\s+at /m);
+  const told = readable.match(/log lines are being dropped: no space left on the device \(ENOSPC\)/g) ?? [];
+  expect(told.length > 0).toBe(stream === "stderr");
+});
+
+test("a reader that comes back: the lines that it missed are counted, told once, and the alert is resolved", async () => {
+  const { everbeat, database } = await openTestEverbeat();
+  const cwd = await projectWith({ "tasks.js": NUMBERING_TASK });
+  const worker = startEverbeat(["start", "tasks.js", "--json"], { database: database.url, cwd });
+  await worker.says("worker started");
+  worker.child.stderr?.pause();
+  // Four times what is kept for the reader.
+  await everbeat.result(await everbeat.enqueue(numbering, { from: 0, lines: 40_000 }), { timeout: 30_000 });
+  const alerts = () => alertsOf(everbeat);
+  await eventually(alerts, { until: ([first]) => first?.resolvedAt === null });
+  worker.child.stderr?.resume();
+  await worker.says("log.back", 30_000);
+  const [alert, ...others] = await eventually(alerts, { until: ([first]) => first?.resolvedAt !== null });
+  expect(alert?.message).toContain("its reader does not read");
+  expect(others).toEqual([]);
+  await everbeat.result(await everbeat.enqueue(numbering, { from: 40_000, lines: 1 }));
+  worker.child.kill("SIGTERM");
+  const { code, stdout, stderr } = await worker.ended;
+  expect(code).toBe(0);
+  const events = stdout.split("\n").filter((line) => /"event":"log\.(dropped|back)"/.test(line));
+  const dropped = Number(/"dropped":(\d+)/.exec(events[1] ?? "")?.[1]);
+  expect(events.map((line) => /log\.(?:dropped|back)/.exec(line)?.[0])).toEqual(["log.dropped", "log.back"]);
+  expect(dropped).toBeGreaterThan(0);
+  expect(numbersIn(stderr).length + dropped).toBe(40_001);
+  expect(numbersIn(stderr).at(-1)).toBe(40_000);
 });
 
 test.each([

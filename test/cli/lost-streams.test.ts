@@ -1,14 +1,13 @@
 /** Streams that cannot be written, under commands that have no tasks file, and under a user's own program. */
 import { execFile, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { reportError } from "../../src/cli/report-error.ts";
-import { createScreen } from "../../src/cli/screen.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
-import { MAIN, projectWith, startEverbeat } from "./run-cli.ts";
-import { printedDuring } from "./run-here.ts";
+import { openPipe } from "../support/pipe.ts";
+import { everbeat, MAIN, projectWith, startEverbeat } from "./run-cli.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -19,10 +18,10 @@ function openFull(): number {
 }
 
 test("dev goes on with a full disk under both of its streams, and leaves with exit code 0", async () => {
-  const { everbeat, database } = await openTestEverbeat();
+  const { everbeat: api, database } = await openTestEverbeat();
   const full = openFull();
   const dev = startEverbeat(["dev", "--database", database.url], { stdout: full, stderr: full });
-  await eventually(async () => (await everbeat.replicas()).some(({ status }) => status === "online"), {
+  await eventually(async () => (await api.replicas()).some(({ status }) => status === "online"), {
     within: 30_000,
   });
   dev.child.kill("SIGTERM");
@@ -31,10 +30,35 @@ test("dev goes on with a full disk under both of its streams, and leaves with ex
 
 test("status whose reader has gone exits with 0 and says nothing", async () => {
   const { database } = await openTestEverbeat();
-  const script = `{ sleep 1; "$0" "$1" status; echo "exit $?" >&2; } | true`;
+  const pipe = openPipe();
+  pipe.closeReader();
+  const { code, stderr } = await everbeat(["status"], { database: database.url, stdout: pipe.writeEnd });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+});
+
+const PRINTED_AT_ONCE = "a line that is printed while the tasks are loaded\n".repeat(15_000);
+
+test("what a command at work says last is read to its end: its reader is waited for", async () => {
+  const { database } = await openTestEverbeat();
+  const cwd = await projectWith({ "tasks.js": `process.stderr.write(${JSON.stringify(PRINTED_AT_ONCE)});` });
+  // A reader of its own, which no test holds up.
+  const script = `{ "$0" "$1" start tasks.js; echo $? > code; } 2>&1 >/dev/null | cat > printed`;
   const env = { ...process.env, DATABASE_URL: database.url };
-  const { stderr } = await promisify(execFile)("sh", ["-c", script, process.execPath, MAIN], { env });
-  expect(stderr).toBe("exit 0\n");
+  await promisify(execFile)("sh", ["-c", script, process.execPath, MAIN], { env, cwd });
+  const printed = readFileSync(join(cwd, "printed"), "utf8");
+  expect(printed.length).toBeGreaterThan(PRINTED_AT_ONCE.length);
+  expect(printed.startsWith(PRINTED_AT_ONCE)).toBe(true);
+  expect(printed.slice(PRINTED_AT_ONCE.length)).toMatch(/^✗ .*tasks\.js/);
+  expect(readFileSync(join(cwd, "code"), "utf8")).toBe("1\n");
+});
+
+test("a command at work whose reader stands still leaves all the same, with the exit code that it would have", async () => {
+  const { database } = await openTestEverbeat();
+  const cwd = await projectWith({ "tasks.js": `process.stderr.write(${JSON.stringify(PRINTED_AT_ONCE)});` });
+  const stderr = openPipe();
+  const refused = await everbeat(["start", "tasks.js"], { database: database.url, cwd, stderr: stderr.writeEnd });
+  expect(refused).toMatchObject({ code: 1, signal: null });
+  expect(PRINTED_AT_ONCE).toContain(stderr.read());
 });
 
 test.each(["a full disk", "a reader that has gone"])(
@@ -67,11 +91,50 @@ test.each(["a full disk", "a reader that has gone"])(
   },
 );
 
-test("a database that is lost is told in plain words, without a stack", async () => {
-  const lost = Object.assign(new Error("terminating connection due to administrator command"), { code: "57P01" });
-  const { stdout, stderr } = await printedDuring(async () => {
-    expect(reportError(lost, createScreen({ isJson: false }))).toBe(1);
+test("a stalled reader of a user's own program neither keeps it from leaving nor makes it grow", async () => {
+  const { database } = await openTestEverbeat();
+  const cwd = await projectWith({
+    "program.js": `
+      import { setFlagsFromString } from "node:v8";
+      import { runInNewContext } from "node:vm";
+      import { defineTask, Everbeat } from "everbeat";
+      const bytesKept = () => {
+        setFlagsFromString("--expose-gc");
+        runInNewContext("gc")();
+        const { heapUsed, external } = process.memoryUsage();
+        return heapUsed + external;
+      };
+      const task = defineTask({ name: "own", run: async (_input, { log }) => {
+        for (let line = 0; line < 20_000; line++) {
+          log.error({ line }, "x".repeat(1_000));
+          if (line % 100 === 99) await new Promise((resume) => setImmediate(resume));
+        }
+        return bytesKept();
+      } });
+      const everbeat = await Everbeat.open({ database: process.env.DATABASE_URL, log: "info" });
+      const dropped = new Promise((resolve) => everbeat.on("log.dropped", resolve));
+      await everbeat.work([task], { handleSignals: false });
+      const kept = [];
+      for (let round = 0; round < 2; round++) kept.push(await everbeat.result(await everbeat.enqueue(task, null)));
+      const { reason } = await dropped;
+      await everbeat.close();
+      console.log(JSON.stringify({ kept, reason }));
+    `,
   });
-  expect(stdout + stderr).toContain("The database was lost: terminating connection");
-  expect(stdout + stderr).not.toMatch(/ at |should not have/);
+  const stderr = openPipe();
+  const program = spawn(process.execPath, ["program.js"], {
+    ...{ cwd, env: { ...process.env, DATABASE_URL: database.url } },
+    stdio: ["ignore", "pipe", stderr.writeEnd],
+  });
+  onTestFinished(() => void program.kill("SIGKILL"));
+  let printed = "";
+  program.stdout?.on("data", (chunk: Buffer) => {
+    printed += chunk.toString();
+  });
+  // 20 MB in each round, of which nobody has read anything when it has left.
+  expect(await new Promise((resolve) => program.once("close", resolve))).toBe(0);
+  const { kept, reason } = JSON.parse(printed) as { kept: [number, number]; reason: string };
+  expect(reason).toBe("its reader does not read");
+  expect(kept[1] - kept[0]).toBeLessThan(10 * 1024 * 1024);
+  expect(stderr.read()).toContain("worker started");
 });

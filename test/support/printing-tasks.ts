@@ -1,4 +1,6 @@
 /** Tasks that print, in all places where a task can run, as files of a user's project; and what a test knows them by. */
+import type { Everbeat } from "../../src/everbeat.ts";
+import type { AlertRow } from "../../src/sql/alerts.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 
 export const PRINTING = ["inline", "thread", "process"] as const;
@@ -39,3 +41,32 @@ export const PRINTING_TASKS = `
   export const process_ = defineTask({ name: "process", runIn: "process", run });
   export const kept = defineTask({ name: "kept", run: async () => bytesKept() });
 `;
+
+/** Prints numbered lines of a hundred bytes on standard error, by which those that were dropped can be told. */
+export const NUMBERING_TASK = `
+  import { defineTask } from "everbeat";
+  export const numbering = defineTask({
+    name: "numbering",
+    run: async ({ from, lines }) => {
+      for (let line = from; line < from + lines; line++) process.stderr.write(("line " + line + " ").padEnd(99, ".") + "\\n");
+    },
+  });
+`;
+
+export const numbering = defineTask({
+  name: "numbering",
+  run: async (_input: { from: number; lines: number }): Promise<void> => {},
+});
+
+/** Of the lines that were printed whole. */
+export function numbersIn(printed: string): number[] {
+  return printed
+    .split("\n")
+    .filter((line) => line.length === 99)
+    .map((line) => Number(/^line (\d+) \.+$/.exec(line)?.[1]));
+}
+
+/** Those about logs, the newest first, also those that are over. */
+export async function alertsOf(everbeat: Everbeat): Promise<readonly AlertRow[]> {
+  return (await everbeat.recovery.alerts({ onlyOpen: false })).filter(({ kind }) => kind === "log-dropped");
+}

@@ -1,0 +1,67 @@
+/** What tasks print in a runner that leaves at once: it is printed, or counted as dropped, to the line. */
+import { spawn } from "node:child_process";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { openTestEverbeat } from "../support/database.ts";
+import { projectWith } from "./run-cli.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+/** Runs one task that prints so many lines of a hundred bytes without a pause, and leaves its runner; returns what became of the lines. */
+async function printAndLeave({ runIn, lines, awaitsCount }: { runIn: string; lines: number; awaitsCount: boolean }) {
+  const { database } = await openTestEverbeat();
+  const cwd = await projectWith({
+    "tasks.js": `
+      import { defineTask } from "everbeat";
+      export const print = defineTask({
+        ...{ name: "print", module: import.meta.url },
+        runIn: "${runIn}",
+        run: async (lines) => {
+          for (let line = 0; line < lines; line++) process.stdout.write(String(line).padEnd(99, ".") + "\\n");
+        },
+      });
+    `,
+    "program.js": `
+      import { Everbeat } from "everbeat";
+      import { print } from "./tasks.js";
+      const everbeat = await Everbeat.open({ database: process.env.DATABASE_URL, log: "silent" });
+      const ended = new Promise((resolve) => everbeat.on("runner.ended", resolve));
+      const back = new Promise((resolve) => everbeat.on("log.back", resolve));
+      await everbeat.work([print], { handleSignals: false, runners: { recycleAfter: 1 } });
+      await everbeat.result(await everbeat.enqueue(print, ${lines}));
+      const { because, exitCode } = await ended;
+      const dropped = ${awaitsCount} ? (await back).dropped : 0;
+      await everbeat.close();
+      process.stderr.write(JSON.stringify({ because, exitCode, dropped }));
+    `,
+  });
+  // A file: whatever the worker is given to pass on, it can.
+  const path = join(cwd, "printed");
+  const file = openSync(path, "w");
+  onTestFinished(() => closeSync(file));
+  const env = { ...process.env, DATABASE_URL: database.url };
+  const program = spawn(process.execPath, ["program.js"], { cwd, env, stdio: ["ignore", file, "pipe"] });
+  onTestFinished(() => void program.kill("SIGKILL"));
+  let told = "";
+  program.stderr?.on("data", (chunk: Buffer) => {
+    told += chunk.toString();
+  });
+  await new Promise((resolve) => program.once("close", resolve));
+  const printed = readFileSync(path, "utf8").split("\n").slice(0, -1);
+  expect(told).toMatch(/^\{/);
+  return { ...(JSON.parse(told) as { because: string; exitCode: number; dropped: number }), printed };
+}
+
+test.each(["thread", "process"])("a %s that leaves has printed all that its tasks had printed", async (runIn) => {
+  const { printed, ...end } = await printAndLeave({ runIn, lines: 8_000, awaitsCount: false });
+  expect(end).toEqual({ because: "recycled", exitCode: 0, dropped: 0 });
+  expect(printed).toHaveLength(8_000);
+});
+
+test.each(["thread", "process"])("a %s that leaves tells how many lines it has dropped", async (runIn) => {
+  const { printed, dropped, ...end } = await printAndLeave({ runIn, lines: 300_000, awaitsCount: true });
+  expect(end).toEqual({ because: "recycled", exitCode: 0 });
+  expect(dropped).toBeGreaterThan(0);
+  expect(printed.length + dropped).toBe(300_000);
+});
