@@ -60,8 +60,11 @@ export class EmbeddedFolderNotWritableError extends EverbeatError {
   readonly code = "EMBEDDED_FOLDER_NOT_WRITABLE";
   readonly folder: string;
 
-  constructor(folder: string, options?: { cause?: unknown }) {
-    super(`The folder ${folder} cannot be written. Make it writable for this user, ${OR_OWN_SERVER}.`, options);
+  /** `writer`: the user in whose name root works there. */
+  constructor(folder: string, { writer, ...options }: { cause?: unknown; writer?: number | undefined } = {}) {
+    const by = writer === undefined ? "" : ` by its owner, user ${writer}, in whose name root works there`;
+    const whom = writer === undefined ? "this user" : "that user";
+    super(`The folder ${folder} cannot be written${by}. Make it writable for ${whom}, ${OR_OWN_SERVER}.`, options);
     this.folder = folder;
   }
 }
@@ -77,6 +80,19 @@ export class EmbeddedFolderOfAnotherUserError extends EverbeatError {
       options,
     );
     this.dataFolder = dataFolder;
+  }
+}
+
+export class EmbeddedFileForeignError extends EverbeatError {
+  readonly code = "EMBEDDED_FILE_FOREIGN";
+  readonly file: string;
+
+  constructor(file: string, options?: { cause?: unknown }) {
+    super(
+      `${file} is not a plain file of the folder's owner, but a link, a pipe or another user's file. Remove it and start again.`,
+      options,
+    );
+    this.file = file;
   }
 }
 
