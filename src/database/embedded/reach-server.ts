@@ -4,6 +4,7 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { EverbeatError } from "../../errors.ts";
 import { closingWatch } from "./closing-server.ts";
+import { removeDeserted } from "./deserted-data.ts";
 import {
   EmbeddedPasswordRefusedError,
   EmbeddedServerLateError,
@@ -12,7 +13,7 @@ import {
 import { explainFileError } from "./explain-failure.ts";
 import { handsFor } from "./hands.ts";
 import type { Keeping } from "./keeper-process.ts";
-import { claimLinkedData, removeDeserted } from "./linked-data.ts";
+import { claimLinkedData } from "./linked-data.ts";
 import { prepareServer } from "./prepare-server.ts";
 import { probe, type ServerConnection, tryToConnect } from "./server-connection.ts";
 import { isStoppedOrGone, PASSWORD_FILE, realDataFolder, serverFiles } from "./server-files.ts";

@@ -1,7 +1,8 @@
 // What lies where in the folder of an embedded server, and how PostgreSQL's own small files are read.
 import { access, readdir, readlink, realpath } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { EverbeatError } from "../../errors.ts";
+import { bringBack } from "./deserted-name.ts";
 import { EmbeddedDataDamagedError, EmbeddedFolderOfAnotherUserError } from "./embedded-errors.ts";
 import { readFound } from "./found-file.ts";
 import { SOCKET_FOLDER, SOCKET_PREFIX } from "./socket-folder.ts";
@@ -32,6 +33,7 @@ export async function realDataFolder(folder: string): Promise<string | undefined
   }
   const lostTarget = await readlink(data).catch(() => undefined);
   if (lostTarget === undefined) return undefined;
+  if (await bringBack(resolve(folder, lostTarget))) return await realpath(data);
   // Not "no database yet": there was one, and a silent empty one in its place would look like lost work.
   throw new EmbeddedDataDamagedError(data, `it is a link to ${lostTarget}, which is gone`);
 }
