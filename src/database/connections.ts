@@ -1,10 +1,11 @@
 /** Where connections come from: a pool of our own over one or several addresses, or the caller's pool. */
 import pg from "pg";
+import { Problems } from "../config/problems.ts";
 import { endClient } from "./end-client.ts";
 import { DatabaseUnavailableError } from "./errors.ts";
 import { listenToPool } from "./listen-to-pool.ts";
 import { Pool } from "./pool.ts";
-import { connectByScram, requiresScram } from "./require-auth.ts";
+import { checkRequireAuth, connectByScram, requiresScram } from "./require-auth.ts";
 import {
   afterSurprise,
   type DedicatedConnection,
@@ -130,6 +131,9 @@ export function ownConnections(
 /** The caller's own pool: used, never closed. LISTEN gets a connection of its own with the same settings. */
 export function callersConnections(pool: pg.Pool): Connections {
   const config = visible(pool.options);
+  const problems = new Problems();
+  checkRequireAuth(config.connectionString, problems);
+  problems.throwIfAny("The address of the pool");
   const sessions = new WeakMap<pg.ClientBase, Session>();
   const stopListening = listenToPool(pool);
   const look = async (client: pg.ClientBase) => settleSharedSession(await lookAtSession(client, SHORT_REPLY_MS));

@@ -5,21 +5,37 @@
  * listens on the port of a server that has died would get the password, or our statements.
  */
 import type pg from "pg";
+import type { Problems } from "../config/problems.ts";
 import { EverbeatError } from "../errors.ts";
 
-export class ServerUnprovenError extends EverbeatError {
+const SCRAM = "scram-sha-256";
+
+class ServerUnprovenError extends EverbeatError {
   readonly code = "SERVER_UNPROVEN";
 
   constructor(what: string) {
     super(
-      `The server ${what}. Only SCRAM is accepted here (require_auth=scram-sha-256), by which a server proves that it ` +
+      `The server ${what}. Only SCRAM is accepted here (require_auth=${SCRAM}), by which a server proves that it ` +
         "knows the password: this may be a stranger on the server's address.",
     );
   }
 }
 
 export function requiresScram({ connectionString }: pg.ClientConfig): boolean {
-  return /[?&]require_auth=scram-sha-256(&|$)/.test(connectionString ?? "");
+  return requiredIn(connectionString).length > 0;
+}
+
+/** libpq knows other methods, lists of them and what must not be used: to pass over one of these would promise more than is kept. */
+export function checkRequireAuth(url: string | undefined, problems: Problems): void {
+  for (const method of requiredIn(url).filter((name) => name !== SCRAM)) {
+    const given = JSON.stringify(method);
+    problems.add("require_auth", `must be ${SCRAM}, the only method that can be required here, not ${given}`);
+  }
+}
+
+function requiredIn(url = ""): string[] {
+  const [, query = ""] = /\?([^#]*)/.exec(url) ?? [];
+  return new URLSearchParams(query).getAll("require_auth");
 }
 
 /** Connects, or fails before anything secret has left. */

@@ -1,5 +1,6 @@
 /** Where the database may be: one address, or several of which one is the primary. */
 import { Problems } from "../config/problems.ts";
+import { checkRequireAuth } from "./require-auth.ts";
 
 export interface Targets {
   readonly urls: readonly string[];
@@ -12,6 +13,7 @@ export function parseTargets(given: string | { urls: readonly string[]; role?: "
   const problems = new Problems();
   const list = typeof given === "string" ? [given] : given.urls;
   const urls = list.flatMap((url) => expandHosts(url, problems));
+  for (const url of list) checkRequireAuth(String(url), problems);
   if (list.length === 0) problems.add("urls", "must name at least one address");
   const asked = typeof given === "string" ? undefined : given.role;
   if (asked !== undefined && asked !== "primary" && asked !== "any") problems.add("role", `must be "primary" or "any"`);

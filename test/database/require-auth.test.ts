@@ -3,7 +3,8 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import pg from "pg";
 import { expect, inject, onTestFinished, test } from "vitest";
-import { ownConnections } from "../../src/database/connections.ts";
+import { callersConnections, ownConnections } from "../../src/database/connections.ts";
+import { parseTargets } from "../../src/database/targets.ts";
 
 const PASSWORD = "a-secret-that-nobody-else-knows";
 
@@ -51,6 +52,31 @@ test("a server that proves itself is talked to", async () => {
   const { client } = await connections.dedicated();
   expect((await client.query("select 1 as one")).rows).toEqual([{ one: 1 }]);
   await client.end();
+});
+
+test.for([
+  ["require_auth=SCRAM-SHA-256", "SCRAM-SHA-256"],
+  ["require_auth=md5", "md5"],
+  ["require_auth=scram-sha-256,md5", "scram-sha-256,md5"],
+  ["require_auth=%21password", "!password"],
+  ["require_auth=", ""],
+  ["require_auth=scram-sha-256&application_name=shop&require_auth=none", "none"],
+])("an address with %s is refused, and says what is supported", ([parameters, value]) => {
+  const url = `postgres://ada:${PASSWORD}@127.0.0.1:1/shop?${parameters}`;
+  const words = `require_auth: must be scram-sha-256, the only method that can be required here, not ${JSON.stringify(value)}`;
+  expect(() => parseTargets(url)).toThrow(words);
+  expect(() => parseTargets(url)).not.toThrow(PASSWORD);
+  const pool = new pg.Pool({ connectionString: url });
+  expect(() => callersConnections(pool)).toThrow(words);
+});
+
+test("a server is asked for SCRAM also where the address has the word in URL encoding", async () => {
+  const stranger = await listen(authentication(3));
+  const url = `postgres://ada:${PASSWORD}@127.0.0.1:${stranger.port}/shop?require_auth=scram%2Dsha-256#first`;
+  const connections = ownConnections(parseTargets(url), { max: 1 });
+  onTestFinished(() => connections.close());
+  await expect(connections.dedicated()).rejects.toThrow(/SCRAM/);
+  expect(stranger.answers()).toEqual([]);
 });
 
 test("without that word, the driver does as it always did", async () => {

@@ -1,7 +1,7 @@
 /** Project folders that are renamed, copied and deleted while their server runs, or after. */
 
 import { execFile } from "node:child_process";
-import { lstat, readdir, rename, rm } from "node:fs/promises";
+import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
@@ -28,10 +28,7 @@ test.concurrent("a project that is renamed while its server runs has its data at
   await oneKeeperAtWork(project.folder, joined.url);
   await rename(join(project.root, "before"), join(project.root, "after"));
   const folder = join(project.root, "after", ".everbeat");
-  const beganAt = performance.now();
   const again = await (await project.client({ folder })).join();
-  // It used to be locked for a minute.
-  expect(performance.now() - beganAt).toBeLessThan(30_000);
   expect(again).toMatchObject({ dataFolder: join(folder, "data"), adopted: false });
   expect(await query(again.url, "select * from kept")).toEqual([{ answer: 42 }]);
   await until("the end of what ran there before", async () => {
@@ -82,20 +79,3 @@ asRoot.concurrent("a closed project of root's keeps its database when it is rena
   expect(again).toMatchObject({ dataFolder: joined.dataFolder });
   expect(await query(again.url, "select * from kept")).toEqual([{ answer: 42 }]);
 });
-
-asRoot.concurrent(
-  "the database of a closed project of root's that was deleted is removed by the next start",
-  async (context) => {
-    const project = await temporaryProject(context, { mode: 0o700 });
-    const client = await project.client();
-    const joined = await client.join();
-    await client.close();
-    await untilStopped(joined);
-    await rm(project.folder, { recursive: true });
-    const other = await temporaryProject(context, { mode: 0o700 });
-    const kept = await (await other.client()).join();
-    await expect(lstat(joined.dataFolder)).rejects.toThrow(/ENOENT/);
-    await expect(readdir(join(joined.dataFolder, ".."))).rejects.toThrow(/ENOENT/);
-    expect(await query(kept.url, "select 1 as one")).toEqual([{ one: 1 }]);
-  },
-);

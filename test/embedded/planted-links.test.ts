@@ -1,40 +1,13 @@
 /** Root at work in the folder of another user, who puts links in root's way. */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { chmod, chown, lchown, lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { lchown, lstat, readdir, rm, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, type TestContext, test, vi } from "vitest";
+import { expect, vi } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
-import { query, temporaryProject, until, untilStopped } from "../support/embedded-project.ts";
+import { query, untilStopped } from "../support/embedded-project.ts";
+import { asRoot, expectUntouched, NOBODY, projectOfAnother, runAsAnother } from "../support/folder-of-another.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
-
-const NOBODY = 65534;
-const asRoot = test.skipIf(process.getuid?.() !== 0);
-
-/** A project of nobody's, and beside it a folder and a file of root's. */
-async function projectOfAnother(context: TestContext) {
-  const project = await temporaryProject(context);
-  const home = join(project.root, "home");
-  const treasury = join(project.root, "treasury");
-  await mkdir(join(treasury, "data"), { recursive: true });
-  await chmod(treasury, 0o711);
-  await writeFile(join(treasury, "secret"), "untouched", { mode: 0o600 });
-  await mkdir(home);
-  await chown(home, NOBODY, NOBODY);
-  return { project, home, folder: join(home, ".everbeat"), treasury };
-}
-
-async function expectUntouched(treasury: string): Promise<void> {
-  expect((await readdir(treasury)).sort()).toEqual(["data", "secret"]);
-  expect(await stat(join(treasury, "data"))).toMatchObject({ uid: 0 });
-  const folder = await stat(treasury);
-  expect({ uid: folder.uid, mode: folder.mode & 0o777 }).toEqual({ uid: 0, mode: 0o711 });
-  const secret = await stat(join(treasury, "secret"));
-  expect({ uid: secret.uid, mode: secret.mode & 0o777 }).toEqual({ uid: 0, mode: 0o600 });
-  expect(await readFile(join(treasury, "secret"), "utf8")).toBe("untouched");
-}
 
 /** Puts a link, made beforehand, in the place of each new `making-*` that has a `data` in it, five times. */
 const SWAP = `
@@ -62,9 +35,7 @@ asRoot.concurrent(
   "a folder that is swapped for a link while root makes the database leads root nowhere",
   async (context) => {
     const { project, folder, treasury } = await projectOfAnother(context);
-    const swapper = spawn(process.execPath, ["-e", SWAP, folder, treasury], { uid: NOBODY, gid: NOBODY, cwd: "/" });
-    context.onTestFinished(() => void swapper.kill("SIGKILL"));
-    await once(swapper.stdout, "data");
+    const swapper = await runAsAnother(SWAP, [folder, treasury], context);
     // Each start may fail or not; the last one, undisturbed, does not.
     for (let isOver = false; !isOver; ) {
       isOver = swapper.exitCode !== null;
@@ -122,15 +93,12 @@ asRoot.concurrent(
     const joined = await client.join();
     await client.close();
     await untilStopped(joined);
-    const others = await until("the turn to be over", async () => {
-      const found: string[] = [];
-      for (const entry of await readdir(home, { recursive: true, withFileTypes: true })) {
-        const path = join(entry.parentPath, entry.name);
-        const { uid } = await lstat(path).catch(() => ({ uid: NOBODY }));
-        if (uid !== NOBODY) found.push(path);
-      }
-      return found.some((path) => path.endsWith("/starting")) ? undefined : found;
-    });
+    const others: string[] = [];
+    for (const entry of await readdir(home, { recursive: true, withFileTypes: true })) {
+      const path = join(entry.parentPath, entry.name);
+      const { uid } = await lstat(path).catch(() => ({ uid: NOBODY }));
+      if (uid !== NOBODY) others.push(path);
+    }
     expect(others).toEqual([]);
     expect((await stat(folder)).uid).toBe(NOBODY);
   },

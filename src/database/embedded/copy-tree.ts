@@ -1,18 +1,22 @@
 // Copies PostgreSQL's programs to a place where another user can run them, in one visible step.
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
-import { chmod, mkdir, open, readdir, readlink, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, open, readdir, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 
+interface Copying {
+  readonly from: string;
+  readonly to: string;
+  /** For root, where the original is in the hands of another user. */
+  readonly owner: number | undefined;
+  readonly finish: (copy: string) => Promise<void>;
+}
+
 /** Copied aside and renamed: whoever sees `to` sees all of it. Several may do this at once; the first one counts. */
-export async function copyTreeAtomically(
-  from: string,
-  to: string,
-  finish: (copy: string) => Promise<void>,
-): Promise<void> {
+export async function copyTreeAtomically({ from, to, owner, finish }: Copying): Promise<void> {
   const aside = `${to}-${randomUUID()}`;
   try {
-    await copyTree(from, aside, (await stat(from)).uid);
+    await copyTree(from, aside, owner);
     await finish(aside);
     await rename(aside, to);
   } catch (error) {
@@ -22,7 +26,7 @@ export async function copyTreeAtomically(
   }
 }
 
-async function copyTree(from: string, to: string, owner: number): Promise<void> {
+async function copyTree(from: string, to: string, owner: number | undefined): Promise<void> {
   await mkdir(to);
   // Set by hand, here and below: neither the umask nor the modes of a closed original may make the copy unreadable.
   await chmod(to, 0o755);
@@ -42,12 +46,12 @@ async function copyLink(source: string, target: string): Promise<void> {
 }
 
 /** Root copies from the folder of another user only what is that user's: a link there could lead to anybody's secrets. */
-async function copyReadable(source: string, target: string, owner: number): Promise<void> {
+async function copyReadable(source: string, target: string, owner: number | undefined): Promise<void> {
   const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
   const handle = await open(source, flags);
   try {
     const { uid, mode } = await handle.stat();
-    if (process.getuid?.() === 0 && owner !== 0 && uid !== owner)
+    if (owner !== undefined && uid !== owner)
       throw Object.assign(new Error(`${source} belongs to another user than the folder that it is in`), {
         code: "EACCES",
       });

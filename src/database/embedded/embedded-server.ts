@@ -8,9 +8,7 @@
 // PostgreSQL does all the coordination: its interlock on the data folder admits one server, a session's locks say who
 // is here, and the end of a session, however the process ended, says who has left. No process id is ever tested.
 import { existsSync } from "node:fs";
-import { lstat, rm, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { EmbeddedFolderOfAnotherUserError } from "./embedded-errors.ts";
 import { explainFileError } from "./explain-failure.ts";
 import { handsFor } from "./hands.ts";
 import { DEFAULT_LINGER_MS } from "./keeper-process.ts";
@@ -46,7 +44,7 @@ export async function joinEmbeddedServer(options: JoinOptions): Promise<Embedded
   const folder = resolve(options.folder);
   try {
     await makeFolder(folder);
-    await rm(serverFiles(folder).stopped, { force: true });
+    await (await handsFor(folder)).remove(serverFiles(folder).stopped);
   } catch (error) {
     throw explainFileError(error, folder);
   }
@@ -76,16 +74,8 @@ function addressAt({ password, port }: ServerConnection, host: string): string {
 
 /** Root, in the project of an ordinary user (sudo, a container), has that user make a folder, which then stays that user's. */
 async function makeFolder(folder: string): Promise<void> {
-  if (existsSync(folder)) return await refuseForeignLink(folder);
+  if (existsSync(folder)) return;
   let above = dirname(folder);
   while (!existsSync(above)) above = dirname(above);
   await (await handsFor(above)).makeFolders(folder);
-}
-
-/** Another user's link must not make root work in a folder that is not that user's. */
-async function refuseForeignLink(folder: string): Promise<void> {
-  if (process.getuid?.() !== 0) return;
-  const [link, target] = [await lstat(folder), await stat(folder)];
-  if (link.isSymbolicLink() && link.uid !== 0 && link.uid !== target.uid)
-    throw new EmbeddedFolderOfAnotherUserError(folder);
 }

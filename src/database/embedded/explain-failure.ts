@@ -61,8 +61,9 @@ const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ENOTDIR", "EEXIST", "
 
 /** An error of our own file operations in `folder`; anything that is not about the folder comes back as it was. */
 export function explainFileError(error: unknown, folder: string): unknown {
-  const code = (error as NodeJS.ErrnoException | undefined)?.code;
+  const { code, writer } = (error ?? {}) as NodeJS.ErrnoException & { writer?: number };
   if (code === "ENOSPC" || code === "EDQUOT") return new EmbeddedDiskFullError(folder, { cause: error });
-  if (code !== undefined && NOT_WRITABLE.has(code)) return new EmbeddedFolderNotWritableError(folder, { cause: error });
+  if (code !== undefined && NOT_WRITABLE.has(code))
+    return new EmbeddedFolderNotWritableError(folder, { cause: error, writer });
   return error;
 }

@@ -3,11 +3,13 @@
 // That user can put a link in the place of anything there, at any moment. Root would follow it, and change, own or remove what it leads
 // to. A process of that user can do no more than that user can.
 import { existsSync } from "node:fs";
-import { chmod, lstat, mkdir, open, rename, rm, rmdir, stat, symlink } from "node:fs/promises";
+import { chmod, lstat, mkdir, open, rename, rm, rmdir, symlink } from "node:fs/promises";
 import { dirname } from "node:path";
-import { runProgram } from "./run-program.ts";
+import { presentOwner } from "./other-owner.ts";
+import { type ProgramResult, runProgram } from "./run-program.ts";
 import type { ServerAccount } from "./server-account.ts";
 
+/** Those by whom files are changed: this process itself, or processes of the user whom a folder belongs to. */
 export interface Hands {
   /** undefined: our own. */
   readonly account: ServerAccount | undefined;
@@ -15,10 +17,12 @@ export interface Hands {
   makeFolders(path: string): Promise<void>;
   /** One that must not be there yet, for its owner only. */
   makeClosedFolder(path: string): Promise<void>;
+  /** An empty file that must not be there yet, for its owner only. */
+  create(path: string): Promise<void>;
   /** In the place of what was there, for its owner only. */
   write(path: string, text: string): Promise<void>;
   append(path: string, text: string): Promise<void>;
-  /** Fails where there is a folder with something in it already. */
+  /** A file replaces a file. A folder fails where there is a folder with something in it already. */
   rename(from: string, to: string): Promise<void>;
   symlink(target: string, path: string): Promise<void>;
   makeExecutable(path: string): Promise<void>;
@@ -27,19 +31,16 @@ export interface Hands {
 }
 
 export async function handsFor(folder: string): Promise<Hands> {
-  if (process.getuid?.() !== 0) return OUR_HANDS;
-  const { uid, gid } = await stat(folder);
-  if (uid === 0) return OUR_HANDS;
-  const account = { uid, gid };
-  // An owner who cannot get there, because a folder above is closed, can change nothing there either.
-  const reaches = await runProgram("/bin/sh", ["-c", '[ -w "$1" ] && [ -x "$1" ]', "sh", folder], account);
-  return reaches.exitCode === 0 ? handsOf(account) : OUR_HANDS;
+  const account = await presentOwner(folder);
+  // What the owner cannot do there, root does not do either: the owner may be able to, a moment later.
+  return account === undefined ? OUR_HANDS : handsOf(account);
 }
 
 export const OUR_HANDS: Hands = {
   account: undefined,
   makeFolders,
   makeClosedFolder: (path) => mkdir(path, { mode: 0o700 }),
+  create: (path) => writeWith("wx", path, ""),
   async write(path, text) {
     await rm(path, { force: true });
     await writeWith("wx", path, text);
@@ -72,24 +73,41 @@ async function writeWith(flags: string, path: string, text: string): Promise<voi
   }
 }
 
-export function handsOf(account: ServerAccount): Hands {
-  const run = async (script: string, args: readonly string[], input = "") => {
-    const result = await runProgram("/bin/sh", ["-c", `umask 077; ${script}`, "sh", ...args], account, input);
-    if (result.exitCode !== 0) throw errorIn(result.output);
+/** `platform` says how that user's programs rename. */
+export function handsOf(account: ServerAccount, platform: NodeJS.Platform = process.platform): Hands {
+  const check = ({ exitCode, output }: ProgramResult) => {
+    if (exitCode !== 0) throw errorIn(output, account);
   };
+  const run = async (script: string, args: readonly string[], input = "") =>
+    check(
+      await runProgram("/bin/sh", ["-c", `umask 077; ${script}`, "sh", ...args], account, {
+        input,
+        timeoutMs: PATIENCE_MS,
+      }),
+    );
   return {
     account,
     makeFolders: (path) => run('umask 022; mkdir -p -- "$1"', [path]),
     makeClosedFolder: (path) => run('mkdir -- "$1"', [path]),
+    // A shell would open a pipe that is there, and wait.
+    create: (path) => run('if [ -e "$1" ] || [ -L "$1" ]; then echo File exists; exit 1; fi; set -C; : > "$1"', [path]),
     // By its input: anybody can read a command line.
     write: (path, text) => run('rm -f -- "$1" && set -C && cat > "$1" && sync -- "$1"', [path], text),
     append: (path, text) => run('cat >> "$1" && sync -- "$1"', [path], text),
-    rename: (from, to) => run(`mv ${process.platform === "linux" ? "-T" : "-n"} -- "$1" "$2"`, [from, to]),
+    // Elsewhere than on Linux, `mv` moves into a folder that is there, and has no option against it.
+    rename: async (from, to) =>
+      platform === "linux"
+        ? await run('mv -T -- "$1" "$2"', [from, to])
+        : check(await runProgram(process.execPath, ["-e", RENAME, from, to], account, { timeoutMs: PATIENCE_MS })),
     symlink: (target, path) => run('ln -s -- "$1" "$2"', [target, path]),
     makeExecutable: (path) => run('chmod 755 -- "$1"', [path]),
     remove: (path) => run('rm -rf -- "$1"', [path]),
   };
 }
+
+/** The user may have stopped a process that is that user's. */
+const PATIENCE_MS = 60_000;
+const RENAME = 'require("node:fs").renameSync(process.argv[1], process.argv[2])';
 
 /** For root, in a folder of root's own: a folder whose owner could put links into it while root removes what is there. */
 export async function removeAsOwner(folder: string): Promise<void> {
@@ -103,18 +121,19 @@ export async function removeAsOwner(folder: string): Promise<void> {
 }
 
 const ERROR_CODES: ReadonlyArray<readonly [RegExp, string]> = [
-  [/File exists/, "EEXIST"],
-  [/Directory not empty/, "ENOTEMPTY"],
-  [/No space left on device/, "ENOSPC"],
-  [/Disk quota exceeded/, "EDQUOT"],
-  [/Read-only file system/, "EROFS"],
-  [/No such file or directory|nonexistent directory/, "ENOENT"],
-  [/Not a directory/, "ENOTDIR"],
-  [/Permission denied|Operation not permitted/, "EACCES"],
+  [/File (already )?exists/i, "EEXIST"],
+  [/Directory not empty/i, "ENOTEMPTY"],
+  [/No space left on device/i, "ENOSPC"],
+  [/Disk quota exceeded/i, "EDQUOT"],
+  [/Read-only file system/i, "EROFS"],
+  [/No such file or directory|nonexistent directory|directory nonexistent/i, "ENOENT"],
+  [/Not a directory/i, "ENOTDIR"],
+  [/Permission denied|Operation not permitted/i, "EACCES"],
 ];
 
-/** As Node would have said it. */
-function errorIn(output: string): Error {
+/** As Node would have said it, and who could not do it. */
+function errorIn(output: string, { uid }: ServerAccount): Error {
   const code = ERROR_CODES.find(([pattern]) => pattern.test(output))?.[1];
-  return Object.assign(new Error(output.trim()), code === undefined ? {} : { code });
+  const message = `${output.trim()} (done in the name of user ${uid})`;
+  return Object.assign(new Error(message), { writer: uid }, code === undefined ? {} : { code });
 }

@@ -5,11 +5,12 @@
 // down where, its keeper and those who are joined touch that as long as they live, and whoever is elsewhere looks whether
 // somebody still does.
 import { readFileSync, readlinkSync } from "node:fs";
-import { lutimes, readFile, stat } from "node:fs/promises";
+import { lstat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { EmbeddedServerElsewhereError } from "./embedded-errors.ts";
+import { openToRead, readFound } from "./found-file.ts";
 import { handsFor } from "./hands.ts";
 
 const placeFile = (dataFolder: string) => join(dataFolder, "everbeat-place");
@@ -28,7 +29,7 @@ function placeHere(): string {
   }
 }
 
-const readPlace = (dataFolder: string) => readFile(placeFile(dataFolder), "utf8").catch(() => undefined);
+const readPlace = (dataFolder: string) => readFound(placeFile(dataFolder)).catch(() => undefined);
 
 export async function isFromHere(dataFolder: string): Promise<boolean> {
   const place = await readPlace(dataFolder);
@@ -44,13 +45,16 @@ export async function markPlace(dataFolder: string): Promise<void> {
 
 /** By all who are joined from here, and by the keeper. */
 export async function touchPlace(dataFolder: string): Promise<void> {
-  if (await isFromHere(dataFolder)) await lutimes(placeFile(dataFolder), new Date(), new Date()).catch(() => {});
+  if (!(await isFromHere(dataFolder))) return;
+  const file = await openToRead(placeFile(dataFolder)).catch(() => undefined);
+  await file?.utimes(new Date(), new Date()).catch(() => {});
+  await file?.close();
 }
 
 /** For a database with a postmaster.pid, whose server does not answer. */
 export async function refuseIfServedElsewhere(dataFolder: string): Promise<void> {
   if (await isFromHere(dataFolder)) return;
-  const touched = async () => (await stat(placeFile(dataFolder), { bigint: true })).mtimeNs;
+  const touched = async () => (await lstat(placeFile(dataFolder), { bigint: true })).mtimeNs;
   const before = await touched();
   for (let look = 0; look < LOOKS; look++) {
     await pause(LOOK_INTERVAL_MS);

@@ -67,5 +67,6 @@ function packageRoot(file: string): string {
 
 function packageVersion(root: string): string {
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
-  return manifest.version;
+  // It becomes part of a folder's name.
+  return manifest.version.replace(/[^\w.+-]/g, "_");
 }

@@ -1,8 +1,9 @@
 // Everything that must be there before the server can start: the user it runs as, its programs, its database.
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { EverbeatError } from "../../errors.ts";
 import { createDataFolder } from "./create-data-folder.ts";
 import { EmbeddedDataDamagedError, EmbeddedDataVersionError } from "./embedded-errors.ts";
+import { readFound } from "./found-file.ts";
 import { findPlatformPackage } from "./platform-package.ts";
 import { type ServerAccount, serverAccountFor } from "./server-account.ts";
 import { prepareBinaries, type ServerBinaries } from "./server-binaries.ts";
@@ -37,6 +38,9 @@ async function checkVersion(dataFolder: string, binaries: ServerBinaries): Promi
 }
 
 export async function readDataMajor(dataFolder: string): Promise<string | undefined> {
-  const text = await readFile(join(dataFolder, "PG_VERSION"), "utf8").catch(() => undefined);
+  const text = await readFound(join(dataFolder, "PG_VERSION")).catch((error) => {
+    if (error instanceof EverbeatError) throw error;
+    return undefined;
+  });
   return text?.trim();
 }

@@ -1,18 +1,19 @@
 // Comes to a connection with the server of a folder, whatever it takes: waiting, making the database, starting it.
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { EverbeatError } from "../../errors.ts";
 import { closingWatch } from "./closing-server.ts";
+import { removeDeserted } from "./deserted-data.ts";
 import {
   EmbeddedPasswordRefusedError,
   EmbeddedServerLateError,
   EmbeddedServerStoppedError,
 } from "./embedded-errors.ts";
 import { explainFileError } from "./explain-failure.ts";
+import { handsFor } from "./hands.ts";
 import type { Keeping } from "./keeper-process.ts";
-import { claimLinkedData, removeDeserted } from "./linked-data.ts";
+import { claimLinkedData } from "./linked-data.ts";
 import { prepareServer } from "./prepare-server.ts";
 import { probe, type ServerConnection, tryToConnect } from "./server-connection.ts";
 import { isStoppedOrGone, PASSWORD_FILE, realDataFolder, serverFiles } from "./server-files.ts";
@@ -105,7 +106,7 @@ async function lookOnce(options: ReachOptions, hasKeeper: boolean): ReturnType<t
 }
 
 async function permitStart({ folder, purpose }: ReachOptions): Promise<void> {
-  if (purpose === "join") return await rm(serverFiles(folder).stopped, { force: true });
+  if (purpose === "join") return await (await handsFor(folder)).remove(serverFiles(folder).stopped);
   // A folder that was deleted under us is not made again: an empty database in its place would look like lost work.
   if (await isStoppedOrGone(folder)) throw new EmbeddedServerStoppedError(folder);
 }

@@ -13,12 +13,13 @@ export function runProgram(
   program: string,
   args: readonly string[],
   account: ServerAccount | undefined,
-  input = "",
+  { input = "", timeoutMs }: { input?: string; timeoutMs?: number } = {},
 ): Promise<ProgramResult> {
   return new Promise((resolve) => {
     let output = "";
     const child = spawn(program, args, {
       ...spawnAs(account),
+      ...(timeoutMs === undefined ? {} : { timeout: timeoutMs, killSignal: "SIGKILL" }),
       stdio: [input === "" ? "ignore" : "pipe", "pipe", "pipe"],
     });
     // A program that ends without having read it is judged by its exit code.

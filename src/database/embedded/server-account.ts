@@ -1,5 +1,6 @@
 // PostgreSQL refuses to run as root. Under root, this decides which ordinary user it runs as instead.
-import { readFile, stat } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
+import { otherOwner } from "./other-owner.ts";
 import { runProgram } from "./run-program.ts";
 
 export interface ServerAccount {
@@ -14,10 +15,10 @@ export async function serverAccountFor(folder: string, dataFolder?: string): Pro
   if (process.getuid?.() !== 0) return undefined;
   if (dataFolder !== undefined) {
     // Only its owner may run a server on a data folder, so a database begun by an ordinary user stays that user's.
-    const { uid, gid } = await stat(dataFolder);
-    if (uid !== 0) return { uid, gid };
+    const owner = await otherOwner(dataFolder);
+    if (owner !== undefined) return owner;
   }
-  const { uid: folderOwner } = await stat(folder);
+  const folderOwner = (await otherOwner(folder))?.uid ?? 0;
   const found = accountAmong(await readPasswd(), folderOwner);
   if (found !== undefined) return found;
   await createOwnUser();

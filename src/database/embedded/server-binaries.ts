@@ -1,9 +1,11 @@
 // Makes PostgreSQL's programs runnable by the user that the server runs as: in place if possible, else from a copy.
-import { access, constants, readFile, stat } from "node:fs/promises";
+import { access, constants } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { copyTreeAtomically } from "./copy-tree.ts";
 import { EmbeddedBinariesUnusableError } from "./embedded-errors.ts";
+import { readFound } from "./found-file.ts";
 import { handsFor } from "./hands.ts";
+import { otherOwner } from "./other-owner.ts";
 import type { PlatformPackage } from "./platform-package.ts";
 import { runProgram } from "./run-program.ts";
 import type { ServerAccount } from "./server-account.ts";
@@ -33,13 +35,14 @@ export async function prepareBinaries(options: {
 
   // As an ordinary user a copy helps only where the original could not be mended.
   if (mended && account === undefined) throw new EmbeddedBinariesUnusableError(found.root, inPlace.output);
+  const owner = (await otherOwner(found.root))?.uid;
   const copy =
     account === undefined
       ? join(folder, `postgres-${found.version}`)
-      : await systemBinariesFolder(found.version, (await stat(found.root)).uid);
+      : await systemBinariesFolder(found.version, owner ?? 0);
   if (!(await exists(copy))) {
     options.onProgress(`copying PostgreSQL's programs to ${copy}, where the server's user can run them (60 MB, once)`);
-    await copyTreeAtomically(found.root, copy, mend);
+    await copyTreeAtomically({ from: found.root, to: copy, owner, finish: mend });
   }
   const copied = await tryToRun(copy, account);
   if (copied.major === undefined) throw new EmbeddedBinariesUnusableError(programsIn(copy, "").postgres, copied.output);
@@ -77,7 +80,7 @@ async function mend(root: string): Promise<void> {
 }
 
 async function listedLinks(root: string): Promise<Array<{ source: string; target: string }>> {
-  const list = await readFile(join(root, "native", "pg-symlinks.json"), "utf8").catch(() => "[]");
+  const list = await readFound(join(root, "native", "pg-symlinks.json")).catch(() => "[]");
   return JSON.parse(list) as Array<{ source: string; target: string }>;
 }
 

@@ -1,7 +1,10 @@
 // What lies where in the folder of an embedded server, and how PostgreSQL's own small files are read.
-import { access, readdir, readFile, readlink, realpath } from "node:fs/promises";
-import { join } from "node:path";
+import { access, readdir, readlink, realpath } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { EverbeatError } from "../../errors.ts";
+import { bringBack } from "./deserted-name.ts";
 import { EmbeddedDataDamagedError, EmbeddedFolderOfAnotherUserError } from "./embedded-errors.ts";
+import { readFound } from "./found-file.ts";
 import { SOCKET_FOLDER, SOCKET_PREFIX } from "./socket-folder.ts";
 
 export const serverFiles = (folder: string) => ({
@@ -30,6 +33,7 @@ export async function realDataFolder(folder: string): Promise<string | undefined
   }
   const lostTarget = await readlink(data).catch(() => undefined);
   if (lostTarget === undefined) return undefined;
+  if (await bringBack(resolve(folder, lostTarget))) return await realpath(data);
   // Not "no database yet": there was one, and a silent empty one in its place would look like lost work.
   throw new EmbeddedDataDamagedError(data, `it is a link to ${lostTarget}, which is gone`);
 }
@@ -45,10 +49,9 @@ export async function isStoppedOrGone(folder: string): Promise<boolean> {
 
 export async function readPassword(dataFolder: string): Promise<string> {
   try {
-    return (await readFile(join(dataFolder, PASSWORD_FILE), "utf8")).trim();
+    return (await readFound(join(dataFolder, PASSWORD_FILE))).trim();
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT")
-      throw new EmbeddedFolderOfAnotherUserError(dataFolder, { cause: error });
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw unreadable(dataFolder, error);
     throw new EmbeddedDataDamagedError(dataFolder, `its password file ${PASSWORD_FILE} is missing`, { cause: error });
   }
 }
@@ -67,11 +70,16 @@ export interface PostmasterFile {
 
 export async function readPostmasterFile(dataFolder: string): Promise<PostmasterFile | undefined> {
   try {
-    return parsePostmasterFile(await readFile(join(dataFolder, "postmaster.pid"), "utf8"));
+    return parsePostmasterFile(await readFound(join(dataFolder, "postmaster.pid")));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw new EmbeddedFolderOfAnotherUserError(dataFolder, { cause: error });
+    throw unreadable(dataFolder, error);
   }
+}
+
+function unreadable(dataFolder: string, error: unknown): EverbeatError {
+  if (error instanceof EverbeatError) return error;
+  return new EmbeddedFolderOfAnotherUserError(dataFolder, { cause: error });
 }
 
 /** The postmaster.pid; where that was removed, the lock file of the server's socket, which begins with the same lines. */
@@ -79,7 +87,7 @@ export async function readServerFile(dataFolder: string): Promise<PostmasterFile
   const file = await readPostmasterFile(dataFolder);
   if (file !== undefined) return file;
   for (const socket of await socketsIn(dataFolder)) {
-    const text = await readFile(join(dataFolder, `${socket}.lock`), "utf8").catch(() => undefined);
+    const text = await readFound(join(dataFolder, `${socket}.lock`)).catch(() => undefined);
     if (text !== undefined) return parsePostmasterFile(text);
   }
   return undefined;
@@ -108,7 +116,7 @@ export function parsePostmasterFile(text: string): PostmasterFile {
 
 /** The port of the last start, which PostgreSQL keeps among its start options. */
 export async function lastPort(dataFolder: string): Promise<number | undefined> {
-  const options = await readFile(join(dataFolder, "postmaster.opts"), "utf8").catch(() => "");
+  const options = await readFound(join(dataFolder, "postmaster.opts")).catch(() => "");
   const found = /"-p" "(\d+)"/.exec(options)?.[1];
   return found === undefined ? undefined : Number(found);
 }

@@ -2,12 +2,12 @@
 //
 // PostgreSQL's own interlock decides who may: the loser of a race is refused and simply connects to the winner.
 import { type ChildProcess, spawn } from "node:child_process";
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { removeDeadSockets } from "./dead-sockets.ts";
 import { explainRefusedStart, hasNoSockets, isAboutLockFile, passingObstacle } from "./explain-failure.ts";
+import { handsFor } from "./hands.ts";
 import { type Keeping, spawnKeeper } from "./keeper-process.ts";
 import { markPlace, refuseIfServedElsewhere } from "./place.ts";
 import { spawnAs } from "./run-program.ts";
@@ -26,7 +26,7 @@ const LOCK_FILE_PATIENCE_MS = 10_000;
 
 const SOCKET_OPTIONS = ["-k", SOCKET_FOLDER, "-c", "unix_socket_permissions=0700"];
 
-export type StartOutcome =
+type StartOutcome =
   | { readonly kind: "ready" }
   /** Someone else has the folder, or had it a moment ago: try to connect, then try this again. */
   | { readonly kind: "refused"; readonly obstacle: string };
@@ -134,6 +134,6 @@ async function postmasterLeftBehind(dataFolder: string): Promise<string | undefi
     if ((await readPostmasterFile(dataFolder))?.text !== left.text) return undefined;
   }
   // Cut short by a full disk or a power failure: PostgreSQL would ask for someone to remove it by hand.
-  if (left.processId === "") await rm(join(dataFolder, "postmaster.pid"), { force: true });
+  if (left.processId === "") await (await handsFor(dataFolder)).remove(join(dataFolder, "postmaster.pid"));
   return left.processId || undefined;
 }

@@ -3,9 +3,12 @@
 // This is a courtesy, not a lock. A holder that stands still is passed over, so two may be at work at once; what they
 // do is safe even then: a database appears by one atomic step, and PostgreSQL itself admits one server to a folder.
 import { randomUUID } from "node:crypto";
-import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
+import { type FileHandle, lstat, open } from "node:fs/promises";
+import { dirname } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
+import { openToRead } from "./found-file.ts";
+import { handsFor } from "./hands.ts";
 
 const BEAT_INTERVAL_MS = 250;
 const ABANDONED_AFTER_MS = 2_500;
@@ -45,12 +48,19 @@ async function during(turn: FileHandle, turnFile: string, work: () => Promise<vo
 }
 
 async function claim(turnFile: string): Promise<FileHandle | undefined> {
+  const hands = await handsFor(dirname(turnFile));
   try {
-    return await open(turnFile, "wx", 0o600);
+    if (hands.account === undefined) return await open(turnFile, "wx", 0o600);
+    await hands.create(turnFile);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return undefined;
     throw error;
   }
+  return await openToRead(turnFile).catch((error: NodeJS.ErrnoException) => {
+    // We were passed over before we could open it.
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  });
 }
 
 /** Watches for change instead of comparing times: no clock has to be right. */
@@ -73,21 +83,27 @@ async function waitForOther(turnFile: string): Promise<void> {
 }
 
 async function signOfLife(turnFile: string): Promise<string | undefined> {
-  const seen = await stat(turnFile, { bigint: true }).catch(() => undefined);
+  const seen = await lstat(turnFile, { bigint: true }).catch(() => undefined);
   return seen && `${seen.ino}@${seen.mtimeNs}`;
 }
 
 /** By a rename, so that of several that lost patience with the same holder one succeeds. */
 async function passOver(turnFile: string): Promise<void> {
   const aside = `${turnFile}-${randomUUID()}`;
-  await rename(turnFile, aside).catch(() => {});
-  await rm(aside, { force: true });
+  try {
+    const hands = await handsFor(dirname(turnFile));
+    await hands.rename(turnFile, aside);
+    await hands.remove(aside);
+  } catch {} // Another did, or the folder is gone.
 }
 
 /** Removes the file only while it is ours: we may have been passed over. */
 async function release(turnFile: string, turn: FileHandle): Promise<void> {
   const ours = await turn.stat({ bigint: true });
   await turn.close();
-  const there = await stat(turnFile, { bigint: true }).catch(() => undefined);
-  if (there?.ino === ours.ino) await rm(turnFile, { force: true });
+  const there = await lstat(turnFile, { bigint: true }).catch(() => undefined);
+  if (there?.ino !== ours.ino) return;
+  const hands = await handsFor(dirname(turnFile)).catch(() => undefined);
+  // One that stays because the folder was deleted or closed meanwhile is passed over by the next.
+  await hands?.remove(turnFile).catch(() => {});
 }
