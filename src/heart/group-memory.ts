@@ -5,7 +5,7 @@
 import { join, posix } from "node:path";
 import { limitFiles, readText } from "./memory-limit.ts";
 
-export interface GroupMemory {
+interface GroupFigures {
   /** Of the group with the smallest limit, without the cache of files, which the kernel can take back. */
   readonly used: number;
   readonly limit: number;
@@ -22,19 +22,22 @@ export interface GroupSign {
 }
 
 /** Undefined where no group has a limit. */
-export function readGroupMemory(root = "/"): GroupMemory | undefined {
+export function readGroupMemory(root = "/"): GroupFigures | undefined {
   const folders = limitFiles(readText(join(root, "proc/self/cgroup")) ?? "").map((file) => posix.dirname(file));
   const groups = [...new Set(folders)].flatMap((folder) => readGroup(join(root, folder)));
   return groups.sort((a, b) => a.limit - b.limit)[0];
 }
 
-/** Remembers two looks: the later may have come after a kill that is told of only now. */
+/**
+ * Keeps the last two looks. The end of a process may be told of only after the latest look: then that look shows what the group held after the
+ * kernel's kill, and the one before shows what it held until then.
+ */
 export class GroupMemoryWatch {
-  readonly #read: () => GroupMemory | undefined;
-  #last: GroupMemory | undefined;
-  #before: GroupMemory | undefined;
+  readonly #read: () => GroupFigures | undefined;
+  #last: GroupFigures | undefined;
+  #before: GroupFigures | undefined;
 
-  constructor(read: () => GroupMemory | undefined = readGroupMemory) {
+  constructor(read: () => GroupFigures | undefined = readGroupMemory) {
     this.#read = read;
     this.#last = read();
   }
@@ -51,7 +54,7 @@ export class GroupMemoryWatch {
 }
 
 /** From looks in their order. */
-export function signOf(looks: readonly (GroupMemory | undefined)[]): GroupSign | undefined {
+export function signOf(looks: readonly (GroupFigures | undefined)[]): GroupSign | undefined {
   const known = looks.filter((look) => look !== undefined);
   const last = known.at(-1);
   if (!last) return undefined;
@@ -70,7 +73,7 @@ const FILES = [
 /** Version 1 says "no limit" with a number beyond all memory. */
 const NO_LIMIT = 2 ** 60;
 
-function readGroup(folder: string): GroupMemory[] {
+function readGroup(folder: string): GroupFigures[] {
   return FILES.flatMap((files) => {
     const limit = Number(readText(join(folder, files.limit))?.trim() || Number.NaN);
     const used = Number(readText(join(folder, files.used))?.trim() || Number.NaN);

@@ -3,7 +3,7 @@ import { clip } from "../clip.ts";
 import { formatDuration } from "../config/duration.ts";
 import { innermostFrames } from "../task/stack-frames.ts";
 import { counted } from "./explain-words.ts";
-import { type Memory, memoryWords } from "./memory-outlook.ts";
+import { type GroupMemory, type Memory, memoryWords } from "./memory-outlook.ts";
 import type { Death } from "./recovery-action.ts";
 
 export interface DeathEvidence {
@@ -24,7 +24,7 @@ export interface DeathEvidence {
   readonly holdsSession?: boolean | undefined;
   readonly memory?: Memory | undefined;
   /** The memory of all processes that share a limit with it, just before its end, and how many of them the kernel killed at that time. */
-  readonly group?: { readonly used: number; readonly limit: number; readonly kills: number } | undefined;
+  readonly group?: GroupMemory | undefined;
   /** Against what V8 allows, where that is known; how much of it was used, where a beat has told. */
   readonly heap?: { readonly used: number | undefined; readonly limit: number } | undefined;
   readonly loopP99Ms?: number | undefined;

@@ -65,6 +65,7 @@ const MAY_USE: Record<string, readonly string[]> = {
     "log-events",
     "sql",
     "database",
+    "heart",
     "recovery",
     "worker",
     "everbeat",
