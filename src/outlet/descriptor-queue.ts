@@ -15,6 +15,8 @@ import { NOT_READ, reasonOf } from "./write-errors.ts";
 
 /** So many bytes may wait for the reader of a pipe or a terminal. */
 const MOST_WAITING = 1_048_576;
+/** Each piece that waits takes memory besides its bytes: so many are joined into one. */
+const MOST_PIECES = 1_024;
 /** From so many on, writers that heed it are asked to wait. */
 const MUCH_WAITING = 16_384;
 /** How soon it is tried again: soon after the reader has taken something, later and later while it has not. */
@@ -57,6 +59,7 @@ export class DescriptorQueue {
     if (this.#isTooMuch(bytes)) this.#parts.record.noteDropped(linesIn(bytes), NOT_READ);
     else {
       this.#waiting.push(bytes);
+      if (this.#waiting.length > MOST_PIECES) this.#waiting = [Buffer.concat(this.#waiting)];
       this.#waitingBytes += bytes.length;
       if (this.#state === "empty") this.#writeNow();
     }

@@ -8,12 +8,14 @@
  */
 import { type Chunk, LogRecord } from "../log-health.ts";
 import { DescriptorQueue } from "./descriptor-queue.ts";
+import { openOwnDescription } from "./own-description.ts";
 import { type OwnWrite, replaceWrite, type StandardStream } from "./replaced-write.ts";
 import { StreamWriter } from "./stream-writer.ts";
 
 export class LogOutlet {
   readonly health = new LogRecord();
   readonly #stream: StandardStream;
+  readonly #ownDescription: number | undefined;
   readonly #queue: DescriptorQueue;
   readonly #streamWriter: StreamWriter;
   /** The stream's own method, once ours has taken its place. */
@@ -23,8 +25,9 @@ export class LogOutlet {
 
   constructor(stream: StandardStream) {
     this.#stream = stream;
+    this.#ownDescription = typeof stream.fd === "number" ? openOwnDescription(stream.fd) : undefined;
     this.#queue = new DescriptorQueue({
-      fd: stream.fd,
+      fd: this.#ownDescription ?? stream.fd,
       record: this.health,
       doNotBlock: () => this.#doNotBlock(),
       onRoom: () => this.#onRoom(),
@@ -73,8 +76,9 @@ export class LogOutlet {
     return this.#ownWrite !== undefined || (writableLength === 0 && !Object.hasOwn(this.#stream, "write"));
   }
 
-  /** In a program of somebody else, a terminal stays as Node has set it. */
+  /** Without a description of our own, a terminal stays as Node has set it in a program of somebody else. */
   #doNotBlock(): void {
+    if (this.#ownDescription !== undefined) return;
     if (this.#ownWrite || !this.#stream.isTTY) this.#stream._handle?.setBlocking?.(false);
   }
 

@@ -1,9 +1,10 @@
 /** Whatever happens to standard output and standard error, the work goes on: lines are dropped and counted, and that is told. */
 import { closeSync, openSync } from "node:fs";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { Task } from "../../src/task/define-task.ts";
+import { defineTask, type Task } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
+import { openPipe } from "../support/pipe.ts";
 import {
   alertsOf,
   kept,
@@ -23,6 +24,8 @@ function open(path: string): number {
   onTestFinished(() => closeSync(fd));
   return fd;
 }
+
+const prints = defineTask({ name: "prints", run: async (): Promise<unknown> => undefined });
 
 const STREAMS = [
   ["standard output", "one worker", "stdout", []],
@@ -136,6 +139,39 @@ test("a reader that stands still neither keeps a worker from leaving nor makes i
   const exited = new Promise((resolve) => worker.child.once("exit", resolve));
   worker.child.kill("SIGTERM");
   expect(await exited).toBe(0);
+});
+
+test("a program that a task starts with the streams of its worker can print as much as it likes to a slow reader", async () => {
+  const { everbeat, database } = await openTestEverbeat();
+  const cwd = await projectWith({
+    "tasks.js": `
+      import { spawn } from "node:child_process";
+      import { defineTask } from "everbeat";
+      export const prints = defineTask({ name: "prints", async run(_, { log }) {
+        const script = "read line; seq 1 60000 && seq 1 60000 >&2";
+        const program = spawn("sh", ["-c", script], { stdio: ["pipe", "inherit", "inherit"] });
+        const logging = setInterval(() => log.info("a line of the worker"), 5);
+        await new Promise((resume) => program.on("spawn", resume));
+        log.info("a line after the program has begun");
+        console.error("another");
+        program.stdin.end("go\\n");
+        return new Promise((resolve) => program.on("exit", (code) => { clearInterval(logging); resolve(code); }));
+      } });
+    `,
+  });
+  // As a shell makes it; the pipes of Node are sockets.
+  const pipe = openPipe();
+  const streams = { stdout: pipe.writeEnd, stderr: pipe.writeEnd };
+  startEverbeat(["start", "tasks.js"], { database: database.url, cwd, ...streams });
+  const id = await everbeat.enqueue(prints);
+  let lines = 0;
+  // Each look waits for a while: the program fills the pipe again and again before it is read.
+  await eventually(async () => {
+    lines += pipe.read().split("\n").length - 1;
+    return (await everbeat.tasks.show(id)).state === "completed";
+  });
+  expect(await everbeat.result(id)).toBe(0);
+  expect(lines).toBeGreaterThan(100_000);
 });
 
 test("a supervisor whose reader stands still leaves with its children", async () => {
