@@ -6,7 +6,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { openTestEverbeat } from "../support/database.ts";
 import { projectWith } from "./run-cli.ts";
 
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 120_000 });
 
 /** Runs one task that prints so many lines of a hundred bytes without a pause, and leaves its runner; returns what became of the lines. */
 async function printAndLeave({ runIn, lines, awaitsCount }: { runIn: string; lines: number; awaitsCount: boolean }) {
