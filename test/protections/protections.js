@@ -245,8 +245,8 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "src/outlet/descriptor-queue.ts",
-        find: "return this.#waitingBytes > 0 && this.#waitingBytes + bytes.length > MOST_WAITING;",
-        replace: "return false;",
+        find: "const MOST_WAITING = 1_048_576;",
+        replace: "const MOST_WAITING = 1_048_576_000;",
       },
     ],
   },
