@@ -8,8 +8,8 @@ import { outletOf } from "../outlet/outlets.ts";
 import type { FromRunner } from "../runner/protocol.ts";
 
 const COUNT_EVERY_MS = 1_000;
-/** Less than the replica gives a runner to leave. */
-const LAST_WORDS_MS = 500;
+/** Less than the replica gives a runner to leave. It takes so long only where the replica is blocked, or the machine is very busy. */
+const LAST_WORDS_MS = 2_000;
 
 const outlets = () => [outletOf(process.stdout), outletOf(process.stderr)];
 

@@ -127,7 +127,7 @@ export class Runners {
       abortMs: abortGraceMs,
       cutOffMs: Math.min(abortGraceMs, cutOffGraceMs),
       terminateMs: Math.min(abortGraceMs, 1_000),
-      leaveMs: 1_000,
+      leaveMs: 3_000,
       giveUpMs: 5_000,
     };
     return new RunnerPool({

@@ -17,7 +17,7 @@ import {
 } from "../support/printing-tasks.ts";
 import { everbeat as cli, projectWith, startEverbeat } from "./run-cli.ts";
 
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 180_000 });
 
 function open(path: string): number {
   const fd = openSync(path, "w");
@@ -43,7 +43,7 @@ test.each(STREAMS)("a full disk under %s of %s costs log lines and no task", asy
   });
   for (const name of PRINTING) {
     const id = await everbeat.enqueue(printing(name), {});
-    expect(await everbeat.result(id, { timeout: 20_000 })).toBeGreaterThan(0);
+    expect(await everbeat.result(id, { timeout: 60_000 })).toBeGreaterThan(0);
   }
   const alert = await eventually(async () =>
     (await everbeat.recovery.alerts()).find(({ kind }) => kind === "log-dropped"),
@@ -68,7 +68,7 @@ test("a reader that comes back: the lines that it missed are counted, told once,
   await worker.says("worker started");
   worker.child.stderr?.pause();
   // Four times what is kept for the reader.
-  await everbeat.result(await everbeat.enqueue(numbering, { from: 0, lines: 40_000 }), { timeout: 30_000 });
+  await everbeat.result(await everbeat.enqueue(numbering, { from: 0, lines: 40_000 }), { timeout: 60_000 });
   const alerts = () => alertsOf(everbeat);
   await eventually(alerts, { until: ([first]) => first?.resolvedAt === null });
   worker.child.stderr?.resume();
@@ -102,7 +102,7 @@ test.each([
   worker.child.stderr?.destroy();
   for (let round = 0; round < 2; round++)
     for (const name of PRINTING)
-      await everbeat.result(await everbeat.enqueue(printing(name), { lines: 10 }), { timeout: 20_000 });
+      await everbeat.result(await everbeat.enqueue(printing(name), { lines: 10 }), { timeout: 60_000 });
   const alert = await eventually(async () =>
     (await everbeat.recovery.alerts()).find(({ kind }) => kind === "log-dropped"),
   );
@@ -118,10 +118,10 @@ test("a reader that stands still neither keeps a worker from leaving nor makes i
   await worker.says("worker started");
   worker.child.stdout?.pause();
   worker.child.stderr?.pause();
-  // 40 MB for each of the streams, twice: what is kept for the reader must not grow with what is written.
-  const flood = { lines: 20_000, text: "x".repeat(1_000) };
+  // 20 MB for each of the streams, twice: what is kept for the reader must not grow with what is written.
+  const flood = { lines: 10_000, text: "x".repeat(1_000) };
   const answerOf = async <Input>(task: Task<Input>, input: Input) =>
-    (await everbeat.result(await everbeat.enqueue(task, input), { timeout: 30_000 })) as number;
+    (await everbeat.result(await everbeat.enqueue(task, input), { timeout: 60_000 })) as number;
   for (const name of PRINTING) {
     const flooded = async () => ({
       where: await answerOf(printing(name), flood),
@@ -183,7 +183,7 @@ test("a supervisor whose reader stands still leaves with its children", async ()
   supervisor.child.stdout?.pause();
   const flood = { lines: 2_000, text: "x".repeat(1_000) };
   for (const name of PRINTING)
-    await everbeat.result(await everbeat.enqueue(printing(name), flood), { timeout: 30_000 });
+    await everbeat.result(await everbeat.enqueue(printing(name), flood), { timeout: 60_000 });
   const exited = new Promise((resolve) => supervisor.child.once("exit", resolve));
   supervisor.child.kill("SIGTERM");
   expect(await exited).toBe(0);

@@ -7,7 +7,7 @@ import { openTestEverbeat, type TestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { projectWith, startEverbeat } from "./run-cli.ts";
 
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 120_000 });
 
 const TOLD =
   /^✗ The database was lost: terminating connection due to administrator command\. Try again when it is back/m;

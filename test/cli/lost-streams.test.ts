@@ -9,7 +9,7 @@ import { eventually } from "../support/eventually.ts";
 import { openPipe } from "../support/pipe.ts";
 import { everbeat, MAIN, projectWith, startEverbeat } from "./run-cli.ts";
 
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 120_000 });
 
 function openFull(): number {
   const fd = openSync("/dev/full", "w");

@@ -5,7 +5,7 @@ import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { MAIN } from "./run-cli.ts";
 
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 120_000 });
 
 const HAS_SCRIPT = spawnSync("script", ["--version"]).status === 0;
 const WIPE = "\r\x1b[2K";

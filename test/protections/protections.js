@@ -235,4 +235,61 @@ export const PROTECTIONS = [
       },
     ],
   },
+  {
+    name: "what waits for a reader",
+    meaning: "a reader that stands still fills the memory of whoever writes",
+    test: [
+      "test/unit/descriptor-queue.test.ts",
+      "drops whole lines beyond its bound, counts each, and goes on when the reader comes back",
+    ],
+    changes: [
+      {
+        file: "src/outlet/descriptor-queue.ts",
+        find: "const MOST_WAITING = 1_048_576;",
+        replace: "const MOST_WAITING = 1_048_576_000;",
+      },
+    ],
+  },
+  {
+    name: "a runner's last words",
+    meaning: "what tasks have printed is lost, and not counted, when their runner leaves",
+    test: ["test/cli/runner-printing.test.ts", "a process that leaves has printed all that its tasks had printed"],
+    changes: [
+      {
+        file: "src/runner-entry/live-as-runner.ts",
+        find: "void sayLast().then(leave);",
+        replace: "leave();",
+      },
+    ],
+  },
+  {
+    name: "a command's last lines",
+    meaning: "errors vanish that standard error takes a moment later",
+    test: [
+      "test/cli/lost-streams.test.ts",
+      "what a command at work says last is read to its end: its reader is waited for",
+    ],
+    changes: [
+      {
+        file: "src/cli/screen.ts",
+        find: "await Promise.all([outletOf(stdout).flushed(), outletOf(stderr).flushed()]);",
+        replace: "await outletOf(stdout).flushed();",
+      },
+    ],
+  },
+  {
+    name: "what runners have dropped",
+    meaning: "the alert about it waits for lines of a log that nobody may write to",
+    test: [
+      "test/database/log-watch.test.ts",
+      "what runners have dropped is over after a while without more of it, whatever else is written",
+    ],
+    changes: [
+      {
+        file: "src/log-health.ts",
+        find: "    this.#dropped += lines;\n",
+        replace: "    this.#dropped += lines;\n    this.#isWell = false;\n",
+      },
+    ],
+  },
 ];
