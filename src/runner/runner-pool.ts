@@ -127,7 +127,7 @@ export class RunnerPool {
       if (job.needsFresh) this.#spent.add(runner);
       job.onBegun();
       const { task, items, mustStop, onOwnStop } = job;
-      // One that could not be given its job stays idle, and is given the next.
+      // Where the job cannot be sent (its input is too deep for JSON, say), it fails, and the runner stays idle for the next.
       runner.run({ name: task.name, items, mustStop, onOwnStop, replicaId }).then(job.resolve, job.reject);
     }
   }
