@@ -104,6 +104,7 @@ export function isBlameless({ because, wasDraining, cameBack, isCharged }: Death
   return wasDraining === true || cameBack === true || isCharged === false || because === "offline";
 }
 
+/** How a process or a runner ended, as far as nobody saw how: for the error of an attempt and for a post-mortem. */
 export const CAUSES: Record<Death["because"], string> = {
   silent: "its heart fell silent",
   "session-lost": "its database session ended and did not come back",

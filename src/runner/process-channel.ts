@@ -52,9 +52,9 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
     // It is the exit that tells of the end; a pipe that breaks only comes before it.
     pipe.on("error", () => {});
   };
-  // An outcome may have been lost in it.
+  // What a handler has written may have cut a message in two, such as an outcome: nobody can say, so the runner ends.
   hear(messages, () => onGarbled("a line that is not the runner's"));
-  // Another beat comes.
+  // Where a beat was cut in two, the next one comes soon.
   hear(heart, () => {});
   let isOver = false;
   const report = (exit: RunnerExit) => {

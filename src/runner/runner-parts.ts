@@ -30,7 +30,7 @@ export interface RunnerParts {
   readonly leaseFd: number | undefined;
   readonly startTimeoutMs: number;
   readonly graces: RunnerGraces;
-  readonly groupMemory: Pick<GroupMemoryWatch, "sign">;
+  readonly groupMemory: Pick<GroupMemoryWatch, "sign"> | undefined;
   readonly blockages: Pick<RunnerBlockages, "onBlocked" | "onTurned">;
   readonly onReady: (runner: Runner) => void;
   /** The job that it had is over. */

@@ -16,7 +16,7 @@ function serving() {
   const server = new JobServer({
     charge: { schema: `"everbeat"`, resultLimitBytes: 1_000 } as RunnerCharge,
     tasks: new Map([["flood", flood]]),
-    strays: {
+    scopes: {
       scope: (_owner, work) => work(),
       outermostScope: (owner, work) => work(owner),
       noteOwnStop() {},
