@@ -4,11 +4,18 @@ import { watch } from "node:fs";
 import { chmod, chown, lstat, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { expect, type TestContext, vi } from "vitest";
+import { expect, type TestContext, test, vi } from "vitest";
 import { handsFor } from "../../src/database/embedded/hands.ts";
 import { takeTurn } from "../../src/database/embedded/starting-turn.ts";
-import { query, until, untilStopped } from "../support/embedded-project.ts";
-import { asRoot, expectUntouched, flipFolder, NOBODY, projectOfAnother } from "../support/folder-of-another.ts";
+import { query, until, untilStopped } from "../support/embedded-looks.ts";
+import {
+  asRoot,
+  expectUntouched,
+  flipFolder,
+  NOBODY,
+  onlyAsRoot,
+  projectOfAnother,
+} from "../support/folder-of-another.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -26,7 +33,8 @@ async function watchedVault(root: string, context: TestContext) {
   return { vault, seen };
 }
 
-asRoot.concurrent("a folder that is a link half of the time never has root's own hands", async (context) => {
+test("a folder that is a link half of the time never has root's own hands", async (context) => {
+  onlyAsRoot(context);
   const { project, folder } = await projectOfAnother(context);
   const { vault } = await watchedVault(project.root, context);
   await flipFolder(folder, vault, context);
