@@ -92,7 +92,7 @@ asRoot.concurrent("a short name in a folder that others could write is not used"
   const temporary = join(project.root, "tmp");
   await mkdir(join(temporary, `everbeat-${NOBODY}`), { recursive: true });
   await chmod(join(temporary, `everbeat-${NOBODY}`), 0o777);
-  const client = await project.client({ uid: NOBODY, temporary });
+  const client = await project.client({ uid: NOBODY, environment: { TMPDIR: temporary } });
   const joined = await client.join();
   expect(joined.url).not.toContain(encodeURIComponent(temporary));
 });

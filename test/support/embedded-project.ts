@@ -41,8 +41,8 @@ export interface ClientOptions {
   readonly apart?: readonly ("pid" | "ipc" | "net")[];
   /** Of the client alone: other tests of the same process make files at the same time. */
   readonly umask?: number;
-  /** Its folder for temporary files. */
-  readonly temporary?: string;
+  /** Besides what the test's own process has. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** Another than the project was made with, as after a rename. Its server is stopped after the test as well. */
   readonly folder?: string;
 }
@@ -98,11 +98,11 @@ function systemNameOf(folder: string): string {
 }
 
 async function startClient(folder: string, processes: ChildProcess[], options: ClientOptions) {
-  const { checkout = repository, uid, gid = uid, lingerMs = LINGER_MS, umask, apart, temporary } = options;
+  const { checkout = repository, uid, gid = uid, lingerMs = LINGER_MS, umask, apart, environment } = options;
   const moduleUrl = pathToFileURL(join(checkout, "dist/database/embedded/embedded-server.js")).href;
   const args = [moduleUrl, JSON.stringify({ folder, lingerMs }), String(umask ?? "")];
   const user = uid === undefined ? {} : { uid, gid };
-  const env = { ...process.env, NODE_OPTIONS: "", ...(temporary && { TMPDIR: temporary }) };
+  const env = { ...process.env, NODE_OPTIONS: "", ...environment };
   const unshared = apart?.map((what) => `--${what}`);
   const place = unshared && { execPath: "unshare", execArgv: [...unshared, "--fork", process.execPath] };
   const script = join(checkout, "test/support/embedded-client.js");
