@@ -20,7 +20,7 @@ export interface LogWatchParts {
   readonly logs: readonly LogHealth[];
 }
 
-/** Lines are being dropped, or were a moment ago. */
+/** A time in which log lines are dropped: from the first of them until every log is well and none has been dropped for a while. */
 interface Trouble {
   /** How many had been dropped before. */
   readonly droppedBefore: number;

@@ -5,16 +5,9 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, inject, test, vi } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
-import {
-  keepersOf,
-  killKeeper,
-  killPostmaster,
-  oneKeeperAtWork,
-  query,
-  temporaryProject,
-  until,
-  untilStopped,
-} from "../support/embedded-project.ts";
+import { query, until, untilStopped } from "../support/embedded-looks.ts";
+import { keepersOf, killKeeper, killPostmaster, oneKeeperAtWork } from "../support/embedded-processes.ts";
+import { joinedProject, temporaryProject } from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -34,9 +27,7 @@ test.concurrent("after the keeper was killed, the next process that joins brings
 });
 
 test.concurrent("after the keeper was killed, a process that is already joined brings a new one", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context);
   await killKeeper(project.folder, joined.url);
   await until("a new keeper", async () => (await keepersOf(project.folder)).length === 1);
   await client.kill("SIGKILL");
@@ -44,18 +35,14 @@ test.concurrent("after the keeper was killed, a process that is already joined b
 });
 
 test.concurrent("a process that leaves right after the keeper was killed does not leave the server behind", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context);
   await killKeeper(project.folder, joined.url);
   await client.close();
   await untilStopped(joined);
 });
 
 test.concurrent("a killed server is back on the same URL, with what was committed", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { client, joined } = await joinedProject(context);
   await query(joined.url, "create table kept as select 42 as answer");
   await killPostmaster(joined.dataFolder, "SIGKILL");
   const rows = await until("the server to be back", () =>
@@ -67,9 +54,7 @@ test.concurrent("a killed server is back on the same URL, with what was committe
 });
 
 test.concurrent("a killed server is brought back by a joined process when the keeper was killed with it", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context);
   await killKeeper(project.folder, joined.url);
   await killPostmaster(joined.dataFolder, "SIGKILL");
   await until("the server to be back", () => query(joined.url, "select 1").catch(() => undefined));
@@ -78,9 +63,7 @@ test.concurrent("a killed server is brought back by a joined process when the ke
 });
 
 test.concurrent("a killed server is brought back by the keeper when the joined process stands still", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context);
   await oneKeeperAtWork(project.folder, joined.url);
   client.signal("SIGSTOP");
   await killPostmaster(joined.dataFolder, "SIGKILL");
@@ -88,8 +71,7 @@ test.concurrent("a killed server is brought back by the keeper when the joined p
 });
 
 test.concurrent("a server that was told to stop once all have left is restarted rather than left half closed", async (context) => {
-  const project = await temporaryProject(context);
-  const joined = await (await project.client()).join();
+  const { joined } = await joinedProject(context);
   const [before] = await query(joined.url, startTime);
   await killPostmaster(joined.dataFolder, "SIGTERM");
   const after = await until("the server to be back", () => query(joined.url, startTime).catch(() => undefined));
@@ -97,8 +79,7 @@ test.concurrent("a server that was told to stop once all have left is restarted 
 });
 
 test.concurrent("a server that was told so before its keeper came is restarted as well", async (context) => {
-  const project = await temporaryProject(context);
-  const joined = await (await project.client()).join();
+  const { project, joined } = await joinedProject(context);
   const [before] = await query(joined.url, startTime);
   await killKeeper(project.folder, joined.url);
   await killPostmaster(joined.dataFolder, "SIGTERM");
@@ -107,8 +88,7 @@ test.concurrent("a server that was told so before its keeper came is restarted a
 });
 
 test.concurrent("a hard stop holds against processes that are still joined, until someone joins anew", async (context) => {
-  const project = await temporaryProject(context);
-  const joined = await (await project.client()).join();
+  const { project, joined } = await joinedProject(context);
   await stopEmbeddedServer(project.folder);
   await untilStopped(joined);
   await until("the keeper to leave", async () => (await keepersOf(project.folder)).length === 0);
@@ -136,9 +116,7 @@ test.concurrent("after a reboot, a postmaster.pid with the number of a stranger 
 });
 
 test.concurrent("a postmaster.pid that was cut short does not keep the server from starting", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context);
   await client.close();
   await untilStopped(joined);
   await writeFile(join(joined.dataFolder, "postmaster.pid"), "");
@@ -147,9 +125,7 @@ test.concurrent("a postmaster.pid that was cut short does not keep the server fr
 });
 
 test.concurrent("a stranger that listens on the port in a left postmaster.pid does not keep the server from starting", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context);
   const left = await readFile(join(joined.dataFolder, "postmaster.pid"), "utf8");
   await client.kill("SIGKILL");
   await untilStopped(joined);
@@ -164,9 +140,7 @@ test.concurrent("a stranger that listens on the port in a left postmaster.pid do
 });
 
 test.concurrent("another PostgreSQL on the port in a left postmaster.pid, which refuses the password, is not taken for ours", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context);
   const left = await readFile(join(joined.dataFolder, "postmaster.pid"), "utf8");
   await client.kill("SIGKILL");
   await untilStopped(joined);

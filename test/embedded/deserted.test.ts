@@ -3,10 +3,11 @@ import { execFile } from "node:child_process";
 import { chown, lchown, mkdir, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { expect, type TestContext, vi } from "vitest";
+import { expect, type TestContext, test, vi } from "vitest";
 import { removeDeserted } from "../../src/database/embedded/deserted-data.ts";
-import { query, temporaryProject, untilStopped } from "../support/embedded-project.ts";
-import { asRoot, NOBODY } from "../support/folder-of-another.ts";
+import { query, untilStopped } from "../support/embedded-looks.ts";
+import { joinedProject, temporaryProject } from "../support/embedded-project.ts";
+import { asRoot, NOBODY, onlyAsRoot } from "../support/folder-of-another.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -16,9 +17,7 @@ const copy = (from: string, to: string) => run("cp", ["-a", from, to]);
 
 /** A project of root's that nobody else can enter, with a table in its database, and its server stopped. */
 async function closedProject(context: TestContext) {
-  const project = await temporaryProject(context, { mode: 0o700, inside: "before/project" });
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context, { mode: 0o700, inside: "before/project" });
   expect(joined.dataFolder).toMatch(/^\/var\/lib\/everbeat\//);
   await query(joined.url, "create table kept as select 42 as answer");
   await client.close();
@@ -43,14 +42,24 @@ async function startAnother(context: TestContext): Promise<void> {
 const besides = async (dataFolder: string) =>
   (await readdir(dirname(dataFolder)).catch(() => [])).filter((name) => name.startsWith(basename(dataFolder)));
 
-const dayBefore = (days: number) => new Date(Date.now() - days * 24 * 60 * 60 * 1_000).toISOString().slice(0, 10);
+/** The name under which a database is set aside. */
+async function asideOf(dataFolder: string): Promise<string> {
+  const name = (await besides(dataFolder)).find((beside) => beside.includes(".deserted-"));
+  if (name === undefined) throw new Error(`${dataFolder} is not set aside`);
+  return join(dirname(dataFolder), name);
+}
 
-const MOVES: Record<string, (place: string, root: string) => Promise<string>> = {
-  "was moved to another disk": async (place, root) => {
-    await copy(place, join(root, "elsewhere"));
-    await rm(place, { recursive: true });
-    return join(root, "elsewhere");
-  },
+/** As if that many days had passed since. */
+async function passDays(dataFolder: string, days: number): Promise<string> {
+  const day = new Date(Date.now() - days * 24 * 60 * 60 * 1_000).toISOString().slice(0, 10);
+  const aside = `${dataFolder}.deserted-${day}`;
+  await rename(await asideOf(dataFolder), aside);
+  return aside;
+}
+
+type Move = (place: string, root: string) => Promise<string>;
+
+const MOVES: Record<string, Move> = {
   "was restored from a backup": async (place, root) => {
     await copy(place, join(root, "backup"));
     await rm(place, { recursive: true });
@@ -72,14 +81,26 @@ const MOVES: Record<string, (place: string, root: string) => Promise<string>> = 
 
 asRoot.concurrent.for(Object.entries(MOVES))(
   "a database stays in its place when its project %s",
-  async ([, move], context) => {
-    const { project, dataFolder, place } = await closedProject(context);
-    const now = await move(place, project.root);
-    for (let start = 0; start < 2; start++) await startAnother(context);
-    expect(await besides(dataFolder)).toContain(basename(dataFolder));
-    await expectKept(project, join(now, ".everbeat"), dataFolder);
-  },
+  async ([, move], context) => await expectToStay(move, context),
 );
+
+test("a database stays in its place when its project was moved to another disk", async (context) => {
+  onlyAsRoot(context);
+  await expectToStay(async (place, root) => {
+    await copy(place, join(root, "elsewhere"));
+    await rm(place, { recursive: true });
+    return join(root, "elsewhere");
+  }, context);
+});
+
+/** While others start. `move` says where the project is then. */
+async function expectToStay(move: Move, context: TestContext): Promise<void> {
+  const { project, dataFolder, place } = await closedProject(context);
+  const now = await move(place, project.root);
+  for (let start = 0; start < 2; start++) await startAnother(context);
+  expect(await besides(dataFolder)).toContain(basename(dataFolder));
+  await expectKept(project, join(now, ".everbeat"), dataFolder);
+}
 
 asRoot.concurrent(
   "a database whose link alone was moved is set aside, and is back when the link is used",
@@ -89,7 +110,7 @@ asRoot.concurrent(
     await copy(join(place, ".everbeat"), elsewhere);
     await rm(join(place, ".everbeat"), { recursive: true });
     await startAnother(context);
-    expect(await besides(dataFolder)).toContain(`${basename(dataFolder)}.deserted-${dayBefore(0)}`);
+    expect(await asideOf(dataFolder)).toMatch(/\.deserted-\d{4}-\d\d-\d\d$/);
     await expectKept(project, elsewhere, dataFolder);
   },
 );
@@ -109,18 +130,16 @@ asRoot.concurrent("a database is not set aside under a project that uses it just
   expect(await query(joined.url, "select * from kept")).toEqual([{ answer: 42 }]);
 });
 
-asRoot.concurrent("the database of a deleted `.everbeat` is removed a month later", async (context) => {
+test("the database of a deleted `.everbeat` is removed a month later", async (context) => {
+  onlyAsRoot(context);
   const { dataFolder, place } = await closedProject(context);
   await rm(join(place, ".everbeat"), { recursive: true });
   await startAnother(context);
-  for (const [from, to] of [
-    [0, 29],
-    [29, 32],
-  ] as const) {
-    await rename(`${dataFolder}.deserted-${dayBefore(from)}`, `${dataFolder}.deserted-${dayBefore(to)}`);
-    await startAnother(context);
-    if (to < 30) expect(await besides(dataFolder)).toContain(`${basename(dataFolder)}.deserted-${dayBefore(to)}`);
-  }
+  const aside = await passDays(dataFolder, 29);
+  await startAnother(context);
+  expect(await asideOf(dataFolder)).toBe(aside);
+  await passDays(dataFolder, 32);
+  await startAnother(context);
   await expect(readdir(dirname(dataFolder))).rejects.toThrow(/ENOENT/);
 });
 
@@ -130,7 +149,7 @@ asRoot.concurrent("the database before the one that was begun anew is removed in
   const anew = await (await project.client()).join();
   expect(anew.dataFolder).not.toBe(dataFolder);
   await startAnother(context);
-  await rename(`${dataFolder}.deserted-${dayBefore(0)}`, `${dataFolder}.deserted-${dayBefore(32)}`);
+  await passDays(dataFolder, 32);
   await startAnother(context);
   expect(await besides(dataFolder)).toEqual([]);
   expect(await besides(anew.dataFolder)).toContain(basename(anew.dataFolder));
@@ -139,10 +158,11 @@ asRoot.concurrent("the database before the one that was begun anew is removed in
 
 asRoot.concurrent("a removal that was cut short is finished by the next start", async (context) => {
   const { dataFolder, place } = await closedProject(context);
-  await rm(join(place, ".everbeat"), { recursive: true });
-  await rename(dataFolder, `${dataFolder}.removing`);
-  await rm(join(`${dataFolder}.removing`, "base"), { recursive: true });
+  // The folder goes last, and others start at the same time.
   await rm(`${dataFolder}.linked`);
+  await rm(join(place, ".everbeat"), { recursive: true });
+  await rm(join(dataFolder, "base"), { recursive: true });
+  await rename(dataFolder, `${dataFolder}.removing`);
   await startAnother(context);
   await expect(readdir(dirname(dataFolder))).rejects.toThrow(/ENOENT/);
 });

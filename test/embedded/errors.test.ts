@@ -13,7 +13,9 @@ import {
 import { platformPackageName } from "../../src/database/embedded/platform-package.ts";
 import { parsePostmasterFile } from "../../src/database/embedded/server-files.ts";
 import { candidates } from "../../src/database/embedded/server-port.ts";
-import { keepersOf, oneKeeperAtWork, repository, temporaryProject, untilStopped } from "../support/embedded-project.ts";
+import { untilStopped } from "../support/embedded-looks.ts";
+import { keepersOf, oneKeeperAtWork } from "../support/embedded-processes.ts";
+import { joinedProject, repository } from "../support/embedded-project.ts";
 import { PUBLISHED_VERSIONS } from "../support/published-versions.ts";
 
 // Real servers, several at once, on a machine that has other work too.
@@ -38,9 +40,7 @@ test("without the package, the error names the one command that helps", async ({
 });
 
 test("data of another PostgreSQL version, or with parts missing, is named and left alone", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context);
   await client.close();
   await untilStopped(joined);
   const join_ = () => joinEmbeddedServer({ folder: project.folder });
@@ -77,8 +77,7 @@ test("the version that is advised for data of another PostgreSQL is published, a
 });
 
 test("a running server that refuses the password in its folder is named at once, and nobody is spawned for it", async (context) => {
-  const project = await temporaryProject(context);
-  const joined = await (await project.client()).join();
+  const { project, joined } = await joinedProject(context);
   const passwordFile = join(joined.dataFolder, "everbeat-password");
   const password = await readFile(passwordFile, "utf8");
   await oneKeeperAtWork(project.folder, joined.url);

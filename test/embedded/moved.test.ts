@@ -1,19 +1,14 @@
-/** Project folders that are renamed, copied and deleted while their server runs, or after. */
+/** Project folders that are renamed or copied while their server runs, or after. */
 
 import { execFile } from "node:child_process";
-import { rename, rm } from "node:fs/promises";
+import { readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
-import {
-  keepersOf,
-  oneKeeperAtWork,
-  processesWith,
-  query,
-  temporaryProject,
-  until,
-  untilStopped,
-} from "../support/embedded-project.ts";
+import { readPostmasterFile } from "../../src/database/embedded/server-files.ts";
+import { query, until, untilStopped } from "../support/embedded-looks.ts";
+import { keepersOf, oneKeeperAtWork, processesWith } from "../support/embedded-processes.ts";
+import { joinedProject } from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -21,16 +16,21 @@ vi.setConfig({ testTimeout: 180_000 });
 const run = promisify(execFile);
 const asRoot = test.skipIf(process.getuid?.() !== 0);
 
-test.concurrent("a project that is renamed while its server runs has its data at the next start, at once", async (context) => {
-  const project = await temporaryProject(context, { inside: "before" });
-  const joined = await (await project.client()).join();
+test.concurrent("a project that is renamed while its server runs has its data at the next start, which stops the server", async (context) => {
+  const { project, joined } = await joinedProject(context, { inside: "before" });
   await query(joined.url, "create table kept as select 42 as answer");
   await oneKeeperAtWork(project.folder, joined.url);
+  const before = await readPostmasterFile(joined.dataFolder);
   await rename(join(project.root, "before"), join(project.root, "after"));
   const folder = join(project.root, "after", ".everbeat");
   const again = await (await project.client({ folder })).join();
   expect(again).toMatchObject({ dataFolder: join(folder, "data"), adopted: false });
   expect(await query(again.url, "select * from kept")).toEqual([{ answer: 42 }]);
+  // The one before was told to stop. It did not go on until PostgreSQL, which looks once a minute, missed its files.
+  expect((await readPostmasterFile(again.dataFolder))?.processId).not.toBe(before?.processId);
+  const log = await readFile(join(folder, "postgres.log"), "utf8");
+  expect(log).toContain("received fast shutdown request");
+  expect(log).not.toMatch(/lock file is invalid/);
   await until("the end of what ran there before", async () => {
     const left = [...(await keepersOf(project.folder)), ...(await processesWith("postgres", joined.dataFolder))];
     return left.length === 0;
@@ -38,9 +38,7 @@ test.concurrent("a project that is renamed while its server runs has its data at
 });
 
 test.concurrent("a server whose project was renamed is stopped after the last process has left", async (context) => {
-  const project = await temporaryProject(context, { inside: "before" });
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context, { inside: "before" });
   await oneKeeperAtWork(project.folder, joined.url);
   await rename(join(project.root, "before"), join(project.root, "after"));
   await client.close();
@@ -51,8 +49,7 @@ test.concurrent("a server whose project was renamed is stopped after the last pr
 asRoot.concurrent(
   "a copy of a closed project of root's does not share the database of the original",
   async (context) => {
-    const project = await temporaryProject(context, { mode: 0o700, inside: "original" });
-    const joined = await (await project.client()).join();
+    const { project, joined } = await joinedProject(context, { mode: 0o700, inside: "original" });
     expect(joined.dataFolder).toMatch(/^\/var\/lib\/everbeat\//);
     await run("cp", ["-a", join(project.root, "original"), join(project.root, "copy")]);
     const folder = join(project.root, "copy", ".everbeat");
@@ -67,9 +64,7 @@ asRoot.concurrent(
 );
 
 asRoot.concurrent("a closed project of root's keeps its database when it is renamed", async (context) => {
-  const project = await temporaryProject(context, { mode: 0o700, inside: "before" });
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context, { mode: 0o700, inside: "before" });
   await query(joined.url, "create table kept as select 42 as answer");
   await client.close();
   await untilStopped(joined);

@@ -1,14 +1,23 @@
 /** Root at work in the folder of another user, who swaps the folder itself, closes it, or puts pipes into it. */
 import { execFile } from "node:child_process";
 import { watch } from "node:fs";
-import { chmod, chown, lstat, mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { chmod, chown, lstat, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { expect, type TestContext, vi } from "vitest";
+import { expect, type TestContext, test, vi } from "vitest";
 import { handsFor } from "../../src/database/embedded/hands.ts";
+import { readPostmasterFile } from "../../src/database/embedded/server-files.ts";
 import { takeTurn } from "../../src/database/embedded/starting-turn.ts";
-import { query, until, untilStopped } from "../support/embedded-project.ts";
-import { asRoot, expectUntouched, flipFolder, NOBODY, projectOfAnother } from "../support/folder-of-another.ts";
+import { query, until, untilStopped } from "../support/embedded-looks.ts";
+import { temporaryProject } from "../support/embedded-project.ts";
+import {
+  asRoot,
+  expectUntouched,
+  flipFolder,
+  NOBODY,
+  onlyAsRoot,
+  projectOfAnother,
+} from "../support/folder-of-another.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -26,7 +35,8 @@ async function watchedVault(root: string, context: TestContext) {
   return { vault, seen };
 }
 
-asRoot.concurrent("a folder that is a link half of the time never has root's own hands", async (context) => {
+test("a folder that is a link half of the time never has root's own hands", async (context) => {
+  onlyAsRoot(context);
   const { project, folder } = await projectOfAnother(context);
   const { vault } = await watchedVault(project.root, context);
   await flipFolder(folder, vault, context);
@@ -120,4 +130,27 @@ asRoot.concurrent("pipes in the place of its files hold nobody up", async (conte
   }
   expect(await (await project.client({ folder })).join()).toMatchObject({ dataFolder });
   await expectUntouched(treasury);
+});
+
+asRoot.concurrent(
+  "what root has in its environment is not shown to the user whose programs it starts",
+  async (context) => {
+    const { project, folder } = await projectOfAnother(context);
+    const secret = "for-root-alone";
+    const joined = await (await project.client({ folder, environment: { SECRET_OF_ROOT: secret } })).join();
+    const server = await readPostmasterFile(joined.dataFolder);
+    const environment = await readFile(`/proc/${server?.processId}/environ`, "utf8");
+    expect(environment).toContain("PATH=");
+    expect(environment).not.toContain(secret);
+  },
+);
+
+asRoot.concurrent("root makes no short name for a socket where another user keeps temporary files", async (context) => {
+  const project = await temporaryProject(context, { inside: "x".repeat(200) });
+  const temporary = join(project.root, "tmp");
+  await mkdir(temporary);
+  await chown(temporary, NOBODY, NOBODY);
+  const joined = await (await project.client({ environment: { TMPDIR: temporary } })).join();
+  expect(await query(joined.url, "select 1 as one")).toEqual([{ one: 1 }]);
+  expect(await readdir(temporary)).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { lchown, lstat, readdir, rm, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, vi } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
-import { query, untilStopped } from "../support/embedded-project.ts";
+import { query, untilStopped } from "../support/embedded-looks.ts";
 import { asRoot, expectUntouched, NOBODY, projectOfAnother, runAsAnother } from "../support/folder-of-another.ts";
 
 // Real servers, several at once, on a machine that has other work too.

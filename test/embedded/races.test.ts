@@ -7,17 +7,9 @@ import { Client } from "pg";
 import { expect, type TestContext, test, vi } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
 import { parsePostmasterFile, readPostmasterFile, realDataFolder } from "../../src/database/embedded/server-files.ts";
-import {
-  type Joined,
-  keepersOf,
-  killPostmaster,
-  oneKeeperAtWork,
-  processesWith,
-  query,
-  temporaryProject,
-  until,
-  untilStopped,
-} from "../support/embedded-project.ts";
+import { type Joined, query, until, untilStopped } from "../support/embedded-looks.ts";
+import { keepersOf, killPostmaster, oneKeeperAtWork, processesWith } from "../support/embedded-processes.ts";
+import { joinedProject, temporaryProject } from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -197,9 +189,7 @@ async function fillUp(url: string): Promise<Client[]> {
 }
 
 test.concurrent("what is left of a killed server is waited for by one keeper, not by ever more", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, joined } = await joinedProject(context);
   await oneKeeperAtWork(project.folder, joined.url);
   // A backend that stands still holds on to the memory of its server, and nobody can start another.
   const held = await holdBackend(joined, context);

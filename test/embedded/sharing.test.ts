@@ -5,15 +5,9 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
 import { describeEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
-import {
-  keepersOf,
-  LINGER_MS,
-  query,
-  repository,
-  temporaryProject,
-  until,
-  untilStopped,
-} from "../support/embedded-project.ts";
+import { query, until, untilStopped } from "../support/embedded-looks.ts";
+import { keepersOf } from "../support/embedded-processes.ts";
+import { joinedProject, LINGER_MS, repository, temporaryProject } from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -51,17 +45,13 @@ test.concurrent("the server stops after the last process has left, and its data 
 });
 
 test.concurrent("the server stops when the last process is killed", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { client, joined } = await joinedProject(context);
   await client.kill("SIGKILL");
   await untilStopped(joined);
 });
 
 test.concurrent("a keeper that comes when all have left does not start the server again", async (context) => {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context);
   await client.close();
   await untilStopped(joined);
   const late = spawn(process.execPath, [join(repository, "dist/database/embedded/keeper.js"), project.folder, "0"]);
@@ -144,8 +134,7 @@ test.concurrent("it can be described without being started", async (context) => 
 });
 
 test.concurrent("the password is in no log and on no command line, and only the owner can read it", async (context) => {
-  const project = await temporaryProject(context);
-  const joined = await (await project.client()).join();
+  const { project, joined } = await joinedProject(context);
   const { password } = new URL(joined.url);
   expect(password).toHaveLength(48);
   expect(await readFile(join(project.folder, "postgres.log"), "utf8")).not.toContain(password);

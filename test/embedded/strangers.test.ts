@@ -7,16 +7,9 @@ import pg from "pg";
 import { expect, type TestContext, test, vi } from "vitest";
 import { ownConnections } from "../../src/database/connections.ts";
 import { joinEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
-import {
-  type Joined,
-  keepersOf,
-  killKeeper,
-  killPostmaster,
-  query,
-  temporaryProject,
-  until,
-  untilStopped,
-} from "../support/embedded-project.ts";
+import { type Joined, query, until, untilStopped } from "../support/embedded-looks.ts";
+import { keepersOf, killKeeper, killPostmaster } from "../support/embedded-processes.ts";
+import { joinedProject, temporaryProject } from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -27,9 +20,7 @@ const portOf = ({ url }: Joined) => Number(new URL(url).port);
 
 /** With a server that was killed, together with all who would start it again. */
 async function deadServer(context: TestContext) {
-  const project = await temporaryProject(context);
-  const client = await project.client();
-  const joined = await client.join();
+  const { project, client, joined } = await joinedProject(context);
   await killKeeper(project.folder, joined.url);
   await client.kill("SIGKILL");
   for (const keeper of await keepersOf(project.folder)) process.kill(keeper, "SIGKILL");
@@ -101,14 +92,13 @@ asRoot.concurrent("a short name in a folder that others could write is not used"
   const temporary = join(project.root, "tmp");
   await mkdir(join(temporary, `everbeat-${NOBODY}`), { recursive: true });
   await chmod(join(temporary, `everbeat-${NOBODY}`), 0o777);
-  const client = await project.client({ uid: NOBODY, temporary });
+  const client = await project.client({ uid: NOBODY, environment: { TMPDIR: temporary } });
   const joined = await client.join();
   expect(joined.url).not.toContain(encodeURIComponent(temporary));
 });
 
 test.concurrent("a data folder that others can write is refused", async (context) => {
-  const project = await temporaryProject(context);
-  const joined = await (await project.client()).join();
+  const { project, joined } = await joinedProject(context);
   await chmod(joined.dataFolder, 0o777);
   expect(await (await project.client()).failure()).toMatchObject({ code: "EMBEDDED_DATA_OPEN" });
   await chmod(joined.dataFolder, 0o700);
@@ -134,8 +124,7 @@ test.concurrent("a socket that a killed server left behind keeps no other from s
 });
 
 test.concurrent("a server whose postmaster.pid was removed is stopped before another starts on its data", async (context) => {
-  const project = await temporaryProject(context);
-  const joined = await (await project.client()).join();
+  const { project, joined } = await joinedProject(context);
   const before = new pg.Client(joined.url);
   const ended = new Promise((resolve) => before.on("error", resolve));
   await before.connect();

@@ -6,16 +6,9 @@ import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
 import { accountAmong } from "../../src/database/embedded/server-account.ts";
-import {
-  killPostmaster,
-  oneKeeperAtWork,
-  processesWith,
-  query,
-  repository,
-  temporaryProject,
-  until,
-  untilStopped,
-} from "../support/embedded-project.ts";
+import { query, until, untilStopped } from "../support/embedded-looks.ts";
+import { killPostmaster, oneKeeperAtWork, processesWith } from "../support/embedded-processes.ts";
+import { joinedProject, repository, temporaryProject } from "../support/embedded-project.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -168,9 +161,7 @@ function isOpenToAll(folder: string): boolean {
 asRoot(
   "a server whose folder was deleted, but not its data, which is elsewhere, is stopped after the last has left",
   async (context) => {
-    const project = await temporaryProject(context, { mode: 0o700 });
-    const client = await project.client();
-    const joined = await client.join();
+    const { project, client, joined } = await joinedProject(context, { mode: 0o700 });
     expect(joined.dataFolder.startsWith(SYSTEM_FOLDER)).toBe(true);
     await oneKeeperAtWork(project.folder, joined.url);
     await rm(project.folder, { recursive: true });
@@ -180,8 +171,7 @@ asRoot(
 );
 
 asRoot("a process of another container joins by the socket in the folder that both have", async (context) => {
-  const project = await temporaryProject(context);
-  const joined = await (await project.client()).join();
+  const { project, joined } = await joinedProject(context);
   const stranger = await project.client({ apart: ["pid", "ipc", "net"] });
   expect(await stranger.join()).toMatchObject({ url: joined.url, adopted: true });
 });
@@ -189,8 +179,7 @@ asRoot("a process of another container joins by the socket in the folder that bo
 asRoot(
   "a process of another container does not start a second server on a folder whose server it cannot reach",
   async (context) => {
-    const project = await temporaryProject(context);
-    const joined = await (await project.client()).join();
+    const { project, joined } = await joinedProject(context);
     await oneKeeperAtWork(project.folder, joined.url);
     const before = await readFile(join(joined.dataFolder, "postmaster.pid"), "utf8");
     // As from another machine, by whose socket nobody answers.

@@ -331,4 +331,61 @@ export const PROTECTIONS = [
       },
     ],
   },
+  {
+    name: "proof of the server",
+    meaning: "whoever listens on the address of a server that has died is told the password",
+    test: [
+      "test/database/require-auth.test.ts",
+      "a server is asked for SCRAM also where the address has the word in URL encoding",
+    ],
+    changes: [
+      {
+        file: "src/database/require-auth.ts",
+        find: "return requiredIn(connectionString).length > 0;",
+        replace: "return requiredIn(connectionString).length < 0;",
+      },
+    ],
+  },
+  {
+    name: "hands of the owner",
+    meaning: "root works with its own hands where another user's link leads",
+    test: [
+      "test/embedded/others-folder.test.ts",
+      "a folder that is a link half of the time never has root's own hands",
+    ],
+    changes: [
+      {
+        file: "src/database/embedded/other-owner.ts",
+        find: "if (reached.uid !== first.uid && reached.path !== first.expected) throw",
+        replace: "if (reached.uid !== first.uid && reached.path === undefined) throw",
+      },
+    ],
+  },
+  {
+    name: "certainly deserted",
+    meaning: "a database is taken for deserted where the folder of its project is not there",
+    test: [
+      "test/embedded/deserted.test.ts",
+      "a database stays in its place when its project was moved to another disk",
+    ],
+    changes: [
+      {
+        file: "src/database/embedded/deserted-data.ts",
+        find: "if ((await identityOf(dirname(record.folder))) !== record.project) return false;",
+        replace: "await identityOf(dirname(record.folder)).catch(() => {});",
+      },
+    ],
+  },
+  {
+    name: "deserted for a month",
+    meaning: "a database is removed at the first start after its `.everbeat` was deleted, or moved away",
+    test: ["test/embedded/deserted.test.ts", "the database of a deleted `.everbeat` is removed a month later"],
+    changes: [
+      {
+        file: "src/database/embedded/deserted-data.ts",
+        find: "else if (since < keptSince && ",
+        replace: "else if (since !== keptSince && ",
+      },
+    ],
+  },
 ];

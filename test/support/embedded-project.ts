@@ -1,25 +1,18 @@
 // A project folder with an embedded server of its own, and real processes that join it; all gone after the test.
 import { type ChildProcess, fork } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmod, chown, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { connect } from "node:net";
+import { chmod, chown, mkdtemp, readFile, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { Client } from "pg";
 import type { TestContext } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
-import { eventually } from "./eventually.ts";
+import { type Joined, until } from "./embedded-looks.ts";
+import { keepersOf } from "./embedded-processes.ts";
 
 export const LINGER_MS = 250;
 const SYSTEM_PROJECTS = "/var/lib/everbeat/projects";
 export const repository = fileURLToPath(new URL("../..", import.meta.url));
 
-export interface Joined {
-  readonly kind: "joined";
-  readonly url: string;
-  readonly dataFolder: string;
-  readonly adopted: boolean;
-}
 type Report =
   | Joined
   | { kind: "here" }
@@ -48,16 +41,22 @@ export interface ClientOptions {
   readonly apart?: readonly ("pid" | "ipc" | "net")[];
   /** Of the client alone: other tests of the same process make files at the same time. */
   readonly umask?: number;
-  /** Its folder for temporary files. */
-  readonly temporary?: string;
+  /** Besides what the test's own process has. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** Another than the project was made with, as after a rename. Its server is stopped after the test as well. */
   readonly folder?: string;
+}
+
+interface ProjectOptions {
+  readonly mode?: number;
+  readonly uid?: number;
+  readonly inside?: string;
 }
 
 /** Takes the test's context, and not vitest's global hook, because these tests run side by side. */
 export async function temporaryProject(
   { onTestFinished }: Pick<TestContext, "onTestFinished">,
-  options: { mode?: number; uid?: number; inside?: string } = {},
+  options: ProjectOptions = {},
 ) {
   const root = await mkdtemp("/tmp/everbeat-embedded-");
   await chmod(root, options.mode ?? 0o755);
@@ -87,16 +86,23 @@ export async function temporaryProject(
   return { root, folder, client };
 }
 
+/** With a process that has joined its server. */
+export async function joinedProject(context: Pick<TestContext, "onTestFinished">, options: ProjectOptions = {}) {
+  const project = await temporaryProject(context, options);
+  const client = await project.client();
+  return { project, client, joined: await client.join() };
+}
+
 function systemNameOf(folder: string): string {
   return `${basename(dirname(folder))}-${createHash("sha256").update(folder).digest("hex").slice(0, 12)}`;
 }
 
 async function startClient(folder: string, processes: ChildProcess[], options: ClientOptions) {
-  const { checkout = repository, uid, gid = uid, lingerMs = LINGER_MS, umask, apart, temporary } = options;
+  const { checkout = repository, uid, gid = uid, lingerMs = LINGER_MS, umask, apart, environment } = options;
   const moduleUrl = pathToFileURL(join(checkout, "dist/database/embedded/embedded-server.js")).href;
   const args = [moduleUrl, JSON.stringify({ folder, lingerMs }), String(umask ?? "")];
   const user = uid === undefined ? {} : { uid, gid };
-  const env = { ...process.env, NODE_OPTIONS: "", ...(temporary && { TMPDIR: temporary }) };
+  const env = { ...process.env, NODE_OPTIONS: "", ...environment };
   const unshared = apart?.map((what) => `--${what}`);
   const place = unshared && { execPath: "unshare", execArgv: [...unshared, "--fork", process.execPath] };
   const script = join(checkout, "test/support/embedded-client.js");
@@ -144,80 +150,4 @@ async function startClient(folder: string, processes: ChildProcess[], options: C
     },
   };
   return client;
-}
-
-/** Servers take their time on a machine that has other work. */
-export function until<T>(what: string, look: () => T | Promise<T>): Promise<NonNullable<T>> {
-  return eventually(look, { what, within: 45_000 }) as Promise<NonNullable<T>>;
-}
-
-export async function query<Row extends object>(url: string, text: string): Promise<Row[]> {
-  const client = new Client({ connectionString: url });
-  client.on("error", () => {});
-  try {
-    await client.connect();
-    return (await client.query<Row>(text)).rows;
-  } finally {
-    await client.end().catch(() => {});
-  }
-}
-
-/** Stopped in good order: PostgreSQL removes its postmaster.pid as the last thing that it does. */
-export async function untilStopped({ dataFolder, url }: Joined): Promise<void> {
-  await until("the server to stop", async () => !(await readdir(dataFolder)).includes("postmaster.pid"));
-  const port = Number(new URL(url).port);
-  await until("the port to be closed", async () => !(await accepts(port)));
-}
-
-function accepts(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, "127.0.0.1");
-    socket.once("error", () => resolve(false));
-    socket.once("connect", () => socket.destroy() && resolve(true));
-  });
-}
-
-export async function killPostmaster(dataFolder: string, signal: NodeJS.Signals): Promise<void> {
-  const [first] = (await readFile(join(dataFolder, "postmaster.pid"), "utf8")).split("\n");
-  // Zero and negative numbers would mean a whole group of processes, ours among them.
-  if (!/^[1-9]\d+$/.test(first ?? "")) throw new Error(`no process in postmaster.pid: ${first}`);
-  process.kill(Number(first), signal);
-}
-
-export const keepersOf = (folder: string): Promise<number[]> => processesWith("keeper.js", folder);
-
-/** Those whose command line names this program and this folder; the tests signal them, nothing else looks at this. */
-export async function processesWith(program: string, folder: string): Promise<number[]> {
-  const found: number[] = [];
-  for (const name of await readdir("/proc")) {
-    if (!/^\d+$/.test(name)) continue;
-    const command = await readFile(`/proc/${name}/cmdline`, "utf8").catch(() => "");
-    if (command.includes(program) && command.split("\0").includes(folder)) found.push(Number(name));
-  }
-  return found;
-}
-
-const KEEPERS_AT_WORK = `
-  select distinct session.pid
-  from pg_stat_activity session join pg_locks using (pid)
-  where session.application_name = 'everbeat keeper' and locktype = 'advisory' and granted`;
-
-/** Their sessions. */
-async function keepersAtWork(url: string): Promise<number[]> {
-  return (await query<{ pid: number }>(url, KEEPERS_AT_WORK)).map(({ pid }) => pid);
-}
-
-/** Until then those who are joined find the server unkept, and spawn another, which leaves again. */
-export async function oneKeeperAtWork(folder: string, url: string): Promise<void> {
-  await until("one keeper at work", async () => {
-    return (await keepersAtWork(url)).length === 1 && (await keepersOf(folder)).length === 1;
-  });
-}
-
-/** Those who are joined may have spawned the next by then. */
-export async function killKeeper(folder: string, url: string): Promise<void> {
-  await oneKeeperAtWork(folder, url);
-  const killed = await keepersAtWork(url);
-  for (const keeper of await keepersOf(folder)) process.kill(keeper, "SIGKILL");
-  await until("the keeper to be gone", async () => !(await keepersAtWork(url)).some((pid) => killed.includes(pid)));
 }

@@ -8,6 +8,8 @@ import { temporaryProject } from "./embedded-project.ts";
 
 export const NOBODY = 65534;
 export const asRoot = test.skipIf(process.getuid?.() !== 0);
+/** For tests that stand in the list of protections by the name of a plain test. */
+export const onlyAsRoot = ({ skip }: TestContext) => skip(process.getuid?.() !== 0, "only root can do this");
 
 export async function projectOfAnother(context: TestContext) {
   const project = await temporaryProject(context);

@@ -9,7 +9,7 @@ import { runProgram } from "../../src/database/embedded/run-program.ts";
 import { readPassword, SERVER_ROLE } from "../../src/database/embedded/server-files.ts";
 import { choosePort } from "../../src/database/embedded/server-port.ts";
 import { appendFor, takeBaseBackup } from "./base-backup.ts";
-import { killPostmaster } from "./embedded-project.ts";
+import { killPostmaster } from "./embedded-processes.ts";
 import { eventually } from "./eventually.ts";
 
 export interface OwnServer {

@@ -35,7 +35,7 @@ async function keep(keeping: Keeping): Promise<void> {
     if (isKeeper === false) return;
     followData(connection.dataFolder);
     if (isKeeper === true && (await keepOne(connection, keeping)) === "deserted and stopped") return;
-    // What is at the old place now is another's.
+    // The folder was renamed: a database that is at its old path now belongs to another project.
     if (dataFolderNow(connection) !== connection.dataFolder) return;
     connection = isKeeper === "lost" ? await attendServer(keeping.folder) : await comeBack(keeping);
   }
@@ -65,7 +65,7 @@ async function keepOne(
   connection: ServerConnection,
   keeping: Keeping,
 ): Promise<"deserted and stopped" | "to come back"> {
-  // Until the very end of it: whoever is elsewhere and has the turn must not think that nobody is here.
+  // Until the server has stopped: a process in another container must not take it for a database that nobody serves.
   const touching = setInterval(() => void touchPlace(dataFolderNow(connection)), TOUCH_INTERVAL_MS);
   try {
     const end = await watch(connection, keeping);

@@ -25,6 +25,11 @@ export async function presentOwner(folder: string): Promise<ServerAccount | unde
   return await ownerBehind(folder, first);
 }
 
+/** For root: no folder or link of another user is on the way to it. */
+export async function isInRootsHands(path: string): Promise<boolean> {
+  return (await firstOfAnother(resolve(path))) === undefined;
+}
+
 /** The first on the way to a folder that is not root's: a folder, or a link. */
 interface First extends ServerAccount {
   readonly path: string;

@@ -41,12 +41,14 @@ export function spawnAs(account: ServerAccount | undefined): {
   uid?: number;
   gid?: number;
 } {
-  const surroundings = { cwd: parse(process.cwd()).root, env: plainEnvironment() };
-  return account === undefined ? surroundings : { ...surroundings, uid: account.uid, gid: account.gid };
+  const cwd = parse(process.cwd()).root;
+  if (account === undefined) return { cwd, env: plainEnvironment(/^(?!PG|LC_|LANG|NODE_OPTIONS$)/) };
+  // That user can read the environment of such a process: nothing of root's that may be a secret is in it.
+  return { cwd, env: plainEnvironment(/^(PATH|TZ|TMPDIR|LD_LIBRARY_PATH)$/), uid: account.uid, gid: account.gid };
 }
 
 /** The caller's PG* variables would point the programs elsewhere; a foreign language would hide what they say. */
-function plainEnvironment(): NodeJS.ProcessEnv {
-  const kept = Object.entries(process.env).filter(([name]) => !/^(PG|LC_|LANG|NODE_OPTIONS$)/.test(name));
+function plainEnvironment(names: RegExp): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => names.test(name));
   return { ...Object.fromEntries(kept), LC_ALL: "C" };
 }

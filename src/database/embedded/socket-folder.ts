@@ -5,12 +5,13 @@
 import { createHash, randomUUID } from "node:crypto";
 import { lstat, mkdir, readdir, readlink, rename, stat, symlink, unlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import {
   EmbeddedDataOpenError,
   EmbeddedFolderOfAnotherUserError,
   EmbeddedSocketFolderInsecureError,
 } from "./embedded-errors.ts";
+import { isInRootsHands } from "./other-owner.ts";
 
 /** Node has none on Windows. */
 export const HAS_SOCKETS = process.platform !== "win32";
@@ -40,10 +41,21 @@ async function shortNameOf(dataFolder: string): Promise<string> {
   let insecure = "";
   for (const folder of folders) {
     if (!fits(join(folder, name))) continue;
-    if (await isOursAlone(folder)) return await linkTo(dataFolder, folder, name);
+    if ((await isSafePlace(dirname(folder))) && (await isOursAlone(folder)))
+      return await linkTo(dataFolder, folder, name);
     insecure = folder;
   }
   throw new EmbeddedSocketFolderInsecureError(insecure || tmpdir(), dataFolder);
+}
+
+/** Nobody else can put another folder in the place of one that is ours in there. */
+async function isSafePlace(place: string): Promise<boolean> {
+  const found = await stat(place).catch(() => undefined);
+  const we = process.getuid?.();
+  if (found === undefined || (found.uid !== 0 && found.uid !== we)) return false;
+  const isSticky = (found.mode & 0o1000) !== 0;
+  if ((found.mode & 0o022) !== 0 && !isSticky) return false;
+  return we !== 0 || (await isInRootsHands(place));
 }
 
 async function isOursAlone(folder: string): Promise<boolean> {
