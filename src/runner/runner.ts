@@ -97,7 +97,7 @@ export class Runner {
     this.#channel = parts.open(
       {
         onMessage: (message) => this.#hear(message),
-        onGarbled: (what) => this.#onGarbled(what),
+        onGarbled: (why) => this.#onGarbled(why),
         onExit: (exit) => this.#onExit(exit),
       },
       {
@@ -281,8 +281,8 @@ export class Runner {
   }
 
   /** Nothing that it says can be believed any more. */
-  #onGarbled(what: string): void {
-    this.#failure ??= `a handler wrote into the pipe between the runner and its worker: ${what}`;
+  #onGarbled(why: string): void {
+    this.#failure ??= why;
     this.kill("garbled");
   }
 

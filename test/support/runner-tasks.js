@@ -2,7 +2,7 @@
 // happens through their log, which comes out at their replica.
 import { execFileSync, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { appendFileSync, readdirSync, writeSync } from "node:fs";
+import { appendFileSync, closeSync, readdirSync, writeSync } from "node:fs";
 import { setPriority } from "node:os";
 import { threadId } from "node:worker_threads";
 import pg from "pg";
@@ -225,6 +225,19 @@ export const HANDLERS = {
       }
     }
     return "scribbled";
+  },
+  /** Closes descriptors of its process, as code does that makes a daemon of itself: this one, or all besides the usual three. */
+  async closeDescriptors({ fd }, context) {
+    await begun(context);
+    const open = fd === undefined ? readdirSync("/proc/self/fd").map(Number) : [fd];
+    for (const each of open.filter((each) => each > 2)) {
+      try {
+        closeSync(each);
+      } catch {
+        // The one through which the list was read is closed already.
+      }
+    }
+    return "ok";
   },
   /** Returns more than its heap holds as text. What it returns itself takes little of that heap. */
   async giveMuch({ how }, context) {
