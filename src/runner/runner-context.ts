@@ -1,5 +1,5 @@
 /** What a handler is given in a runner: the same as inline, with the replica at the other end of it. */
-import { clip } from "../config/clip.ts";
+import { clipGiven } from "../config/clip.ts";
 import { type LogFields, showableFields } from "../log-fields.ts";
 import type { TaskContext } from "../task/context.ts";
 import { createHandlerLog, type HandlerLog } from "../task/handler-log.ts";
@@ -63,7 +63,7 @@ function createLog(budget: LogBudget, call: RunnerContextParts["call"]): Handler
     const { isGranted, dropped } = budget.take(performance.now());
     if (!isGranted) return;
     if (dropped > 0) call("log", ["warn", { dropped }, "lines of this log were dropped: there were too many"]);
-    call("log", [level, carriable(fields), clip(message, MAX_TEXT)]);
+    call("log", [level, carriable(fields), clipGiven(message, MAX_TEXT)]);
   });
 }
 

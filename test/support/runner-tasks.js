@@ -242,7 +242,25 @@ export const HANDLERS = {
   /** Returns more than its heap holds as text. What it returns itself takes little of that heap. */
   async giveMuch({ how }, context) {
     await begun(context);
+    if (how === "String") return new String(longText());
     return how === "buffer" ? { bytes: Buffer.alloc(64 * 1_048_576) } : { text: longText() };
+  },
+  /** Throws more than its heap holds as text, or says it in its log. What it throws itself takes little of that heap. */
+  async throwMuch({ how }, context) {
+    await begun(context);
+    if (how === "log") {
+      context.log.info({}, longText());
+      context.progress({ done: 1 }, longText());
+      throw new Error("logged");
+    }
+    if (how === "message") throw new Error(longText());
+    if (how === "cause") throw new Error("outer", { cause: new Error(longText()) });
+    if (how === "stack") throw Object.assign(new Error("inner"), { stack: longText() });
+    if (how === "name")
+      throw Object.assign(new Error("inner"), { name: longText(), code: longText(), reason: longText() });
+    if (how === "text") throw longText();
+    if (how === "String") throw { text: new String(longText()) };
+    if (how === "list") throw new Array(2 ** 28);
   },
   /** Makes a text that is larger than its heap, in one piece. */
   async fillAtOnce(_, context) {
