@@ -483,7 +483,7 @@ begin
     returning *
   ), put as (
     insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
-    select task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at from gone
+    select task_id, queue, priority, run_at, name, attempt, failures, crashes, gated or is_suspect(task_id), expires_at from gone
   )
   select array_agg(claim_id), array_agg(exclusive_key) filter (where exclusive_key is not null), array_agg(queue), array_agg(priority)
   into v_released, v_keys, v_queues, v_priorities from gone;

@@ -125,7 +125,8 @@ begin
       ), back as (
         insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
         select g.task_id, g.queue, g.priority, now() + make_interval(secs => coalesce(o."delayMs", 0) / 1000.0), g.name,
-               one_more(g.attempt), coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes), g.gated, g.expires_at
+               one_more(g.attempt), coalesce(o.failures, g.failures), coalesce(o.crashes, g.crashes),
+               g.gated or is_suspect(g.task_id), g.expires_at
         from gone g join o on o.claim = g.claim_id
         where o."to" = 'pending' and (g.cancel_requested_at is null or o.outcome = 'taken')
         returning queue, priority, run_at

@@ -45,6 +45,14 @@ create table suspicion (
 );
 create index suspicion_replica on suspicion (replica_id);
 
+-- Whether it was at a crash that it may have caused: then it is gated, so that whoever claims it next asks whether it may (see admit).
+create function is_suspect(p_task uuid) returns boolean
+language plpgsql stable set search_path from current
+as $$
+begin
+  return exists (select from suspicion where task_id = p_task);
+end $$;
+
 -- Every death and every silence worth a warning, for the reliability of machines. Written by a trigger, so that nobody who
 -- declares a replica dead can leave it out.
 create table unrest (

@@ -32,8 +32,8 @@ begin
   update running u set gated = true from suspect s where u.task_id = s.task and u.claim_id = s.claim and not u.gated;
 end $$;
 
--- The tasks that were in these runners before are suspects too, those of them that may run again. Their rows are gated unless
--- somebody has locked them.
+-- The tasks that were in these runners before are suspects too, those of them that may run again. They are gated: a task that waits, at once,
+-- unless somebody has locked its row; a parked one when it is let go (make_ready); one that runs when it waits again (is_suspect).
 create function note_earlier_suspects(p_outcomes json) returns void
 language plpgsql set search_path from current set enable_seqscan = off set jit = off
 as $$

@@ -302,7 +302,7 @@ export class Runner {
     if (!job || job.number !== message.job) return;
     this.#memory = message.memory;
     this.#isTainted = message.isTainted;
-    this.#before = withJob(this.#before, this.attempts);
+    this.#before = withJob(this.#before, this.attempts, job.outcomes);
     this.#endJob();
     job.resolve(job.outcomes);
     // A runner that is being ended gets no other job, also where it has ended its last one in time.

@@ -43,7 +43,8 @@ export function runnerCrashOutcomeOf(attempt: CrashedAttempt, death: RunnerDeath
       what: `its runner ${describeEnd(death)}`,
     },
   };
-  const before = [...new Set(death.before.last.map(({ taskId }) => taskId))];
+  // Of the last ones also those that returned: their results may not have been written.
+  const before = [...new Set([...death.before.last.map(({ taskId }) => taskId), ...death.before.again])];
   const tasks = Math.max(1, death.attempts.length) + death.before.count;
   return outcomeOfCrash(attempt, evidence, { id: death.runnerId, tasks, before }, after);
 }

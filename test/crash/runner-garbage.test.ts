@@ -1,25 +1,47 @@
 /** A handler that writes to the descriptors of its runner, or closes them, harms its own runner at most, and nothing else. */
 import { expect, test, vi } from "vitest";
 import { openCrashDatabase } from "../support/crash-database.ts";
+import { eventually } from "../support/eventually.ts";
 import { startRunnerWorker, task } from "../support/runner-worker.ts";
+import { SCALED } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const HANDLERS = ["scribble", "scribbleEverywhere", "closeDescriptors", "wait", "look"] as const;
+const HANDLERS = ["scribble", "scribbleEverywhere", "closeDescriptors", "wait", "obey", "look"] as const;
+
+/** By so much what is on record of one and the same beat may differ. */
+const A_MOMENT_MS = 50;
 
 /** A worker with two runners, one of which is busy with a task that must not be harmed. */
 async function startScene() {
   const { everbeat, url, expectSound } = await openCrashDatabase();
   const tasks = HANDLERS.map((handler) => ({ handler, runIn: "process" }) as const);
-  const worker = await startRunnerWorker({ url, tasks, work: { runners: { processes: 2 } } });
+  const worker = await startRunnerWorker({
+    url,
+    open: { recovery: SCALED },
+    tasks,
+    work: { runners: { processes: 2 } },
+  });
   const resultOf = (id: string) => everbeat.result(id, { timeout: 60_000 }).catch((thrown: unknown) => thrown);
-  const beside = await everbeat.enqueue(task("wait"), { ms: 3_000 });
+  const beside = await everbeat.enqueue(task("obey"), {});
   await worker.heard({ said: "begun", taskId: beside });
-  /** The task beside it, and those that come after it on every runner, for longer than a runner takes to beat again. */
+  /** The last beat on record of each runner that is alive. */
+  const beats = async () => {
+    const alive = (await everbeat.runners()).filter(({ status }) => status !== "ended");
+    return new Map(alive.map(({ id, beatAt }) => [id, Number(beatAt)]));
+  };
+  /** The task beside it, and those that come after it, on every runner; and all runners are heard again after what was written. */
   const expectUnharmed = async () => {
-    const next = [beside];
-    for (const ms of [1, 1, 2_500, 2_500]) next.push(await everbeat.enqueue(task("wait"), { ms }));
-    for (const id of next) expect(await resultOf(id)).toBe("waited");
+    const before = await beats();
+    for (let index = 0; index < 2; index++)
+      expect(await resultOf(await everbeat.enqueue(task("wait"), { ms: 1 }))).toBe("waited");
+    await eventually(beats, {
+      until: (now) => now.size === 2 && [...now].every(([id, at]) => at > (before.get(id) ?? 0) + A_MOMENT_MS),
+      ...{ within: 30_000, what: "a beat of each runner" },
+    });
+    expect(await everbeat.tasks.show(beside)).toMatchObject({ state: "running", attempt: 1 });
+    await everbeat.tasks.cancel(beside);
+    expect(await resultOf(beside)).toMatchObject({ state: "cancelled" });
     const last = await everbeat.enqueue(task("look"), { n: 1 });
     expect(await resultOf(last)).toMatchObject({ input: { n: 1 }, attempt: 1 });
     expect(worker.messages.filter(({ said, attempt }) => said === "begun" && attempt !== 1)).toEqual([]);

@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type RunnerTask, startRunnerWorker, task } from "../support/runner-worker.ts";
+import { type RunnerTask, type RunnerWorker, startRunnerWorker, task } from "../support/runner-worker.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -28,6 +28,10 @@ const firstEvidenceOn = async ({ everbeat }: CrashDatabase, of: string) => {
   const found = await eventually(() => everbeat.recovery.postMortems({ of }), { until: ({ length }) => length > 0 });
   return found.at(-1)?.evidence ?? [];
 };
+
+/** The runner of an attempt: its process and its thread. */
+const whereRan = (worker: RunnerWorker, taskId: string, attempt: number) =>
+  worker.heard({ said: "begun", taskId, attempt }).then(({ pid, threadId }) => ({ pid, threadId }));
 
 const SUSPECTED = "nobody is charged with its end: each of these tasks is a suspect";
 
@@ -73,8 +77,9 @@ describe.each(KINDS)("a batch in a %s", (runIn) => {
 
 describe.each(KINDS)("a %s that was used before", (runIn) => {
   const tasks: readonly RunnerTask[] = [
-    { handler: "leaveTimer", runIn, onCrash: "requeue", retry: { attempts: 2, backoff: "fixed", delay: 3_000 } },
-    { handler: "wait", runIn, ...AGAIN, crashBudget: 1 },
+    { handler: "leaveTimer", runIn, onCrash: "requeue", retry: { attempts: 2, backoff: "fixed", delay: "1h" } },
+    { handler: "meet", runIn, ...AGAIN, crashBudget: 1 },
+    { handler: "wait", runIn, ...AGAIN },
     { handler: "look", runIn, ...AGAIN },
     { handler: "die", runIn, ...AGAIN },
   ];
@@ -84,9 +89,9 @@ describe.each(KINDS)("a %s that was used before", (runIn) => {
     const database = await openCrashDatabase();
     const { everbeat, url } = database;
     const worker = await startRunnerWorker({ url, tasks, work });
-    const guilty = await everbeat.enqueue(task("leaveTimer"), { ms: 700 });
+    const guilty = await everbeat.enqueue(task("leaveTimer"), {});
     await everbeat.result(guilty, { timeout: 30_000 });
-    const id = await everbeat.enqueue(task("wait"), { ms: 1_200 });
+    const id = await everbeat.enqueue(task("meet"), {});
     const [shown] = await untilEnded(database, [id]);
     expect(shown).toMatchObject({ state: "completed", crashes: 0, attempt: 2 });
     expect(shown?.attempts.map(({ outcome }) => outcome)).toEqual(["crashed", "completed"]);
@@ -100,21 +105,27 @@ describe.each(KINDS)("a %s that was used before", (runIn) => {
     await database.expectSound();
   });
 
-  test("makes a suspect of an earlier task that is tried again, which then harms nobody", async () => {
+  test("makes a suspect of an earlier task that is tried again, however many came between, which then harms nobody", async () => {
     const database = await openCrashDatabase();
     const { everbeat, url } = database;
     const worker = await startRunnerWorker({ url, tasks, work });
-    const guilty = await everbeat.enqueue(task("leaveTimer"), { ms: 700, fails: true });
+    const guilty = await everbeat.enqueue(task("leaveTimer"), { fails: true });
     await eventually(() => everbeat.tasks.show(guilty), { until: ({ failures }) => failures === 1 });
-    const id = await everbeat.enqueue(task("wait"), { ms: 1_200 });
+    const between = await everbeat.enqueueMany(
+      task("look"),
+      Array.from({ length: 120 }, () => ({})),
+    );
+    await untilEnded(database, between);
+    const id = await everbeat.enqueue(task("meet"), {});
     await eventually(() => suspects(database, [guilty, id]), { until: ({ length }) => length === 2 });
     expect((await everbeat.recovery.explain(guilty)).evidence.join("\n")).toContain("suspected of 1 crash");
+    await database.query("update everbeat.ready set run_at = now() where task_id = $1", [guilty]);
     expect((await untilEnded(database, [guilty, id])).map(({ state, crashes }) => [state, crashes])).toEqual([
       ["completed", 0],
       ["completed", 0],
     ]);
     // Its second try leaves a timer too, in a runner that nobody has after it.
-    const next = await everbeat.enqueue(task("wait"), { ms: 1_000 });
+    const next = await everbeat.enqueue(task("meet"), {});
     expect((await untilEnded(database, [next]))[0]).toMatchObject({ state: "completed", attempt: 1 });
     const exits = worker.messages.filter(({ event, because }) => event === "runner.ended" && because === "exited");
     expect(exits).toHaveLength(1);
@@ -134,12 +145,24 @@ describe.each(KINDS)("a %s that was used before", (runIn) => {
   test("makes room for the fresh one that a suspect needs, while others are at work", async () => {
     const database = await openCrashDatabase();
     const { everbeat, url } = database;
-    await startRunnerWorker({ url, tasks, work: { concurrency: 4, runners: { processes: 1, threads: 1 } } });
-    const id = await everbeat.enqueue(task("die"), { how: "exit", once: true });
+    const worker = await startRunnerWorker({ url, tasks, work: { concurrency: 4, runners: work.runners } });
+    // Its second try is first in line, too.
+    const id = await everbeat.enqueue(task("die"), { how: "exit", once: true }, { priority: -1 });
+    await worker.heard({ said: "begun", taskId: id, attempt: 1 });
     const others = await everbeat.enqueueMany(
       task("wait"),
-      Array.from({ length: 20 }, () => ({ ms: 10 })),
+      Array.from({ length: 40 }, () => ({ ms: 100 })),
     );
-    for (const shown of await untilEnded(database, [id, ...others])) expect(shown.state).toBe("completed");
+    const [suspect, ...all] = await untilEnded(database, [id, ...others]);
+    expect(suspect).toMatchObject({ state: "completed", attempt: 2 });
+    for (const { state } of all) expect(state).toBe("completed");
+    // A job needs a runner of its own, also where others could have been run in the runner that is there.
+    const runner = await whereRan(worker, id, 2);
+    const ranThere = worker.messages.filter(
+      ({ said, pid, threadId }) => said === "begun" && pid === runner.pid && threadId === runner.threadId,
+    );
+    expect(ranThere.map(({ taskId }) => taskId)).toEqual([id]);
+    const isLater = ({ endedAt }: (typeof all)[number]) => (endedAt ?? 0) > (suspect?.endedAt ?? 0);
+    expect(all.filter(isLater).length).toBeGreaterThan(0);
   });
 });

@@ -26,14 +26,16 @@ async function run(options: object): Promise<Record<string, unknown>> {
   child.stdout.on("data", (text: Buffer) => {
     said += text;
   });
-  const exited = once(child, "exit");
+  // Its last words are read by then, as they need not be when it exits.
+  const closed = once(child, "close");
   const stayed = new Promise((resolve) => setTimeout(resolve, 40_000, ["stayed", null]).unref());
-  const [code] = (await Promise.race([exited, stayed])) as [number | string | null];
+  const [code] = (await Promise.race([closed, stayed])) as [number | string | null];
   const lines = said.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as object]));
   return Object.assign({ code }, ...lines);
 }
 
-const ENDS = { code: 0, left: [], lingeredMs: expect.toSatisfy((ms: number) => ms < 1_000) };
+/** However busy the machine is: a loop that nothing holds open waits for nothing. */
+const ENDS = { code: 0, left: [], waitedMs: 0 };
 
 describe("a program ends as soon as close() has resolved", () => {
   test.each([

@@ -4,7 +4,7 @@ import { openCrashDatabase } from "../support/crash-database.ts";
 import { startRunnerWorker, task } from "../support/runner-worker.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
-const work = { runners: { threads: 2, processes: 1, heapLimit: "48MB" } } as const;
+const work = { runners: { threads: 1, processes: 1, heapLimit: "48MB" } } as const;
 
 test.each([
   ["thread", "text"],
@@ -18,13 +18,13 @@ test.each([
   ] as const;
   const worker = await startRunnerWorker({ url, tasks, work });
   const id = await everbeat.enqueue(task("giveMuch"), { how });
-  const { pid } = await worker.heard({ said: "begun", taskId: id });
+  const { pid, threadId } = await worker.heard({ said: "begun", taskId: id });
   await expect(everbeat.result(id, { timeout: 30_000 })).rejects.toMatchObject({
     code: "RESULT_NOT_STORABLE",
     message: expect.stringContaining("at most 1048576 are allowed"),
   });
   const next = await everbeat.result(await everbeat.enqueue(task("look"), {}), { timeout: 30_000 });
-  expect(next).toMatchObject({ pid });
+  expect(next).toMatchObject({ pid, threadId });
   expect((await everbeat.replicas()).map(({ status }) => status)).toEqual(["online"]);
   await expectSound();
 });

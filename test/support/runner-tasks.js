@@ -111,11 +111,20 @@ export const HANDLERS = {
     context.log.info({ taskId: context.task.id }, "signalled");
     await never();
   },
-  /** Ends well at once (or badly, the first time), and leaves a timer behind that ends its runner later. */
-  async leaveTimer({ ms, fails = false }, context) {
-    setTimeout(() => process.exit(1), ms);
+  /** Ends well at once (or badly, the first time), and leaves a timer behind that ends its runner while `meet` is at work there. */
+  async leaveTimer({ fails = false }, context) {
+    setInterval(() => {
+      if (globalThis.isMet) process.exit(1);
+    }, 10);
     if (fails && context.task.attempt === 1) throw new Error("failed, and left a timer behind");
     return process.pid;
+  },
+  /** Meets what was left behind in its runner, if anything was. */
+  async meet(_, context) {
+    globalThis.isMet = true;
+    await begun(context);
+    await pause(200);
+    return "not met";
   },
   async throwOdd() {
     throw new Odd();

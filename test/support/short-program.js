@@ -1,6 +1,6 @@
 // A program as a user would write it: it opens, enqueues a task, waits for its result and closes, and never calls process.exit(). Its
 // configuration is its argument (JSON). It says what is left of it once close() has resolved, which is what could keep it from ending, and how
-// long it went on after that.
+// long its loop waited for something after that.
 import { once } from "node:events";
 import pg from "pg";
 import { defineTask, Everbeat } from "../../dist/index.js";
@@ -45,8 +45,8 @@ await everbeat.close({ now });
 // The pool does not wait until its own connections are closed.
 await Promise.all([pool?.end(), ...ended]);
 
-const closedAtMs = performance.now();
+const { idleTime } = performance.nodeTiming;
 const left = process.getActiveResourcesInfo();
 for (const resource of before) if (left.includes(resource)) left.splice(left.indexOf(resource), 1);
 say({ left });
-process.once("exit", () => say({ lingeredMs: performance.now() - closedAtMs }));
+process.once("exit", () => say({ waitedMs: performance.nodeTiming.idleTime - idleTime }));

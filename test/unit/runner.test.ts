@@ -14,6 +14,7 @@ import {
   longestMessage,
   type ToRunner,
 } from "../../src/runner/protocol.ts";
+import { NOTHING_BEFORE, withJob } from "../../src/runner/ran-before.ts";
 import { runnerArguments } from "../../src/runner/runner-arguments.ts";
 import type { RunnerDeath } from "../../src/runner/runner-death.ts";
 import { listeningOn, runnerSilenceMs } from "../../src/runner/runner-silence.ts";
@@ -236,7 +237,7 @@ describe("the outcome of a crash", () => {
       heapLimitMb: undefined,
       stderrTail: "",
       attempts: [],
-      before: { count: 0, last: [] },
+      before: { count: 0, last: [], again: [] },
       group: undefined,
     },
   };
@@ -259,5 +260,19 @@ describe("the outcome of a crash", () => {
     expect(outcome("retry", 0)).toMatchObject({ to: "pending", delayMs: 50 });
     expect(outcome("requeue", 2)).toMatchObject({ to: "failed", crashes: 3 });
     expect(outcome("fail", 0, true)).toMatchObject({ confirm: true });
+  });
+});
+
+describe("what a runner has run before", () => {
+  const ref = (task: string) => ({ taskId: task as TaskId, claimId: "1" as ClaimId, name: "t", attempt: 1 });
+
+  test("counts all, and names those that may run again, however many others came after them", () => {
+    let before = withJob(NOTHING_BEFORE, [ref("a"), ref("b"), ref("c")], [new Error("failed"), null, undefined]);
+    for (let job = 0; job < 500; job++) before = withJob(before, [ref(`other ${job}`)], ["done"]);
+    before = withJob(before, [ref("a")], [new Error("failed again")]);
+    expect(before.count).toBe(504);
+    expect(before.again).toEqual(["a", "c"]);
+    expect(before.last).toHaveLength(100);
+    expect(before.last[0]).toEqual(ref("a"));
   });
 });
