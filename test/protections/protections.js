@@ -235,4 +235,31 @@ export const PROTECTIONS = [
       },
     ],
   },
+  {
+    name: "memory that is shared",
+    meaning: "a task is charged when the kernel kills its runner because another task grew",
+    test: [
+      "test/unit/company.test.ts",
+      "everybody who is at work in the worker is a suspect, and the killed one is not beside itself",
+    ],
+    changes: [
+      {
+        file: "src/worker/company.ts",
+        find: "if (!isForSharedMemory(death)) return NOBODY;",
+        replace: "return NOBODY;",
+      },
+    ],
+  },
+  {
+    name: "pipes that are closed",
+    meaning: "a handler that closes the pipe of its runner never ends",
+    test: ["test/crash/runner-garbage.test.ts", "a closed pipe of messages ends the runner, and fails its task alone"],
+    changes: [
+      {
+        file: "src/runner/process-channel.ts",
+        find: "isRunning(child) && onGarbled(CLOSED)",
+        replace: "isRunning(child)",
+      },
+    ],
+  },
 ];

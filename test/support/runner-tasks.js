@@ -2,7 +2,7 @@
 // happens through their log, which comes out at their replica.
 import { execFileSync, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { appendFileSync, closeSync, readdirSync, writeSync } from "node:fs";
+import { appendFileSync, closeSync, existsSync, readdirSync, writeSync } from "node:fs";
 import { setPriority } from "node:os";
 import { threadId } from "node:worker_threads";
 import pg from "pg";
@@ -215,6 +215,21 @@ export const HANDLERS = {
       held.push(Buffer.alloc(2 * 1_048_576, 1));
       await pause(30);
     }
+  },
+  /** Holds so much memory until a file is there. */
+  async holdMemory({ megabytes, until }, context) {
+    const held = Buffer.alloc(megabytes * 1_048_576, 1);
+    await begun(context);
+    while (!existsSync(until)) await pause(20);
+    return held.length;
+  },
+  /** Holds more and more, but less than so much, until a process is gone; and ends well. */
+  async growUntilGone({ megabytes, pid }, context) {
+    await begun(context);
+    const held = [];
+    for (; held.length < megabytes && existsSync(`/proc/${pid}/exe`); await pause(10))
+      held.push(Buffer.alloc(1_048_576, 1));
+    return held.length < megabytes ? "outlived" : "grown";
   },
   /** Writes what only its runner should write to a descriptor of its runner's. */
   async scribble({ fd, what }, context) {
