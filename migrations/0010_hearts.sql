@@ -571,7 +571,7 @@ end $$;
 -- The same on first-hand evidence: whoever started the process has seen it end. Not while its session is held: a moment
 -- later it has ended too, and where it has not, a second copy of the process may beat on under this id. Exit codes of Windows have 32 bits
 -- without a sign. Not waited for long either: whoever started the process may have others to report.
-create function declare_exited(p_replica uuid, p_exit_code bigint, p_signal text) returns table (verdict text, death json)
+create function declare_exited(p_replica uuid, p_exit_code bigint, p_signal text, p_group json default null) returns table (verdict text, death json)
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 declare
@@ -591,7 +591,8 @@ begin
   update heart set is_dead = true where replica_id = p_replica;
   update replica set status = 'dead', died_at = clock_timestamp(), death = json_build_object(
       'replicaId', id, 'machineId', machine_id, 'hostname', hostname, 'because', 'exited',
-      'exitCode', p_exit_code, 'signal', p_signal, 'wasDraining', status = 'draining', 'vitals', vitals_of(v_heart.signs))
+      'exitCode', p_exit_code, 'signal', p_signal, 'wasDraining', status = 'draining', 'vitals', vitals_of(v_heart.signs),
+      'group', p_group)
   where id = p_replica;
   return query select 'dead', replica.death from replica where id = p_replica;
 end $$;

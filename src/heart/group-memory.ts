@@ -2,10 +2,10 @@
  * The memory of all processes that share a limit with this one: its cgroup's own figures, of version 2 or 1. When the kernel kills one of them, it may be
  * a small one, and its own memory says nothing.
  */
-import { join, posix } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { limitFiles, readText } from "./memory-limit.ts";
 
-export interface GroupMemory {
+interface GroupFigures {
   /** Of the group with the smallest limit, without the cache of files, which the kernel can take back. */
   readonly used: number;
   readonly limit: number;
@@ -22,19 +22,22 @@ export interface GroupSign {
 }
 
 /** Undefined where no group has a limit. */
-export function readGroupMemory(root = "/"): GroupMemory | undefined {
-  const folders = limitFiles(readText(join(root, "proc/self/cgroup")) ?? "").map((file) => posix.dirname(file));
-  const groups = [...new Set(folders)].flatMap((folder) => readGroup(join(root, folder)));
+export function readGroupMemory(root = "/"): GroupFigures | undefined {
+  const files = new Set(limitFiles(readText(join(root, "proc/self/cgroup")) ?? ""));
+  const groups = [...files].flatMap((file) => readGroup(join(root, file)));
   return groups.sort((a, b) => a.limit - b.limit)[0];
 }
 
-/** Remembers two looks: the later may have come after a kill that is told of only now. */
+/**
+ * Keeps the last two looks. The end of a process may be told of only after the latest look: then that look shows what the group held after the
+ * kernel's kill, and the one before shows what it held until then.
+ */
 export class GroupMemoryWatch {
-  readonly #read: () => GroupMemory | undefined;
-  #last: GroupMemory | undefined;
-  #before: GroupMemory | undefined;
+  readonly #read: () => GroupFigures | undefined;
+  #last: GroupFigures | undefined;
+  #before: GroupFigures | undefined;
 
-  constructor(read: () => GroupMemory | undefined = readGroupMemory) {
+  constructor(read: () => GroupFigures | undefined = readGroupMemory) {
     this.#read = read;
     this.#last = read();
   }
@@ -51,7 +54,7 @@ export class GroupMemoryWatch {
 }
 
 /** From looks in their order. */
-export function signOf(looks: readonly (GroupMemory | undefined)[]): GroupSign | undefined {
+export function signOf(looks: readonly (GroupFigures | undefined)[]): GroupSign | undefined {
   const known = looks.filter((look) => look !== undefined);
   const last = known.at(-1);
   if (!last) return undefined;
@@ -70,16 +73,23 @@ const FILES = [
 /** Version 1 says "no limit" with a number beyond all memory. */
 const NO_LIMIT = 2 ** 60;
 
-function readGroup(folder: string): GroupMemory[] {
-  return FILES.flatMap((files) => {
-    const limit = Number(readText(join(folder, files.limit))?.trim() || Number.NaN);
-    const used = Number(readText(join(folder, files.used))?.trim() || Number.NaN);
-    if (!(limit > 0 && limit < NO_LIMIT && used >= 0)) return [];
-    const stat = readText(join(folder, "memory.stat")) ?? "";
-    const cache = files.cache.reduce((sum, name) => sum + (fieldOf(stat, name) ?? 0), 0);
-    const kills = fieldOf(readText(join(folder, files.kills)) ?? "", "oom_kill");
-    return [{ used: Math.max(0, used - cache), limit, kills }];
-  });
+/** Most groups have no limit, and then nothing else of them is read: this is done again and again. */
+function readGroup(limitFile: string): GroupFigures[] {
+  const files = FILES.find(({ limit }) => limit === basename(limitFile));
+  const limit = numberIn(limitFile);
+  if (!files || !(limit > 0 && limit < NO_LIMIT)) return [];
+  const folder = dirname(limitFile);
+  const used = numberIn(join(folder, files.used));
+  if (!(used >= 0)) return [];
+  const stat = readText(join(folder, "memory.stat")) ?? "";
+  const cache = files.cache.reduce((sum, name) => sum + (fieldOf(stat, name) ?? 0), 0);
+  const kills = fieldOf(readText(join(folder, files.kills)) ?? "", "oom_kill");
+  return [{ used: Math.max(0, used - cache), limit, kills }];
+}
+
+/** NaN where there is none. */
+function numberIn(file: string): number {
+  return Number(readText(file)?.trim() || Number.NaN);
 }
 
 /** "name value", one in a line. */

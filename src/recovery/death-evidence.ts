@@ -3,8 +3,8 @@ import { clip } from "../config/clip.ts";
 import { formatDuration } from "../config/duration.ts";
 import { innermostFrames } from "../task/stack-frames.ts";
 import { counted } from "./explain-words.ts";
-import { type Memory, memoryWords } from "./memory-outlook.ts";
-import type { Death } from "./recovery-action.ts";
+import { type GroupMemory, type Memory, memoryWords } from "./memory-outlook.ts";
+import { CAUSES, type Death } from "./recovery-action.ts";
 
 export interface DeathEvidence {
   readonly kind: "replica" | "runner";
@@ -24,7 +24,7 @@ export interface DeathEvidence {
   readonly holdsSession?: boolean | undefined;
   readonly memory?: Memory | undefined;
   /** The memory of all processes that share a limit with it, just before its end, and how many of them the kernel killed at that time. */
-  readonly group?: { readonly used: number; readonly limit: number; readonly kills: number } | undefined;
+  readonly group?: GroupMemory | undefined;
   /** Against what V8 allows, where that is known; how much of it was used, where a beat has told. */
   readonly heap?: { readonly used: number | undefined; readonly limit: number } | undefined;
   readonly loopP99Ms?: number | undefined;
@@ -51,7 +51,7 @@ export interface DeathEvidence {
   readonly cameBack?: { readonly afterMs: number; readonly how: "fenced" | "refused" } | undefined;
 }
 
-export interface TaskInThread {
+interface TaskInThread {
   readonly id: string;
   readonly name: string;
 }
@@ -126,20 +126,8 @@ function endWords({ because, signal, exitCode, isThread }: DeathEvidence): strin
   if (isThread && exitCode !== undefined) return `its thread ended with exit code ${exitCode}`;
   if (signal) return `its process was ended by ${signal}`;
   if (exitCode !== undefined && exitCode !== null) return `its process ended with exit code ${exitCode}`;
-  return ENDS[because];
+  return CAUSES[because];
 }
-
-const ENDS: Record<Death["because"], string> = {
-  silent: "its beats stopped",
-  "session-lost": "its heart's database session ended and did not come back",
-  exited: "its process ended, nobody knows how",
-  "loop-blocked": "its heart ended the process, because the event loop was blocked",
-  "stopped-by-task": "a task told it to stop",
-  offline: "it had left",
-  missing: "it is not on record",
-  "runner-ended": "its runner ended",
-  "runner-silent": "its runner fell silent and was ended",
-};
 
 function groupLines({ used, limit, kills }: NonNullable<DeathEvidence["group"]>): string[] {
   const share = Math.round((100 * used) / limit);

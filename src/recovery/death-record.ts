@@ -1,5 +1,7 @@
 /** A death on record, as far as it can be understood: another version may have written it, or somebody by hand. Pure. */
+
 import { storableText } from "../task/error-record.ts";
+import type { GroupMemory } from "./memory-outlook.ts";
 import { CAUSES, type Death } from "./recovery-action.ts";
 
 /** The other fields come from elsewhere: whose death it is, and what was found out since. */
@@ -12,6 +14,13 @@ const number: Read<number> = (value) => (Number.isFinite(value) ? (value as numb
 const integer: Read<number> = (value) => (Number.isInteger(value) ? (value as number) : undefined);
 const text: Read<string> = (value) => (typeof value === "string" ? storableText(value) : undefined);
 
+const group: Read<GroupMemory> = (value) => {
+  const found = (typeof value === "object" && value !== null ? value : {}) as Record<keyof GroupMemory, unknown>;
+  const [used, limit, kills] = [number(found.used), number(found.limit), number(found.kills)];
+  if (used === undefined || kills === undefined || limit === undefined || limit <= 0) return undefined;
+  return { used, limit, kills };
+};
+
 /** One for each field: the compiler asks for those that are new. */
 const FIELDS: { readonly [Field in keyof Required<DeathRecord>]: Read<DeathRecord[Field]> } = {
   because: (value) =>
@@ -22,6 +31,7 @@ const FIELDS: { readonly [Field in keyof Required<DeathRecord>]: Read<DeathRecor
   isCharged: boolean,
   exitCode: integer,
   signal: text,
+  group,
   stack: text,
   blockedForMs: number,
 };

@@ -8,6 +8,15 @@ export interface Memory {
   readonly growthPerSecond: number;
 }
 
+/** Of all processes that share a limit. */
+export interface GroupMemory {
+  /** The most of them, just before the end. */
+  readonly used: number;
+  readonly limit: number;
+  /** How many of them the kernel killed for want of memory at that time. */
+  readonly kills: number;
+}
+
 export interface MemorySample {
   readonly agoMs: number;
   readonly rss: number;

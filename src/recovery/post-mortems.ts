@@ -199,6 +199,7 @@ export function evidenceOn(replica: DeadReplica): DeathEvidence {
     because: death.because ?? "silent",
     exitCode: death.exitCode,
     signal: death.signal,
+    group: death.group,
     wasDraining: death.wasDraining,
     silentForMs: death.silentForMs,
     livedForMs: Math.max(0, replica.livedForMs),
@@ -232,8 +233,8 @@ function concludeOn(replica: DeadReplica, stack: string | undefined): Told {
 }
 
 /** Of an owner that is not on record as dead: it has left, or nobody knows it. */
-function concludeFrom({ because, exitCode, signal, silentForMs }: Death): Told {
-  return probableCause({ kind: "replica", because, exitCode, signal, silentForMs });
+function concludeFrom({ because, exitCode, signal, silentForMs, group }: Death): Told {
+  return probableCause({ kind: "replica", because, exitCode, signal, silentForMs, group });
 }
 
 function signLines(signs: TaskSigns | undefined): string[] {

@@ -1,7 +1,9 @@
 /** What becomes of a task whose owner is dead. Pure. */
+
 import { formatDuration } from "../config/duration.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import { backoffMs, DEFAULT_RETRY, type RetryPolicy } from "../task/retry.ts";
+import type { GroupMemory } from "./memory-outlook.ts";
 import { type Blame, type CrashRecord, isAtItsLastChance, isConvicted } from "./suspicion.ts";
 
 export interface OwnedTask extends CrashRecord {
@@ -76,6 +78,8 @@ export interface Death {
   readonly cameBack?: boolean | undefined;
   readonly exitCode?: number | null | undefined;
   readonly signal?: string | null | undefined;
+  /** The memory of its cgroup, as told by whoever saw it end. */
+  readonly group?: GroupMemory | undefined;
   /** What its post-mortem says, where there is one. */
   readonly probableCause?: string | undefined;
   readonly sentence?: string | undefined;
@@ -100,6 +104,7 @@ export function isBlameless({ because, wasDraining, cameBack, isCharged }: Death
   return wasDraining === true || cameBack === true || isCharged === false || because === "offline";
 }
 
+/** How a process or a runner ended, as far as nobody saw how: for the error of an attempt and for a post-mortem. */
 export const CAUSES: Record<Death["because"], string> = {
   silent: "its heart fell silent",
   "session-lost": "its database session ended and did not come back",

@@ -1,5 +1,15 @@
 /** Finding and recovering by hand, also where automatic recovery is switched off. */
-import { checkOptions, isBoolean, isDuration, isInteger, isListOf, isOneOf, orNull } from "../config/checks.ts";
+
+import {
+  checkOptions,
+  isBoolean,
+  isDuration,
+  isInteger,
+  isListOf,
+  isOneOf,
+  isOptions,
+  orNull,
+} from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
@@ -25,6 +35,7 @@ import { isName } from "../task/settings.ts";
 import { deathByHand } from "./by-hand.ts";
 import { type Explanation, explain } from "./explain.ts";
 import { LockedTaskError } from "./locked-task.ts";
+import type { GroupMemory } from "./memory-outlook.ts";
 import { PartlyRecoveredError, type RefusedRecovery } from "./partly-recovered.ts";
 import { findPostMortems, type PostMortemQuery } from "./post-mortem-query.ts";
 import { PostMortems } from "./post-mortems.ts";
@@ -65,10 +76,19 @@ const SHAPE = {
   ids: isListOf(isTaskId),
   dryRun: isBoolean,
 };
+export interface ExitOptions {
+  exitCode?: number | null;
+  signal?: string | null;
+  /** The memory of the cgroup that it shared with whoever saw it end, in bytes; and how many processes the kernel killed there at that time. */
+  group?: GroupMemory | undefined;
+}
+
+const isBytes = isInteger({ min: 0, max: Number.MAX_SAFE_INTEGER });
 const EXIT_SHAPE = {
   // Of a process that has ended, Node gives null for the one that does not apply.
   exitCode: orNull(isInteger({ min: 0, max: 0xffff_ffff })),
   signal: orNull(isSignalName),
+  group: isOptions({ used: isBytes, limit: isInteger({ min: 1, max: Number.MAX_SAFE_INTEGER }), kills: isBytes }),
 };
 const ALERTS_SHAPE = { onlyOpen: isBoolean, limit: isInteger({ min: 1, max: 10_000 }) };
 
@@ -158,16 +178,16 @@ export class RecoveryOrders {
    * For whoever starts worker processes: this one has ended, seen at first hand. Unless it had left by itself, it is declared
    * dead once its database session has ended too, and its tasks are recovered at once, by the settings that it worked by.
    */
-  async reportExit(replicaId: string, exit: { exitCode?: number | null; signal?: string | null }): Promise<ExitReport> {
+  async reportExit(replicaId: string, exit: ExitOptions): Promise<ExitReport> {
     const problems = new Problems();
-    const { exitCode, signal } = checkOptions(exit, EXIT_SHAPE, { path: "", problems });
+    const { exitCode, signal, group } = checkOptions(exit, EXIT_SHAPE, { path: "", problems });
     if (!isUuid(replicaId)) problems.add("replicaId", "must be a replica's id");
     problems.throwIfAny("The report of an exit");
     const ended = replicaId as ReplicaId;
     const settings = (await readSettingsOf(this.#database, ended)) ?? this.#settings;
     return reportExit(
       { database: this.#database, events: this.#events, settings, random: Math.random },
-      { replicaId: ended, exitCode: exitCode ?? null, signal: signal ?? null },
+      { replicaId: ended, exitCode: exitCode ?? null, signal: signal ?? null, group: group as GroupMemory | undefined },
     );
   }
 

@@ -2,6 +2,7 @@
  * First-hand evidence: whoever started a worker's process has seen it end. It is declared dead and its tasks are put right
  * at once, without waiting for a silence.
  */
+
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
@@ -10,6 +11,7 @@ import type { Events } from "../events.ts";
 import { declareExited, type ExitVerdict } from "../sql/hearts.ts";
 import { mayHaveProcesses } from "../sql/runners.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import type { GroupMemory } from "./memory-outlook.ts";
 import { PassedBy, type PassedByParts } from "./passed-by.ts";
 import { POST_MORTEMS, PostMortems } from "./post-mortems.ts";
 import { RECOVERY_OF_TASKS, type Recovered, recoverTasksOf } from "./recover.ts";
@@ -20,6 +22,8 @@ export interface ProcessExit {
   /** Null where a signal ended it. */
   readonly exitCode: number | null;
   readonly signal: string | null;
+  /** The memory of the cgroup that it shared with whoever saw it end. */
+  readonly group: GroupMemory | undefined;
 }
 
 export interface ExitReport {

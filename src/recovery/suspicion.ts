@@ -17,9 +17,6 @@ export interface Crowd {
   readonly withMost: number;
 }
 
-/** The process ran nothing else. */
-export const ALONE: Crowd = crowdInRunner(1);
-
 /**
  * So many tasks were in a runner when it ended or before, and any of them may have ended it. If there are several, none of them had been at a crash
  * when it began: whoever has been at one gets a fresh runner to itself.

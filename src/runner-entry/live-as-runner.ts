@@ -1,9 +1,9 @@
 /** A runner's life, in a thread or a process: loads its tasks, says that it is ready, and serves until it is told to leave. */
 import { carryError, reviveError } from "../runner/carried-error.ts";
+import { openHandlerScopes } from "../runner/handler-scopes.ts";
 import { markAsRunner } from "../runner/inside-runner.ts";
 import { encodeSealed, type FromRunner, type RunnerCharge, type ToRunner } from "../runner/protocol.ts";
 import { JobServer } from "../runner/serve-jobs.ts";
-import { catchStrayRejections } from "../runner/stray-rejections.ts";
 import { loadTasks } from "./load-tasks.ts";
 import { takeOverPrinting, tellOfDropped } from "./take-over-printing.ts";
 
@@ -37,7 +37,7 @@ export function liveAsRunner({ send, memory, onBegin, onMustStop, leave, end }: 
     tellOfDropped(say);
     try {
       const tasks = await loadTasks(charge);
-      server = new JobServer({ charge, tasks, send: say, memory, strays: catchStrayRejections() });
+      server = new JobServer({ charge, tasks, send: say, memory, scopes: openHandlerScopes() });
       say({ type: "ready" });
     } catch (error) {
       say({ type: "failed", error: carryError(error) });

@@ -34,9 +34,9 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
   passOn(child.stdout, "stdout");
   const stderrTail = passOn(child.stderr, "stderr");
   let isGarbled = false;
-  const onGarbled = (what: string) => {
+  const onGarbled = (why: string) => {
     isGarbled = true;
-    listener.onGarbled(what);
+    listener.onGarbled(why);
   };
   const hear = (pipe: Duplex, onUnsealed: () => void) => {
     const lines = new LineReader(longestMessage);
@@ -54,9 +54,9 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
     // It is the exit that tells of the end; a pipe that breaks only comes before it.
     pipe.on("error", () => {});
   };
-  // An outcome may have been lost in it.
+  // What a handler has written may have cut a message in two, such as an outcome: nobody can say, so the runner ends.
   hear(messages, () => onGarbled(`${WROTE}: a line that is not the runner's`));
-  // Another beat comes.
+  // Where a beat was cut in two, the next one comes soon.
   hear(heart, () => {});
   let closing: NodeJS.Timeout | undefined;
   messages.once("close", () => {

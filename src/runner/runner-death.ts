@@ -57,6 +57,11 @@ export interface RunnerDeath {
   readonly group: GroupSign | undefined;
 }
 
+/** The others ended in good order, or were ended for their handler's or their worker's sake. */
+export function isCrash({ because }: Pick<RunnerDeath, "because">): boolean {
+  return because === "exited" || because === "silent" || because === "garbled";
+}
+
 /** A runner ended in the middle of its work. */
 export class RunnerEndedError extends EverbeatError {
   readonly code = "RUNNER_ENDED";

@@ -8,7 +8,7 @@ import { afterFailedStart, afterPause, type Breaker, type BreakerRule, CLOSED } 
 import type { OpenChannel } from "./channel.ts";
 import type { RunnerCharge } from "./protocol.ts";
 import { Runner, type RunnerGraces, type RunnerParts } from "./runner.ts";
-import { NoRunnerError, type RunnerDeath, type RunnerKind } from "./runner-death.ts";
+import { isCrash, NoRunnerError, type RunnerDeath, type RunnerKind } from "./runner-death.ts";
 import type { RunnerSettings } from "./runner-options.ts";
 
 export interface RunnerPoolParts {
@@ -127,7 +127,7 @@ export class RunnerPool {
       if (job.needsFresh) this.#spent.add(runner);
       job.onBegun();
       const { task, items, mustStop, onOwnStop } = job;
-      // One that could not be given its job stays idle, and is given the next.
+      // Where the job cannot be sent (its input is too deep for JSON, say), it fails, and the runner stays idle for the next.
       runner.run({ name: task.name, items, mustStop, onOwnStop, replicaId }).then(job.resolve, job.reject);
     }
   }
@@ -199,8 +199,7 @@ export class RunnerPool {
     if (this.#runners.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
     if (this.#isStopping) return;
     // One that goes down before it has had anything to do is as good as one that does not start.
-    const isCrash = death.because === "exited" || death.because === "garbled";
-    const isFailure = death.because === "unstarted" || (isCrash && runner.jobs === 0);
+    const isFailure = death.because === "unstarted" || (isCrash(death) && runner.jobs === 0);
     if (isFailure) this.#onFailedStart(death);
     else this.#fill();
   }

@@ -42,7 +42,7 @@ export interface RunnerParts {
   readonly leaseFd: number | undefined;
   readonly startTimeoutMs: number;
   readonly graces: RunnerGraces;
-  readonly groupMemory: Pick<GroupMemoryWatch, "sign">;
+  readonly groupMemory: Pick<GroupMemoryWatch, "sign"> | undefined;
   readonly blockages: Pick<RunnerBlockages, "onBlocked" | "onTurned">;
   readonly onReady: (runner: Runner) => void;
   /** The job that it had is over. */
@@ -337,7 +337,7 @@ export class Runner {
       stderrTail: this.#channel.stderrTail(),
       attempts: this.attempts,
       before: this.#before,
-      group: this.kind === "process" ? this.#parts.groupMemory.sign() : undefined,
+      group: this.kind === "process" ? this.#parts.groupMemory?.sign() : undefined,
     };
     const job = this.#job;
     this.#state = "ended";

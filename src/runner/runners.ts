@@ -46,7 +46,8 @@ const HURRY_MS = 500;
 
 export class Runners {
   readonly #parts: RunnersParts;
-  readonly #groupMemory = new GroupMemoryWatch();
+  /** For the post-mortems of processes; undefined where only threads are used. */
+  readonly #groupMemory: GroupMemoryWatch | undefined;
   readonly #pools = new Map<RunIn, RunnerPool>();
   /** How runners ended, where that is not on record yet. */
   #unwritten: RunnerRecord[] = [];
@@ -60,6 +61,8 @@ export class Runners {
     this.#parts = parts;
     this.#lookEveryMs = Math.min(MAX_LOOK_MS, parts.recovery.runningDeadAfterMs / 10);
     this.#listening = { sinceMs: performance.now(), lookedAtMs: performance.now() };
+    const hasProcesses = parts.tasks.some(({ settings }) => settings.runIn === "process");
+    this.#groupMemory = hasProcesses ? new GroupMemoryWatch() : undefined;
     for (const kind of ["thread", "process"] as const) {
       const tasks = parts.tasks.filter((task) => task.settings.runIn === kind);
       if (tasks.length > 0) this.#pools.set(kind, this.#createPool(kind, tasks));
@@ -184,7 +187,7 @@ export class Runners {
       if (runner.kind === "thread" || runner.state === "starting" || runner.state === "ending") continue;
       if (runnerSilenceMs(runner.heardAtMs, this.#listening, nowMs) > runningDeadAfterMs) runner.kill("silent");
     }
-    this.#groupMemory.look();
+    this.#groupMemory?.look();
     this.#carry();
     void this.#write();
     void this.#parts.blockages.settle();

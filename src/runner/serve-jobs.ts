@@ -10,16 +10,16 @@ import { parseInput } from "../task/input.ts";
 import { toJson } from "../task/json.ts";
 import { Snooze } from "../task/snooze.ts";
 import { carryError } from "./carried-error.ts";
+import type { HandlerScopes } from "./handler-scopes.ts";
 import { LatestCall } from "./latest-call.ts";
 import { LogBudget } from "./log-budget.ts";
 import type { CarriedOutcome, FromRunner, RunItem, RunnerCharge, ToRunner } from "./protocol.ts";
 import { createRunnerContext } from "./runner-context.ts";
-import type { StrayRejections } from "./stray-rejections.ts";
 
 export interface ServeParts {
   readonly charge: RunnerCharge;
   readonly tasks: ReadonlyMap<string, AnyTask>;
-  readonly strays: StrayRejections;
+  readonly scopes: HandlerScopes;
   readonly send: (message: FromRunner) => void;
   readonly memory: () => number;
 }
@@ -93,7 +93,7 @@ export class JobServer {
           for (const abort of aborts) abort.abort(examinable(reason));
         };
         const onOwnStop = () => this.#parts.send({ type: "own-stop", job: number });
-        this.#parts.strays.scope({ onStray, onOwnStop }, () => task.runBatch(items)).then(resolve, reject);
+        this.#parts.scopes.scope({ onStray, onOwnStop }, () => task.runBatch(items)).then(resolve, reject);
       });
       requireOneForEach(task, returned, items.length);
       return returned.map((value) => this.#outcomeOf(task, value));

@@ -1,4 +1,5 @@
 /** Signs of life, and the conditional writes that follow a verdict. */
+
 import type { Store } from "../database/database.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { type RunnerRecord, runnersJson } from "./runners.ts";
@@ -163,11 +164,11 @@ export type ExitVerdict = ReachedVerdict | "locked";
 export async function declareExited(
   store: Store,
   replicaId: ReplicaId,
-  exit: { exitCode: number | null; signal: string | null },
+  exit: { exitCode: number | null; signal: string | null; group: object | undefined },
 ): Promise<{ verdict: ReachedVerdict; death: Record<string, unknown> | null }> {
   const [row] = await store.query<{ verdict: ReachedVerdict; death: Record<string, unknown> | null }>(
-    `select verdict, death from ${store.schema}.declare_exited($1, $2, $3)`,
-    [replicaId, exit.exitCode, exit.signal],
+    `select verdict, death from ${store.schema}.declare_exited($1, $2, $3, $4)`,
+    [replicaId, exit.exitCode, exit.signal, exit.group === undefined ? null : JSON.stringify(exit.group)],
   );
   return row ?? { verdict: "not-alive", death: null };
 }

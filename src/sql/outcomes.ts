@@ -28,7 +28,7 @@ export interface Outcome {
 }
 
 /** Written with the ends of the attempts: whoever claims the tasks next asks whether they are suspects. */
-export interface SharedCrash {
+interface SharedCrash {
   /** That of the runner. */
   readonly id: string;
   /** How many tasks may have caused it. */

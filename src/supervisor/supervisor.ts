@@ -5,9 +5,11 @@
 import type { ChildProcess } from "node:child_process";
 import { Events } from "../events.ts";
 import type { Everbeat } from "../everbeat.ts";
+import { GroupMemoryWatch } from "../heart/group-memory.ts";
 import type { Logger } from "../log.ts";
 import { logEvents } from "../log-events.ts";
 import { causeOf } from "../recovery/recovery-action.ts";
+import type { ExitOptions } from "../recovery/recovery-orders.ts";
 import { createService, type Service } from "../service.ts";
 import { readClock } from "../sql/clock.ts";
 import { toErrorRecord } from "../task/error-record.ts";
@@ -31,6 +33,10 @@ const LAST_WORDS_IN_HURRY_MS = 1_000;
 
 /** An exit finds a connection that is open: the pool closes those that nobody has used for ten seconds. */
 const KEEP_WARM_MS = 5_000;
+/** A kill for want of memory is told of by what the group held at the last two looks. */
+const LOOK_AT_MEMORY_MS = 500;
+/** By the kernel, or by somebody else. A shell says 128 and the signal's number. */
+const KILLED = /^(SIGKILL|137)$/;
 /** How often alerts that are open are raised again: an alert that is old leaves the record. */
 const RAISE_AGAIN_MS = 3_600_000;
 
@@ -66,6 +72,9 @@ export class Supervisor {
   readonly #changes = new Changes();
   readonly #warmth: Service;
   readonly #alerting: Service;
+  /** Of the cgroup that its children share with it, unless somebody has moved them to another. */
+  readonly #groupMemory = new GroupMemoryWatch();
+  readonly #memoryLooks: Service;
   #hasStarted = false;
   #isLeaving = false;
   #isInHurry = false;
@@ -85,6 +94,8 @@ export class Supervisor {
     this.#warmth = createService({ intervalMs: KEEP_WARM_MS, runOnce: lookAround, onError: () => {} });
     const raiseAgain = () => this.#alerts.raiseAgain();
     this.#alerting = createService({ intervalMs: RAISE_AGAIN_MS, runOnce: raiseAgain, onError: () => {} });
+    const lookAtMemory = async () => this.#groupMemory.look();
+    this.#memoryLooks = createService({ intervalMs: LOOK_AT_MEMORY_MS, runOnce: lookAtMemory, onError: () => {} });
     this.#places = Array.from({ length: parts.processes }, (_, index) => this.#createPlace(index + 1, fail));
   }
 
@@ -92,6 +103,7 @@ export class Supervisor {
   async run(): Promise<SupervisorEnd> {
     this.#warmth.start();
     this.#alerting.start();
+    this.#memoryLooks.start();
     const [firstPlace, ...others] = this.#places;
     const first = firstPlace?.start();
     await atMost(FIRST_ALONE_MS, first?.settled ?? Promise.resolve());
@@ -105,6 +117,7 @@ export class Supervisor {
     this.#words.stop();
     void this.#warmth.stop();
     void this.#alerting.stop();
+    void this.#memoryLooks.stop();
     if (first?.refused) return "refused";
     if (!this.#isLeaving) return "none-left";
     return this.#places.some((place) => place.hasFailedToLeave) ? "left-badly" : "left";
@@ -177,13 +190,16 @@ export class Supervisor {
   /** One that never joined shows at least whether there is a database. */
   async #report(child: Child, exit: Exit): Promise<void> {
     const { everbeat } = this.#parts;
+    // At once: its memory is given back by now, and what the kernel counts is not about it for long.
+    const group = KILLED.test(`${exit.signal ?? exit.exitCode}`) ? this.#groupMemory.sign() : undefined;
     if (child.replicaIds.size === 0) await this.#words.say("reporting an exit", () => readClock(everbeat.database));
     // Each by itself: one that the database refuses does not keep the others from being reported.
-    for (const id of child.replicaIds) await this.#words.say("reporting an exit", () => this.#reportReplica(id, exit));
+    for (const id of child.replicaIds)
+      await this.#words.say("reporting an exit", () => this.#reportReplica(id, { ...exit, group }));
   }
 
   /** One that has left is off the record, and nothing follows. */
-  async #reportReplica(replicaId: ReplicaId, exit: Exit): Promise<void> {
+  async #reportReplica(replicaId: ReplicaId, exit: ExitOptions): Promise<void> {
     const { everbeat, log } = this.#parts;
     const { verdict } = await everbeat.recovery.reportExit(replicaId, exit);
     if (verdict === "session-held")

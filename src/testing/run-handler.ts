@@ -1,6 +1,6 @@
 /** Runs a task's handler by itself, without a database: through its schema and a worker's own way of running it. */
 
-import { catchStrayRejections } from "../runner/stray-rejections.ts";
+import { openHandlerScopes } from "../runner/handler-scopes.ts";
 import type { Transaction } from "../task/context.ts";
 import type { Task } from "../task/define-task.ts";
 import { newReplicaId } from "../task/ids.ts";
@@ -62,7 +62,7 @@ async function runWith<Input, Output>(
   const settings = checkHandler(task, call);
   const log = recordingLogger();
   const reporting = recordingReports();
-  const strays = catchStrayRejections();
+  const scopes = openHandlerScopes();
   const parts = {
     schema: "",
     replica: { id: newReplicaId() },
@@ -70,7 +70,7 @@ async function runWith<Input, Output>(
     middleware: settings.middleware ?? [],
     resultLimitBytes: DEFAULT_JSON_LIMIT_BYTES,
     abortGraceMs: settings.abortGrace ?? 1_000,
-    strays,
+    scopes,
     reporting,
     // Nobody but this thread's own timers.
     deadlines: { begin: () => ({ putOff() {}, over() {} }) },
@@ -88,7 +88,7 @@ async function runWith<Input, Output>(
       });
     });
   } finally {
-    strays.close();
+    scopes.close();
   }
   return group.map((fake) => ({
     ...toRun<Output>(fake, endings.get(fake.execution), log.lines),

@@ -74,12 +74,13 @@ export function ownStopOutcomeOf(
   return outcomeOfCrash(attempt, evidence, { ...stop, before: [] }, after);
 }
 
-/** Who may have caused it. */
+/** The tasks that may have caused a crash. */
 interface Suspects {
-  /** That of the crash. */
+  /** The crash's id: that of the runner, or of the stop. */
   readonly id: string;
+  /** How many there are. */
   readonly tasks: number;
-  /** Those that were in the runner before, or beside it where that matters. */
+  /** Those that were in the runner earlier, or beside it where that matters. */
   readonly before: readonly TaskId[];
 }
 

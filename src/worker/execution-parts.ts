@@ -1,8 +1,8 @@
 /** What running a handler takes besides the task itself. */
 import type { Deadlines } from "../heart/deadlines.ts";
 import type { Logger } from "../log.ts";
+import type { HandlerScopes } from "../runner/handler-scopes.ts";
 import type { Runners } from "../runner/runners.ts";
-import type { StrayRejections } from "../runner/stray-rejections.ts";
 import type { Middleware } from "../task/context.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { Reporting } from "./reports.ts";
@@ -15,7 +15,7 @@ export interface ExecutionParts {
   readonly resultLimitBytes: number;
   /** How long a handler may take to stop once its signal has fired. */
   readonly abortGraceMs: number;
-  readonly strays: StrayRejections;
+  readonly scopes: HandlerScopes;
   /** Where tasks run that do not run here. */
   readonly runners?: Runners;
   readonly reporting: Reporting;

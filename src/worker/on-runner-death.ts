@@ -1,13 +1,10 @@
 /** What follows the end of a runner, besides what becomes of the attempt that it had. Everything that is known of it comes here. */
 import type { PostMortems } from "../recovery/post-mortems.ts";
-import type { RunnerDeath } from "../runner/runner-death.ts";
+import { isCrash, type RunnerDeath } from "../runner/runner-death.ts";
 import type { Company } from "./company.ts";
 import type { Reporting } from "./reports.ts";
 import { runnerEvidence } from "./runner-evidence.ts";
 import type { WorkerParts } from "./worker.ts";
-
-/** The others ended in good order, or were ended by us. */
-const CRASHES: readonly RunnerDeath["because"][] = ["exited", "silent", "garbled"];
 
 export function onRunnerDeath(
   parts: Pick<WorkerParts, "events" | "replica"> & { postMortems: PostMortems; reporting: Pick<Reporting, "flush"> },
@@ -20,7 +17,7 @@ export function onRunnerDeath(
     ...{ runnerId, replicaId: replica.id, kind, pid, because, exitCode, signal, message },
     claimId: attempts[0]?.claimId,
   });
-  if (!CRASHES.includes(because)) return;
+  if (!isCrash(death)) return;
   void writePostMortem(parts, death, company);
 }
 

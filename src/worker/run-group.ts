@@ -70,7 +70,7 @@ function runAlone(execution: Execution): unknown {
 /** Ends the attempt as the work ends, which may be at once; strays of the work are the attempt's own. */
 function settle(execution: Execution, work: (execution: Execution) => unknown): void {
   try {
-    const value = execution.parts.strays.outermostScope(execution, work);
+    const value = execution.parts.scopes.outermostScope(execution, work);
     if (isThenable(value)) endLater(execution, value);
     else endReturned(execution, value);
   } catch (thrown) {
@@ -107,7 +107,7 @@ async function serve(task: AnyTask, group: readonly Execution[], parts: Executio
   try {
     // A batch belongs to no single member, so only a task that runs alone is inside its middleware.
     const inside = task.batchSize === 1 ? arrivals[0]?.inside : undefined;
-    const run = () => parts.strays.scope(owner, () => runBatch(task, items, present, parts, owner.onOwnStop));
+    const run = () => parts.scopes.scope(owner, () => runBatch(task, items, present, parts, owner.onOwnStop));
     const outcomes = await (inside ? inside(run) : run());
     requireOneForEach(task, outcomes, present.length);
     present.forEach((seat, index) => {

@@ -13,8 +13,8 @@ import { createPromptClock } from "../heart/clock.ts";
 import { heartPlanOf } from "../heart/heart-plan.ts";
 import type { Logger } from "../log.ts";
 import { createReaper } from "../recovery/reaper.ts";
+import { openHandlerScopes } from "../runner/handler-scopes.ts";
 import type { Runners } from "../runner/runners.ts";
-import { catchStrayRejections } from "../runner/stray-rejections.ts";
 import type { Service } from "../service.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { WorkerStoppingError } from "../task/errors.ts";
@@ -78,7 +78,7 @@ export class Worker {
   readonly #claimer: Claimer;
   readonly #runners: Runners;
   readonly #claimable: ClaimableNames;
-  readonly #strays = catchStrayRejections();
+  readonly #scopes = openHandlerScopes();
   readonly #attempts: Attempts;
   readonly #largestBatch: number;
   readonly #mayReserve: boolean;
@@ -133,7 +133,7 @@ export class Worker {
       middleware: settings.middleware,
       resultLimitBytes: parts.resultLimitBytes,
       abortGraceMs: settings.abortGraceMs,
-      strays: this.#strays,
+      scopes: this.#scopes,
       runners: this.#runners,
       reporting: this.#reports,
       deadlines: replica.deadlines,
@@ -242,7 +242,7 @@ export class Worker {
    * Idempotent; every call waits for the end.
    */
   stop(options: { now?: boolean } = {}): Promise<void> {
-    if (!this.#isStopping) this.#strays.noteOwnStop();
+    if (!this.#isStopping) this.#scopes.noteOwnStop();
     this.#isInHurry ||= options.now === true;
     if (this.#isInHurry) this.#abortRunning();
     this.#stopped ??= this.#stopOnce(options.now ? 0 : this.#parts.settings.shutdownGraceMs);
@@ -267,7 +267,7 @@ export class Worker {
     this.#unsubscribe();
     await this.#patiently(Promise.all([this.#watch.stop(), this.#upkeep.stop(), this.#reaper.stop()]));
     await this.#patiently(this.#leave());
-    this.#strays.close();
+    this.#scopes.close();
     events.emit("worker.stopped", { replicaId: this.replicaId });
   }
 

@@ -18,3 +18,16 @@ test("a task that is refused, and the alert about it that is refused too, do not
   expect(report).toMatchObject({ verdict: "dead", recovered: [{ taskId: ids[1] }, { taskId: ids[2] }] });
   expect((await everbeat.tasks.show(ids[0] ?? "")).state).toBe("running");
 });
+
+test("the memory of its cgroup, as its parent has read it, is a part of the post-mortem and of the cause", async () => {
+  const { replicaId, claim } = handClaimer(everbeat.database, ["exiting"]);
+  await claim();
+  const group = { used: 95, limit: 100, kills: 1 };
+  await everbeat.recovery.reportExit(replicaId, { signal: "SIGKILL", group });
+  const [told] = await everbeat.recovery.postMortems({ of: replicaId });
+  expect(told).toMatchObject({ cause: "out-of-memory" });
+  expect(told?.evidence).toContain("the kernel counted 1 kill for want of memory in its cgroup at that time");
+  await expect(
+    everbeat.recovery.reportExit(replicaId, { signal: "SIGKILL", group: { ...group, limit: 0 } }),
+  ).rejects.toThrow("group.limit");
+});

@@ -262,4 +262,43 @@ export const PROTECTIONS = [
       },
     ],
   },
+  {
+    name: "the runner's seal",
+    meaning: "whatever a handler writes into its runner's pipes is taken for its runner's",
+    test: ["test/unit/runner.test.ts", "of a runner is taken for its own only with its seal"],
+    changes: [
+      {
+        file: "src/runner/protocol.ts",
+        find: "return isSealed ? parsed<FromRunner>(line.slice(seal.length)) : undefined;",
+        replace: "return parsed<FromRunner>(isSealed ? line.slice(seal.length) : line);",
+      },
+    ],
+  },
+  {
+    name: "the guardian",
+    meaning: "what a handler has started goes on when its worker and its runner are killed at once",
+    test: ["test/crash/runner-groups.test.ts", "after a kill of its worker and its runner at once"],
+    changes: [
+      {
+        file: "src/runner/guardian.ts",
+        find: "read -r now || sleep 0.1; kill -KILL 0'",
+        replace: "read -r now'",
+      },
+    ],
+  },
+  {
+    name: "the fresh runner of a suspect",
+    meaning: "a suspect runs after others in their runner, so that nobody knows who ends it",
+    test: [
+      "test/crash/runner-guilt.test.ts",
+      "makes room for the fresh one that a suspect needs, while others are at work",
+    ],
+    changes: [
+      {
+        file: "src/runner/runner-pool.ts",
+        find: "return needsFresh ? fresh : ",
+        replace: "return needsFresh ? idle[0] : ",
+      },
+    ],
+  },
 ];

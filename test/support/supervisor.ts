@@ -7,7 +7,7 @@ import { type Finished, projectWith, startEverbeat } from "../cli/run-cli.ts";
 import { eventually } from "./eventually.ts";
 
 /** Its tasks, known to callers by name alone. */
-export const task = (name: "wait" | "hold" | "die" | "signal") =>
+export const task = (name: "wait" | "hold" | "die" | "signal" | "grow") =>
   defineTask({
     name,
     run: async (_input: { ms?: number; code?: number; who?: "parent" }): Promise<unknown> => undefined,
@@ -26,6 +26,10 @@ const TASKS = `
   export const signal = defineTask({ name: "signal", onCrash: "requeue", run: ({ who }) => {
     process.kill(who === "parent" ? process.ppid : process.pid, "SIGTERM");
     return new Promise(() => {});
+  } });
+  /** Takes more memory, until it is ended for that. */
+  export const grow = defineTask({ name: "grow", run: async () => {
+    for (const held = []; ; await pause(10)) held.push(Buffer.alloc(2 * 1_048_576, 1));
   } });
   export const die = defineTask({ name: "die", run: ({ code = 3 }) => process.exit(code) });
 `;

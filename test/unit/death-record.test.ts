@@ -10,6 +10,7 @@ const WHOLE: Required<DeathRecord> = {
   isCharged: false,
   exitCode: 3,
   signal: "SIGKILL",
+  group: { used: 90, limit: 100, kills: 1 },
   stack: "at busy (file.js:1:1)",
   blockedForMs: 61_000,
 };
@@ -25,3 +26,10 @@ test("all of them together, and nothing else", () => {
 test.each([...Object.keys(WHOLE).filter((field) => field !== "vitals")])("%s of another kind is left out", (field) => {
   expect(readDeath({ [field]: ["odd"] })).toEqual({});
 });
+
+test.each([{ used: 1 }, { used: 1, limit: 0, kills: 0 }, { used: "1", limit: 2, kills: 0 }, null])(
+  "a cgroup of which not all is known is left out: %j",
+  (group) => {
+    expect(readDeath({ group })).toEqual({});
+  },
+);

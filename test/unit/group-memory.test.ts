@@ -77,13 +77,17 @@ describe("the memory of a group", () => {
 
 describe("a process that was killed (SIGKILL) with memory of its own left", () => {
   const memory = { rss: 43, limit: 100, agoMs: 10, growthPerSecond: 0 };
-  const told = (group?: { used: number; limit: number; kills: number }) =>
-    probableCause({ kind: "runner", because: "runner-ended", signal: "SIGKILL", memory, group });
+  const told = (kind: "runner" | "replica", group?: { used: number; limit: number; kills: number }) =>
+    probableCause({
+      ...{ kind, because: kind === "runner" ? "runner-ended" : "exited", signal: "SIGKILL", memory, group },
+    });
 
   test.each([
     ["the kernel counted a kill in its group", { used: 50, limit: 100, kills: 1 }, "out-of-memory"],
     ["its group was at the limit", { used: 97, limit: 100, kills: 0 }, "out-of-memory"],
     ["its group had memory left", { used: 50, limit: 100, kills: 0 }, "killed"],
     ["nothing is known of its group", undefined, "killed"],
-  ])("%s", (_, group, cause) => expect(told(group).cause).toBe(cause));
+  ])("%s", (_, group, cause) => {
+    for (const kind of ["runner", "replica"] as const) expect(told(kind, group).cause).toBe(cause);
+  });
 });

@@ -62,6 +62,7 @@ const MAY_USE: Record<string, readonly string[]> = {
     "log-events",
     "sql",
     "database",
+    "heart",
     "recovery",
     "worker",
     "everbeat",

@@ -6,7 +6,7 @@ import { SharedDeadlines } from "../../src/heart/deadlines.ts";
 import { timedOutOutcome } from "../../src/heart/timed-out.ts";
 import { recoveryOf } from "../../src/recovery/recovery-action.ts";
 import { saidWords, stallError, stallOn } from "../../src/recovery/stall.ts";
-import { ALONE, blameOn, noBlameOn } from "../../src/recovery/suspicion.ts";
+import { blameOn, crowdInRunner, noBlameOn } from "../../src/recovery/suspicion.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
 import { checkPhase, checkProgress } from "../../src/task/progress.ts";
@@ -192,7 +192,7 @@ describe("the recovery of a task whose process was ended on another's account", 
     expect(recoveryOf(owned, noBlameOn(owned), policy, 0)).toEqual({
       ...{ kind: "again", crashes: 2, delayMs: 0, isApart: false },
     });
-    expect(recoveryOf(owned, blameOn(owned, ALONE), policy, 0)).toMatchObject({
+    expect(recoveryOf(owned, blameOn(owned, crowdInRunner(1)), policy, 0)).toMatchObject({
       kind: "fail",
       because: "crash-budget",
     });

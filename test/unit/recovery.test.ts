@@ -13,7 +13,7 @@ import {
   type RecoveryPolicy,
   recoveryOf,
 } from "../../src/recovery/recovery-action.ts";
-import { ALONE, blameOn } from "../../src/recovery/suspicion.ts";
+import { blameOn, crowdInRunner } from "../../src/recovery/suspicion.ts";
 import { doubtFromMs, type Evidence, type SilencePolicy, verdictOn } from "../../src/recovery/verdict.ts";
 
 const settingsOf = (options: unknown) => {
@@ -202,7 +202,8 @@ describe("what becomes of a dead owner's task", () => {
     ...{ state: "running", crashes: 0, suspicion: 0, isCancelled: false },
     ...{ onCrash: undefined, retry: undefined, crashBudget: undefined },
   };
-  const recovery = (given: OwnedTask, by: RecoveryPolicy = policy) => recoveryOf(given, blameOn(given, ALONE), by, 0);
+  const recovery = (given: OwnedTask, by: RecoveryPolicy = policy) =>
+    recoveryOf(given, blameOn(given, crowdInRunner(1)), by, 0);
 
   test("that was only claimed: back to its place, nothing spent", () => {
     expect(recovery({ ...task, state: "claimed", onCrash: "fail" })).toEqual({ kind: "release" });

@@ -1,37 +1,37 @@
 /**
- * A promise that a handler started and nobody awaits may reject, and a timer or an emitter that it set up may throw: that
- * must fail the handler's own task, and neither end the process nor be blamed on another task. Each handler runs in a
- * scope that such an error can be traced to.
+ * Each handler runs in a scope of its own, to which is traced what comes from it outside of its call. A promise that it started and nobody
+ * awaits may reject, and a timer or an emitter that it set up may throw: that must fail its own task, and neither end the process nor be
+ * blamed on another task. And it may tell its own worker to stop.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { FreshContext } from "./fresh-context.ts";
 import { watchOwnSignals } from "./own-signals.ts";
 
-export interface StrayOwner {
+export interface ScopeOwner {
   onStray(reason: unknown): void;
   /** It has told its own process to stop. */
   onOwnStop?(): void;
 }
 
-export interface StrayRejections {
+export interface HandlerScopes {
   /** Runs the work; a stray error that comes from it goes to its owner. */
-  scope<T>(owner: StrayOwner, work: () => T): T;
+  scope<T>(owner: ScopeOwner, work: () => T): T;
   /** The same, in the asynchronous context in which this was set up. The work is told whose it is, so that it can be one function for all. */
-  outermostScope<Owner extends StrayOwner, T>(owner: Owner, work: (owner: Owner) => T): T;
+  outermostScope<Owner extends ScopeOwner, T>(owner: Owner, work: (owner: Owner) => T): T;
   /** Notes that whoever is at work in this asynchronous context, if anybody is, has told the worker to stop. */
   noteOwnStop(): void;
   close(): void;
 }
 
 /** One for all workers of a process. Two would each take the other's rejections for errors of the application. */
-let shared: SharedCatch | undefined;
+let shared: SharedScopes | undefined;
 
-export function catchStrayRejections(): StrayRejections {
-  shared ??= new SharedCatch();
+export function openHandlerScopes(): HandlerScopes {
+  shared ??= new SharedScopes();
   const caught = shared;
   const { scopes } = caught;
   const outside = new FreshContext();
-  const enter = <Owner extends StrayOwner, T>(owner: Owner, work: (owner: Owner) => T): T => {
+  const enter = <Owner extends ScopeOwner, T>(owner: Owner, work: (owner: Owner) => T): T => {
     scopes.enterWith(owner);
     return work(owner);
   };
@@ -52,8 +52,8 @@ export function catchStrayRejections(): StrayRejections {
   };
 }
 
-class SharedCatch {
-  readonly scopes = new AsyncLocalStorage<StrayOwner>();
+class SharedScopes {
+  readonly scopes = new AsyncLocalStorage<ScopeOwner>();
   readonly #unwatch = watchOwnSignals(() => this.noteOwnStop());
   users = 0;
 
