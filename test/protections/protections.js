@@ -245,8 +245,8 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "src/worker/company.ts",
-        find: "if (!isForSharedMemory(death)) return NOBODY;",
-        replace: "return NOBODY;",
+        find: "return group.kills > 0 || group.used >= FULL * group.limit;",
+        replace: "return group.used > group.limit / FULL;",
       },
     ],
   },
@@ -258,7 +258,7 @@ export const PROTECTIONS = [
       {
         file: "src/runner/process-channel.ts",
         find: "isRunning(child) && onGarbled(CLOSED)",
-        replace: "isRunning(child)",
+        replace: "isRunning(child) && CLOSED.length < 0 && onGarbled(CLOSED)",
       },
     ],
   },
