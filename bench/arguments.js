@@ -13,7 +13,8 @@ const HELP = `npm run bench [-- OPTIONS]
   --list               name the measures
 `;
 
-export function readArguments(args, measures) {
+/** `onRequest`: measures that run only where they are named. */
+export function readArguments(args, measures, onRequest) {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,
@@ -29,7 +30,8 @@ export function readArguments(args, measures) {
       help: { type: "boolean", short: "h", default: false },
     },
   });
-  const names = measures.map((measure) => measure.name);
+  const all = [...measures, ...onRequest];
+  const names = all.map((measure) => measure.name);
   const only = values.only?.split(",").map((name) => name.trim());
   const unknown = only?.filter((name) => !names.includes(name)) ?? [];
   if (unknown.length > 0) throw new Error(`There is no measure ${unknown.join(", ")}. There are: ${names.join(", ")}`);
@@ -41,7 +43,7 @@ export function readArguments(args, measures) {
     help: values.help ? HELP : undefined,
     list: values.list,
     isShort: values.short,
-    measures: only ? measures.filter((measure) => only.includes(measure.name)) : measures,
+    measures: only ? all.filter((measure) => only.includes(measure.name)) : measures,
     cases: values.cases?.split(",").map((name) => name.trim()),
     rounds,
     scale,

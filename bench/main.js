@@ -8,16 +8,17 @@ import { installPeers } from "./environment/peers.js";
 import { startPostgres } from "./environment/postgres.js";
 import { startRedis } from "./environment/redis.js";
 import { judge } from "./goals.js";
-import { MEASURES } from "./measures/index.js";
+import { MEASURES, ON_REQUEST } from "./measures/index.js";
 import { createProgress } from "./report/progress.js";
 import { goalTable } from "./report/table.js";
 import { writeDocs } from "./report/write-docs.js";
 import { runMeasure } from "./run/rounds.js";
 
 const folder = dirname(fileURLToPath(import.meta.url));
-const asked = readArguments(process.argv.slice(2), MEASURES);
+const asked = readArguments(process.argv.slice(2), MEASURES, ON_REQUEST);
 if (asked.help) console.log(asked.help);
-else if (asked.list) for (const { name, title } of MEASURES) console.log(`${name.padEnd(18)}${title}`);
+else if (asked.list)
+  for (const { name, title } of [...MEASURES, ...ON_REQUEST]) console.log(`${name.padEnd(18)}${title}`);
 else if (asked.writeDocs) sayWritten(writeDocs(asked.docsFrom));
 else await measure();
 

@@ -1,4 +1,5 @@
-/** All measures, in the order in which they run. */
+/** The measures, in the order in which they run. */
+import { batches } from "./batches.js";
 import { beats } from "./beats.js";
 import { breadth } from "./breadth.js";
 import { crash } from "./crash.js";
@@ -20,3 +21,6 @@ export const MEASURES = [
   ...[growth, shapes, breadth, size],
   ...[beats, replicas, sweep, crash, memory, start],
 ];
+
+/** Not in the results that docs/performance.md shows: they run only where they are named, by `--only`. */
+export const ON_REQUEST = [batches];

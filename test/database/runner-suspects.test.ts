@@ -13,7 +13,15 @@ const { everbeat, database } = await openTestEverbeat();
 let names = 0;
 
 const again = ({ claimId: claim, taskId: task }: ClaimedTask, replica: ReplicaId): Outcome => ({
-  ...{ claim, task, replica, to: "pending", outcome: "failed", delayMs: 0, error: { code: "TASK_FAILED", message: "again" } },
+  ...{
+    claim,
+    task,
+    replica,
+    to: "pending",
+    outcome: "failed",
+    delayMs: 0,
+    error: { code: "TASK_FAILED", message: "again" },
+  },
 });
 
 /** One that has run once, in a runner that is used further, and is claimable again; and one that runs in that runner now. */
