@@ -35,6 +35,8 @@ export interface DeathEvidence {
   readonly phase?: string | undefined;
   readonly log?: readonly string[] | undefined;
   readonly running?: number | undefined;
+  /** Of a runner that was killed for memory which others share: how many tasks ran beside it in its worker. */
+  readonly beside?: number | undefined;
   /** Of a replica: some of the tasks that it was running in threads, which share its process. */
   readonly inThreads?: readonly TaskInThread[] | undefined;
   /** Of a runner: how many tasks it had run before, and the last of them. */
@@ -140,15 +142,16 @@ function heapWords({ used, limit }: NonNullable<DeathEvidence["heap"]>): string 
 }
 
 /** Of a runner that several tasks may have ended. */
-function companyLines({ kind, running = 0, before }: DeathEvidence): string[] {
+function companyLines({ kind, running = 0, beside = 0, before }: DeathEvidence): string[] {
   const isUsed = before !== undefined && before.count > 0;
-  if (kind !== "runner" || (running <= 1 && !isUsed)) return [];
+  if (kind !== "runner" || (running + beside <= 1 && !isUsed)) return [];
+  const others = beside > 0 ? [`beside it, its worker ran ${counted(beside, "other task")} within the same limit`] : [];
   const earlier = isUsed
     ? block(`it had run ${counted(before.count, "task")} before, which may have left something behind; the last`, [
         ...before.last.slice(0, MOST_LINES),
       ])
     : [];
-  return [...earlier, "nobody is charged with its end: each of these tasks is a suspect"];
+  return [...earlier, ...others, "nobody is charged with its end: each of these tasks is a suspect"];
 }
 
 /** The frames of Node's own machine code, with which it ends, would leave no room for what it said before. */

@@ -85,7 +85,8 @@ const CASES: readonly Case[] = [
     cause: "out-of-memory",
     fits: (evidence) => isSignal(evidence, "SIGKILL") && (evidence.group?.kills ?? 0) > 0,
     sentence: () =>
-      "The process was killed for its memory: SIGKILL, and the kernel counted a kill for want of memory in its cgroup at that time.",
+      "The process was killed for its memory: SIGKILL, and the kernel counted a kill for want of memory in its cgroup at that time. " +
+      TAKES_THE_LARGEST,
   },
   {
     cause: "out-of-memory",
@@ -97,7 +98,7 @@ const CASES: readonly Case[] = [
     fits: ({ group, ...evidence }) =>
       isSignal(evidence, "SIGKILL") && group !== undefined && group.used >= FULL * group.limit,
     sentence: ({ group }) =>
-      `The process was probably killed for its memory: SIGKILL, with its cgroup at ${Math.round((100 * (group?.used ?? 0)) / (group?.limit ?? 1))} % of the limit that all its processes share.`,
+      `The process was probably killed for its memory: SIGKILL, with its cgroup at ${Math.round((100 * (group?.used ?? 0)) / (group?.limit ?? 1))} % of the limit that all its processes share. ${TAKES_THE_LARGEST}`,
   },
   {
     cause: "native-crash",
@@ -195,6 +196,8 @@ const UNKNOWN: Case = {
   sentence: () => "What became of the process is not known.",
 };
 
+const TAKES_THE_LARGEST =
+  "Of the processes that share a limit the kernel takes the largest, which need not be the one that grew.";
 const NATIVE = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"] as const;
 /** V8 ends with the second where a list or a table becomes larger than it allows. */
 const ABORTS = ["SIGABRT", "SIGTRAP"] as const;

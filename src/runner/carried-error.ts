@@ -1,5 +1,5 @@
 /** Errors on their way between a replica and its runners: what is on record of them, and back to an error. Pure. */
-import { clip } from "../clip.ts";
+import { clipGiven } from "../clip.ts";
 import { type ErrorRecord, toErrorRecord } from "../task/error-record.ts";
 import {
   ClaimLostError,
@@ -82,10 +82,10 @@ function fieldOf(thrown: unknown, name: string): [string, unknown][] {
   try {
     const value = (thrown as Record<string, unknown>)[name];
     if (typeof value === "number") return [[name, value]];
-    if (typeof value === "string") return [[name, clip(value, MAX_TEXT, "…")]];
+    if (typeof value === "string") return [[name, clipGiven(value, MAX_TEXT, "…")]];
     const entries: unknown[] = Array.isArray(value) ? value.slice(0, MAX_ENTRIES) : [];
     const isTexts = Array.isArray(value) && entries.every((entry) => typeof entry === "string");
-    return isTexts ? [[name, entries.map((entry) => clip(entry as string, MAX_ENTRY, "…"))]] : [];
+    return isTexts ? [[name, entries.map((entry) => clipGiven(entry as string, MAX_ENTRY, "…"))]] : [];
   } catch {
     return [];
   }

@@ -10,8 +10,8 @@ export interface RunnerExit {
 
 export interface ChannelListener {
   onMessage(message: FromRunner): void;
-  /** What came cannot be understood, which is described: a handler has written where only its runner writes. */
-  onGarbled(what: string): void;
+  /** It cannot be understood any more: a handler has written where only its runner writes, or closed that. Why, in words. */
+  onGarbled(why: string): void;
   /** Once. Nothing comes after it. */
   onExit(exit: RunnerExit): void;
 }

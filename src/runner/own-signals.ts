@@ -2,6 +2,7 @@
  * Code that tells its own worker to stop, by a signal. A process cannot see who has sent it a signal, so the calls of `process.kill`
  * are watched. A program that sends the signal for it, such as the shell's `kill`, is not seen.
  */
+import { syncBuiltinESMExports } from "node:module";
 import { constants } from "node:os";
 import { isMainThread } from "node:worker_threads";
 import { isInsideRunner } from "./inside-runner.ts";
@@ -18,9 +19,13 @@ export function watchOwnSignals(onStop: () => void): () => void {
     return kill.call(process, pid, signal);
   };
   process.kill = watched;
+  // For code that has it by `import { kill } from "node:process"`.
+  syncBuiltinESMExports();
   return () => {
     // Somebody may have put a function of theirs around it.
-    if (process.kill === watched) process.kill = kill;
+    if (process.kill !== watched) return;
+    process.kill = kill;
+    syncBuiltinESMExports();
   };
 }
 

@@ -13,6 +13,8 @@ import { decodeSealed, encode } from "./protocol.ts";
 import { runnerArguments } from "./runner-arguments.ts";
 
 const LAST_WORDS_MS = 250;
+/** The pipes of a process that ends close a moment before its end is known. One whose pipe has been closed for this long lives on without it. */
+const END_FOLLOWS_MS = 500;
 
 export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal, longestMessage }) => {
   const heap = heapLimitMb === undefined ? [] : [`--max-old-space-size=${heapLimitMb}`];
@@ -32,9 +34,9 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
   passOn(child.stdout, "stdout");
   const stderrTail = passOn(child.stderr, "stderr");
   let isGarbled = false;
-  const onGarbled = (what: string) => {
+  const onGarbled = (why: string) => {
     isGarbled = true;
-    listener.onGarbled(what);
+    listener.onGarbled(why);
   };
   const hear = (pipe: Duplex, onUnsealed: () => void) => {
     const lines = new LineReader(longestMessage);
@@ -47,15 +49,20 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
         else onUnsealed();
         if (isGarbled) return;
       }
-      if (lines.isOverlong) onGarbled(`a line of more than ${longestMessage} characters`);
+      if (lines.isOverlong) onGarbled(`${WROTE}: a line of more than ${longestMessage} characters`);
     });
     // It is the exit that tells of the end; a pipe that breaks only comes before it.
     pipe.on("error", () => {});
   };
   // What a handler has written may have cut a message in two, such as an outcome: nobody can say, so the runner ends.
-  hear(messages, () => onGarbled("a line that is not the runner's"));
+  hear(messages, () => onGarbled(`${WROTE}: a line that is not the runner's`));
   // Where a beat was cut in two, the next one comes soon.
   hear(heart, () => {});
+  let closing: NodeJS.Timeout | undefined;
+  messages.once("close", () => {
+    // Its job would never end. Asked once more after what has come meanwhile was heard: this process may have stood still.
+    closing = setTimeout(() => setImmediate(() => isRunning(child) && onGarbled(CLOSED)), END_FOLLOWS_MS);
+  });
   let isOver = false;
   const report = (exit: RunnerExit) => {
     if (!isOver) listener.onExit(exit);
@@ -63,6 +70,7 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
   };
   child.once("error", (error) => report({ exitCode: null, signal: null, message: error.message }));
   child.once("exit", (exitCode, signal) => {
+    clearTimeout(closing);
     group.end();
     const exit = { exitCode, signal, message: undefined };
     // What it said last is still in the pipes; but a process that it left behind may keep one of them open for as long as that process lives.
@@ -89,10 +97,18 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
   };
 };
 
+const BETWEEN = "the pipe between the runner and its worker";
+const WROTE = `a handler wrote into ${BETWEEN}`;
+const CLOSED = `a handler closed ${BETWEEN}`;
+
 /** Nobody has to stay for these pipes. What the process that holds them prints still appears while this program lives. */
 function letGo({ stdio, stdout, stderr }: ChildProcess): void {
   for (const pipe of stdio) {
     if (pipe === stdout || pipe === stderr) (pipe as Socket | null)?.unref();
     else pipe?.destroy();
   }
+}
+
+function isRunning({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode === null && signalCode === null;
 }

@@ -1,5 +1,5 @@
 /** What a handler is given in a runner: the same as inline, with the replica at the other end of it. */
-import { clip } from "../clip.ts";
+import { clipGiven } from "../clip.ts";
 import { type LogFields, showableFields } from "../log-fields.ts";
 import type { TaskContext } from "../task/context.ts";
 import { createHandlerLog, type HandlerLog } from "../task/handler-log.ts";
@@ -63,7 +63,7 @@ function createLog(budget: LogBudget, call: RunnerContextParts["call"]): Handler
     const { isGranted, dropped } = budget.take(performance.now());
     if (!isGranted) return;
     if (dropped > 0) call("log", droppedLine(dropped));
-    call("log", [level, carriable(fields), clip(message, MAX_TEXT)]);
+    call("log", [level, carriable(fields), clipGiven(message, MAX_TEXT)]);
   });
 }
 

@@ -13,7 +13,7 @@ export type RunnerKind = "thread" | "process";
  * stopped   its worker stopped
  * aborted   its handler was told to stop and did not, so it was ended
  * silent    its heart was not heard any more, so it was ended
- * garbled   what it said could not be understood, since a handler had written where only the runner writes, so it was ended
+ * garbled   it could not be understood any more, since a handler had written where only the runner writes or had closed that, so it was ended
  * cut-off   its replica stood still for so long that others may run its task, so it ended itself
  * exited    by itself: a crash, an exit, a signal from elsewhere, no memory left
  * unstarted it never became ready

@@ -56,7 +56,7 @@ export class Runner {
     this.#channel = parts.open(
       {
         onMessage: (message) => this.#hear(message),
-        onGarbled: (what) => this.#onGarbled(what),
+        onGarbled: (why) => this.#onGarbled(why),
         onExit: (exit) => this.#onExit(exit),
       },
       {
@@ -246,8 +246,8 @@ export class Runner {
   }
 
   /** Nothing that it says can be believed any more. */
-  #onGarbled(what: string): void {
-    this.#failure ??= `a handler wrote into the pipe between the runner and its worker: ${what}`;
+  #onGarbled(why: string): void {
+    this.#failure ??= why;
     this.kill("garbled");
   }
 

@@ -1,5 +1,5 @@
 /** What is kept of whatever a handler threw: always storable, however odd the thing was. */
-import { clip } from "../clip.ts";
+import { clip, clipGiven, isReadable } from "../clip.ts";
 import { stringifyWithin } from "./json-measure.ts";
 
 export interface ErrorRecord {
@@ -55,11 +55,13 @@ function recordOf(thrown: unknown, parts: RecordParts): ErrorRecord {
   if (!isErrorLike(thrown)) return { code: parts.fallbackCode, message: kept(showThrown(thrown)) };
   const code = readText(thrown, "code");
   const name = readText(thrown, "name");
-  const stack = readText(thrown, "stack");
+  const message = readText(thrown, "message") || name || "an error without a message";
+  // It has the message in it.
+  const stack = isReadable(message) ? readText(thrown, "stack") : undefined;
   return {
     code: kept(code ?? parts.fallbackCode),
     ...(name === undefined ? {} : { name: kept(name) }),
-    message: kept(readText(thrown, "message") || name || "an error without a message"),
+    message: kept(message),
     ...(stack === undefined ? {} : { stack: kept(framesOf(stack)) }),
     ...causeOf(thrown, parts),
     ...errorsIn(thrown, parts),
@@ -109,6 +111,7 @@ function isErrorLike(thrown: unknown): thrown is object {
 
 /** The frames alone: the message stands beside them, and a long one would crowd them out. */
 function framesOf(stack: string): string {
+  if (!isReadable(stack)) return stack;
   const first = stack.search(/^ +at /m);
   return first < 0 ? stack : stack.slice(first);
 }
@@ -119,6 +122,7 @@ function readText(from: object, key: string): string | undefined {
 }
 
 function showThrown(thrown: unknown): string {
+  if (typeof thrown === "string" && !isReadable(thrown)) return `a text of ${thrown.length} characters`;
   if (typeof thrown === "string") return JSON.stringify(thrown);
   if (typeof thrown === "bigint") return `${thrown}n`;
   if (typeof thrown === "function") return safely(() => String(thrown)) ?? "a function that cannot be shown";
@@ -136,7 +140,7 @@ function safely<T>(read: () => T): T | undefined {
 }
 
 function kept(text: string): string {
-  return storableText(clip(text, MAX_TEXT, `… (${text.length} characters)`));
+  return storableText(clipGiven(text, MAX_TEXT, `… (${text.length} characters)`));
 }
 
 /** Without what PostgreSQL cannot turn into text: the zero character and halves of surrogate pairs. */

@@ -2,6 +2,7 @@
  * Counts how many bytes a value takes at least as JSON, before there is any text of it. A text that does not fit into the heap would abort
  * the whole process, also where a thread makes it. The length of a string is known without a look at its characters.
  */
+import { types } from "node:util";
 
 /** Thrown as soon as the count is above the limit, so that the rest of the value is not looked at. */
 export class TooLarge extends Error {
@@ -29,7 +30,7 @@ export class Measure {
 
   /** Of a list or an object this counts the brackets: what is in it is counted by itself. */
   add(value: unknown): void {
-    if (typeof value === "string") this.#take(value.length + 2);
+    if (typeof value === "string" || types.isStringObject(value)) this.#take(value.length + 2);
     else if (typeof value !== "object" || value === null) this.#take(1);
     else this.#take(ArrayBuffer.isView(value) ? LEAST_OF_AN_ELEMENT * elementsOf(value) : 2);
   }
@@ -48,7 +49,11 @@ export class Measure {
 export function stringifyWithin(value: unknown, limitBytes: number): string | undefined {
   const measure = new Measure(limitBytes);
   return JSON.stringify(value, function (this: unknown, key: string, said: unknown) {
-    if (said === undefined || typeof said === "function" || typeof said === "symbol") return said;
+    if (said === undefined || typeof said === "function" || typeof said === "symbol") {
+      // A list has a null in its place.
+      if (Array.isArray(this)) measure.add(null);
+      return said;
+    }
     if (key !== "" && !Array.isArray(this)) measure.addKey(key);
     measure.add(said);
     return said;

@@ -221,6 +221,8 @@ function findLossyInObject(value: object, path: string, walk: Walk): string | un
       }
       return undefined;
     }
+    // Each of its characters is a key.
+    if (types.isStringObject(value)) return at(path, "a String, which JSON cannot hold");
     const keys = Object.keys(value);
     if (!isPlain(value)) {
       if (keys.length === 0) return at(path, `${withArticle(value.constructor.name)}, which JSON cannot hold`);

@@ -1,6 +1,6 @@
 /** What an attempt says of its own getting on, checked: a phase with its details, a share of the work with a note. Pure. */
 
-import { clip } from "../clip.ts";
+import { clipGiven } from "../clip.ts";
 import { describe } from "../config/checks.ts";
 import { InvalidOptionsError } from "../config/problems.ts";
 import { storableText } from "./error-record.ts";
@@ -54,7 +54,7 @@ export function checkProgress(value: unknown, note: unknown): ShareReport {
   if (note !== undefined && note !== null && typeof note !== "string")
     problems.push(`note: must be text, not ${describe(note)}`);
   if (problems.length > 0 || !share) throw new InvalidOptionsError("progress", problems);
-  return { ...share, note: typeof note === "string" ? storableText(clip(note, MAX_NOTE)) : null };
+  return { ...share, note: typeof note === "string" ? storableText(clipGiven(note, MAX_NOTE)) : null };
 }
 
 /** Done may exceed what was thought to be the total: that is all of it, and no reason to fail a task. */

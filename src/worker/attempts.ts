@@ -12,6 +12,7 @@ import { inOneLine, toErrorRecord } from "../task/error-record.ts";
 import { WorkerStoppingError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import type { Asked } from "./claimer.ts";
+import type { CompanyWatch } from "./company.ts";
 import { ownStopOutcomeOf, runnerCrashOutcomeOf } from "./crash-outcome.ts";
 import { type EndedExecution, refOf, tellOfEnd } from "./ended-execution.ts";
 import { type EndingListener, Execution } from "./execution.ts";
@@ -43,6 +44,7 @@ export interface AttemptsParts {
   readonly outages: Outages;
   readonly changes: Changes;
   readonly received: Received;
+  readonly company: CompanyWatch;
   readonly execution: ExecutionParts;
   /** What becomes of a task whose runner crashes. */
   readonly recovery: RecoveryPolicy;
@@ -266,7 +268,7 @@ export class Attempts {
   }
 
   #onEnding(execution: Execution, ending: Ending): void {
-    const { events, hand, rounds, reports, pace, execution: parts } = this.#parts;
+    const { events, hand, rounds, reports, pace, company, execution: parts } = this.#parts;
     const { claimed, task, abortReason, completedInTransaction } = execution;
     if (ending.kind === "abandoned") {
       const reason = abortReason instanceof Error ? abortReason.message : String(abortReason);
@@ -295,8 +297,10 @@ export class Attempts {
       hand.finished(execution);
       return;
     }
-    const durationMs = performance.now() - execution.startedAtMs;
+    const endedAtMs = performance.now();
+    const durationMs = endedAtMs - execution.startedAtMs;
     pace.count(durationMs);
+    company.noteEnd(claimed.taskId, ending.kind === "crashed", endedAtMs);
     const ended = { execution, outcome, durationMs };
     const settled = reports.settle(claimed.claimId, outcome.outcome === "completed");
     if (settled) void settled.then(() => rounds.finish(ended));
@@ -312,7 +316,10 @@ export class Attempts {
     const ref = { claim: claimId, task: taskId, replica: this.#parts.execution.replica.id };
     const attempt = { ref, crashes, suspicion, completedInTransaction };
     const after = { settings: task.settings, policy: this.#parts.recovery, random: Math.random() };
-    if (ending.kind === "crashed") return runnerCrashOutcomeOf(attempt, ending.death, after);
+    if (ending.kind === "crashed") {
+      const company = this.#parts.company.suspectsBeside(ending.death, performance.now());
+      return runnerCrashOutcomeOf(attempt, { death: ending.death, company }, after);
+    }
     return ownStop && ownStopOutcomeOf(attempt, { ...ownStop, hostname: hostname() }, after);
   }
 

@@ -7,6 +7,7 @@ import { describeEnd, type RunnerDeath } from "../runner/runner-death.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import type { TaskId } from "../task/ids.ts";
 import type { TaskSettings } from "../task/settings.ts";
+import { type Company, countOf } from "./company.ts";
 import { runnerEvidence } from "./runner-evidence.ts";
 
 export interface CrashedAttempt {
@@ -30,8 +31,17 @@ export interface OwnStop {
   readonly tasks: number;
 }
 
-export function runnerCrashOutcomeOf(attempt: CrashedAttempt, death: RunnerDeath, after: AfterCrash): Outcome {
-  const { cause, sentence } = probableCause(runnerEvidence(death));
+export interface RunnerCrash {
+  readonly death: RunnerDeath;
+  readonly company: Company;
+}
+
+export function runnerCrashOutcomeOf(
+  attempt: CrashedAttempt,
+  { death, company }: RunnerCrash,
+  after: AfterCrash,
+): Outcome {
+  const { cause, sentence } = probableCause(runnerEvidence(death, company));
   const evidence: Death = {
     ...{ replicaId: attempt.ref.replica, machineId: undefined, hostname: death.hostname },
     because: death.because === "silent" ? "runner-silent" : "runner-ended",
@@ -44,8 +54,10 @@ export function runnerCrashOutcomeOf(attempt: CrashedAttempt, death: RunnerDeath
     },
   };
   // Of the last ones also those that returned: their results may not have been written.
-  const before = [...new Set([...death.before.last.map(({ taskId }) => taskId), ...death.before.again])];
-  const tasks = Math.max(1, death.attempts.length) + death.before.count;
+  const before = [
+    ...new Set([...death.before.last.map(({ taskId }) => taskId), ...death.before.again, ...company.beside]),
+  ];
+  const tasks = Math.max(1, death.attempts.length) + death.before.count + countOf(company);
   return outcomeOfCrash(attempt, evidence, { id: death.runnerId, tasks, before }, after);
 }
 
@@ -68,7 +80,7 @@ interface Suspects {
   readonly id: string;
   /** How many there are. */
   readonly tasks: number;
-  /** Those that were in the runner earlier. */
+  /** Those that were in the runner earlier, or beside it where that matters. */
   readonly before: readonly TaskId[];
 }
 

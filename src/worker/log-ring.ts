@@ -3,7 +3,7 @@
  * A handler that floods its log costs a slot that is used again, whatever it says: text is made only of the lines that are left.
  */
 import { inspect } from "node:util";
-import { clip } from "../clip.ts";
+import { clip, clipGiven } from "../clip.ts";
 import type { LogFields, Logger, LogLevel } from "../log.ts";
 import type { LogLine } from "../sql/progress.ts";
 import { storableText } from "../task/error-record.ts";
@@ -55,12 +55,12 @@ export function keepingLines(logger: Logger, keep: LogRing["add"]): Logger {
 }
 
 function shown(message: unknown): string {
-  return typeof message === "string" ? clip(message, MAX_LINE) : "";
+  return typeof message === "string" ? clipGiven(message, MAX_LINE) : "";
 }
 
 /** Fields may be anything, however large or odd: only the beginning of each is shown. */
 function shownFields(fields: unknown): string {
-  if (typeof fields === "string") return fields;
+  if (typeof fields === "string") return clipGiven(fields, MAX_LINE);
   try {
     const text = inspect(fields, SHORTLY);
     return text === "{}" || text === "undefined" ? "" : ` ${text}`;

@@ -3,10 +3,11 @@ import type { DeathEvidence } from "../recovery/death-evidence.ts";
 import { type MemorySample, memoryOutlook } from "../recovery/memory-outlook.ts";
 import type { RunnerVitals } from "../runner/protocol.ts";
 import type { RunnerDeath } from "../runner/runner-death.ts";
+import { type Company, countOf } from "./company.ts";
 
 const MIB = 1_048_576;
 
-export function runnerEvidence(death: RunnerDeath): DeathEvidence {
+export function runnerEvidence(death: RunnerDeath, company: Company): DeathEvidence {
   const { because, exitCode, signal, livedMs, silentForMs, vitals, earlier, heapLimitMb, stack, stderrTail, message } =
     death;
   const lines = [...stderrTail.split("\n"), ...(message === undefined ? [] : [message])];
@@ -21,6 +22,7 @@ export function runnerEvidence(death: RunnerDeath): DeathEvidence {
     group: death.group,
     stack,
     running: death.attempts.length,
+    beside: countOf(company),
     before: { count: death.before.count, last: death.before.last.map(({ name, taskId }) => `${name} ${taskId}`) },
     stderr: lines.filter((line) => line.trim() !== ""),
   };

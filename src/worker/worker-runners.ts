@@ -6,6 +6,7 @@ import type { RunnerKind } from "../runner/runner-death.ts";
 import { Runners } from "../runner/runners.ts";
 import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
 import { noteRunners } from "../sql/runners.ts";
+import type { CompanyWatch } from "./company.ts";
 import { onRunnerDeath } from "./on-runner-death.ts";
 import type { Reporting } from "./reports.ts";
 import { createRunnerBlockages } from "./runner-blockages.ts";
@@ -15,7 +16,7 @@ const ALERT = "runners-suspended";
 
 export function createWorkerRunners(
   parts: WorkerParts,
-  { onRoom, flush }: { onRoom: () => void } & Pick<Reporting, "flush">,
+  { onRoom, flush, company }: { onRoom: () => void; company: CompanyWatch } & Pick<Reporting, "flush">,
 ): Runners {
   const { database, events, replica, recovery, settings, tasks, resultLimitBytes, runnersHealth } = parts;
   const postMortems = new PostMortems({ database, events });
@@ -39,7 +40,10 @@ export function createWorkerRunners(
     },
     onDropped: (lines, reason) =>
       runnersHealth.noteDroppedElsewhere(lines, `a runner could not pass on what it printed: ${reason}`),
-    onDeath: (death) => onRunnerDeath({ events, replica, postMortems, reporting: { flush } }, death),
+    onDeath(death) {
+      const beside = company.suspectsBeside(death, performance.now());
+      onRunnerDeath({ events, replica, postMortems, reporting: { flush } }, death, beside);
+    },
     onSuspended(kind, { failures, pauseMs, message }) {
       events.emit("runners.suspended", { replicaId: replica.id, kind, failures, pauseMs, message });
       const what = `No ${kind} could be started on ${hostname()} for ${failures} times; its tasks are left to others: ${message}`;

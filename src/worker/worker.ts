@@ -24,6 +24,7 @@ import { Attempts } from "./attempts.ts";
 import { createClaimWatch } from "./claim-watch.ts";
 import { ClaimableNames } from "./claimable-names.ts";
 import { Claimer } from "./claimer.ts";
+import { CompanyWatch } from "./company.ts";
 import { type Demand, demandOf, NO_DEMAND } from "./demand.ts";
 import { type EndedExecution, refOf } from "./ended-execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
@@ -72,6 +73,7 @@ export class Worker {
   readonly #slots: Slots;
   readonly #received = new Received();
   readonly #hand: Hand;
+  readonly #company = new CompanyWatch(() => this.#hand.executions().map(({ claimed }) => claimed.taskId));
   readonly #rounds: Rounds<EndedExecution>;
   readonly #reports: Reports;
   readonly #pace: Pace;
@@ -102,6 +104,7 @@ export class Worker {
     this.#runners = createWorkerRunners(parts, {
       onRoom: () => this.#onRoom(),
       flush: (claim) => this.#reports.flush(claim),
+      company: this.#company,
     });
     this.#slots = new Slots(settings.concurrency, settings.queueLimits, (runIn) => this.#runners.limitOf(runIn));
     const claimable = new ClaimableNames(tasks, this.#slots);
@@ -177,6 +180,7 @@ export class Worker {
         outages: this.#outages,
         changes: this.#changes,
         received: this.#received,
+        company: this.#company,
       },
       recovery: parts.recovery,
       onRoom: () => this.#onRoom(),

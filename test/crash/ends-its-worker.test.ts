@@ -36,6 +36,7 @@ describe("a handler that ends its own worker", () => {
   test.each([
     ["by process.exit(0)", "exit-well"],
     ["by SIGTERM", "terminate"],
+    ["by SIGTERM with an imported kill()", "import and terminate"],
     ["by SIGHUP", "hang up"],
     ["by worker.stop()", "stop"],
     ["by everbeat.close()", "close"],

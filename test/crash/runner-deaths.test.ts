@@ -1,5 +1,8 @@
 /** A task that brings its runner down takes nothing else with it: its attempt ends at once, with what is known of the end. */
-import { describe, expect, test, vi } from "vitest";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { memoryCgroup, noMemoryCgroup } from "../support/memory-cgroup.ts";
@@ -188,6 +191,44 @@ test.skipIf(without !== undefined)(
     expect(Number(share)).toBeLessThan(80);
     expect(first?.evidence.join("\n")).toMatch(/its cgroup: \d+ of 500 MiB/);
     await worker.kill();
+  },
+);
+
+test.skipIf(without !== undefined)(
+  `a task in a runner that the kernel kills because another task grows is never convicted${without ? ` [${without}]` : ""}`,
+  async () => {
+    const { everbeat, url, crashesOf, expectSound } = await openCrashDatabase();
+    const tasks: RunnerTask[] = [
+      { handler: "holdMemory", runIn: "process", onCrash: "requeue" },
+      // The kernel may take this one too, before the memory of the first has come back.
+      { handler: "growUntilGone", runIn: "process", onCrash: "requeue" },
+    ];
+    // What a task has held goes with its runner.
+    const work = { concurrency: 2, runners: { processes: 2, recycleAfter: 1 } };
+    const worker = await startRunnerWorker({ url, tasks, work });
+    const cgroup = memoryCgroup(450 * 1_048_576);
+    cgroup.add(worker.pid);
+    cgroup.add((await worker.heard({ event: "runner.started" })).pid as number);
+    const until = join(mkdtempSync(join(tmpdir(), "everbeat-hold-")), "over");
+    onTestFinished(() => rmSync(dirname(until), { recursive: true }));
+    const steady = await everbeat.enqueue(task("holdMemory"), { megabytes: 250, until });
+    for (let attempt = 1; attempt <= 4; attempt++) {
+      const { pid } = await worker.heard({ said: "begun", taskId: steady, attempt });
+      const grown = await everbeat.enqueue(task("growUntilGone"), { megabytes: 240, pid });
+      expect(await everbeat.result(grown, { timeout: 60_000 })).toBe("outlived");
+      expect(await worker.heard({ event: "runner.ended", pid: pid as number })).toMatchObject({ signal: "SIGKILL" });
+      expect(await everbeat.tasks.show(steady)).toMatchObject({ endedAt: null, crashes: 0 });
+    }
+    writeFileSync(until, "");
+    expect(await everbeat.result(steady, { timeout: 60_000 })).toBe(250 * 1_048_576);
+    expect(await crashesOf(steady)).toBe(0);
+    for (const { sentence, evidence } of await everbeat.recovery.postMortems({ of: steady })) {
+      expect(sentence).toContain("takes the largest, which need not be the one that grew");
+      expect(evidence.join("\n")).toMatch(/beside it, its worker ran \d+ other tasks? within the same limit/);
+      expect(evidence).toContain("nobody is charged with its end: each of these tasks is a suspect");
+    }
+    await worker.kill();
+    await expectSound();
   },
 );
 

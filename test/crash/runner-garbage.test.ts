@@ -1,4 +1,4 @@
-/** A handler that writes to the descriptors of its runner harms its own runner at most, and nothing else. */
+/** A handler that writes to the descriptors of its runner, or closes them, harms its own runner at most, and nothing else. */
 import { expect, test, vi } from "vitest";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
@@ -7,7 +7,7 @@ import { SCALED } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const HANDLERS = ["scribble", "scribbleEverywhere", "wait", "obey", "look"] as const;
+const HANDLERS = ["scribble", "scribbleEverywhere", "closeDescriptors", "wait", "obey", "look"] as const;
 
 /** By so much what is on record of one and the same beat may differ. */
 const A_MOMENT_MS = 50;
@@ -79,6 +79,25 @@ test.each(["random", "lines", "half", "forged"])("in the pipe of beats, %s garba
 test("in every descriptor of its process, garbage ends the runner and fails its task alone", async () => {
   const { everbeat, worker, resultOf, expectUnharmed } = await startScene();
   const id = await everbeat.enqueue(task("scribbleEverywhere"), {});
+  await worker.heard({ said: "begun", taskId: id });
+  expect(await resultOf(id)).toMatchObject({ code: "WORKER_CRASHED", error: { because: "runner-ended" } });
+  await expectUnharmed();
+});
+
+test("a closed pipe of messages ends the runner, and fails its task alone", async () => {
+  const { everbeat, worker, resultOf, expectUnharmed } = await startScene();
+  const id = await everbeat.enqueue(task("closeDescriptors"), { fd: 3 });
+  const { pid } = await worker.heard({ said: "begun", taskId: id });
+  const error = await resultOf(id);
+  expect(error).toMatchObject({ code: "WORKER_CRASHED", error: { because: "runner-ended", runner: { pid } } });
+  expect((error as Error).message).toContain("a handler closed the pipe between the runner and its worker");
+  expect(await worker.heard({ event: "runner.ended", pid: pid as number })).toMatchObject({ because: "garbled" });
+  await expectUnharmed();
+});
+
+test("every descriptor of its process closed ends the runner, and fails its task alone", async () => {
+  const { everbeat, worker, resultOf, expectUnharmed } = await startScene();
+  const id = await everbeat.enqueue(task("closeDescriptors"), {});
   await worker.heard({ said: "begun", taskId: id });
   expect(await resultOf(id)).toMatchObject({ code: "WORKER_CRASHED", error: { because: "runner-ended" } });
   await expectUnharmed();

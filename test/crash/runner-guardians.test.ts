@@ -57,6 +57,18 @@ describe("a runner whose guardian was killed", () => {
   });
 });
 
+test("what a runner leaves when it is killed ends also where its guardian is stopped, and hears nothing", async () => {
+  const { everbeat, worker, id, left, runner } = await leaveBehind("never");
+  const guardian = guardianOf(runner);
+  onTestFinished(() => void (isAlive(guardian) && process.kill(guardian, "SIGKILL")));
+  process.kill(guardian, "SIGSTOP");
+  process.kill(runner, "SIGKILL");
+  await expect(everbeat.result(id, { timeout: 30_000 })).rejects.toMatchObject({ code: "WORKER_CRASHED" });
+  await worker.heard({ event: "runner.ended", pid: runner });
+  await gone(left);
+  await gone(guardian);
+});
+
 describe.each(["missing", "not executable", "refused at once"])("where the shell for a guardian is %s", (how) => {
   const nodeArguments = ["--import", `${new URL(`file://${NO_GUARDIAN}`)}?how=${encodeURIComponent(how)}`];
 

@@ -29,6 +29,27 @@ test.each([
   await expectSound();
 });
 
+test("a thread that returns a String object larger than its heap fails that task alone", async () => {
+  const { everbeat, url } = await openCrashDatabase();
+  await startRunnerWorker({ url, tasks: [{ handler: "giveMuch", runIn: "thread" }], work });
+  const id = await everbeat.enqueue(task("giveMuch"), { how: "String" });
+  await expect(everbeat.result(id, { timeout: 30_000 })).rejects.toMatchObject({ code: "RESULT_NOT_STORABLE" });
+  expect((await everbeat.replicas()).map(({ status }) => status)).toEqual(["online"]);
+});
+
+test("what a thread throws or logs may be larger than its heap as text: each such task fails alone", async () => {
+  const { everbeat, url, expectSound } = await openCrashDatabase();
+  await startRunnerWorker({ url, tasks: [{ handler: "throwMuch", runIn: "thread" }], work });
+  for (const how of ["message", "cause", "stack", "name", "text", "String", "list", "log"]) {
+    const id = await everbeat.enqueue(task("throwMuch"), { how });
+    const error = await everbeat.result(id, { timeout: 60_000 }).catch((thrown: unknown) => thrown);
+    expect([how, error]).toMatchObject([how, { state: "failed", error: { code: expect.any(String) } }]);
+    expect([how, error]).not.toMatchObject([how, { error: { code: "WORKER_CRASHED" } }]);
+  }
+  expect((await everbeat.replicas()).map(({ status }) => status)).toEqual(["online"]);
+  await expectSound();
+});
+
 test("a worker that a thread has aborted: the post-mortem and explain name the thread's task as the probable cause", async () => {
   const { everbeat, url, expectSound } = await openCrashDatabase();
   const tasks = [{ handler: "fillAtOnce", runIn: "thread" }, { handler: "wait" }] as const;

@@ -388,4 +388,31 @@ export const PROTECTIONS = [
       },
     ],
   },
+  {
+    name: "memory that is shared",
+    meaning: "a task is charged when the kernel kills its runner because another task grew",
+    test: [
+      "test/unit/company.test.ts",
+      "everybody who is at work in the worker is a suspect, and the killed one is not beside itself",
+    ],
+    changes: [
+      {
+        file: "src/worker/company.ts",
+        find: "return group.kills > 0 || group.used >= FULL * group.limit;",
+        replace: "return group.used > group.limit / FULL;",
+      },
+    ],
+  },
+  {
+    name: "pipes that are closed",
+    meaning: "a handler that closes the pipe of its runner never ends",
+    test: ["test/crash/runner-garbage.test.ts", "a closed pipe of messages ends the runner, and fails its task alone"],
+    changes: [
+      {
+        file: "src/runner/process-channel.ts",
+        find: "isRunning(child) && onGarbled(CLOSED)",
+        replace: "isRunning(child) && CLOSED.length < 0 && onGarbled(CLOSED)",
+      },
+    ],
+  },
 ];

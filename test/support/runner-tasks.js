@@ -2,7 +2,7 @@
 // happens through their log, which comes out at their replica.
 import { execFileSync, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { appendFileSync, readdirSync, writeSync } from "node:fs";
+import { appendFileSync, closeSync, existsSync, readdirSync, writeSync } from "node:fs";
 import { setPriority } from "node:os";
 import { threadId } from "node:worker_threads";
 import pg from "pg";
@@ -222,6 +222,21 @@ export const HANDLERS = {
       await pause(30);
     }
   },
+  /** Holds so much memory until a file is there. */
+  async holdMemory({ megabytes, until }, context) {
+    const held = Buffer.alloc(megabytes * 1_048_576, 1);
+    await begun(context);
+    while (!existsSync(until)) await pause(20);
+    return held.length;
+  },
+  /** Holds more and more, but less than so much, until a process is gone; and ends well. */
+  async growUntilGone({ megabytes, pid }, context) {
+    await begun(context);
+    const held = [];
+    for (; held.length < megabytes && existsSync(`/proc/${pid}/exe`); await pause(10))
+      held.push(Buffer.alloc(1_048_576, 1));
+    return held.length < megabytes ? "outlived" : "grown";
+  },
   /** Writes what only its runner should write to a descriptor of its runner's. */
   async scribble({ fd, what }, context) {
     await begun(context);
@@ -241,10 +256,41 @@ export const HANDLERS = {
     }
     return "scribbled";
   },
+  /** Closes descriptors of its process, as code does that makes a daemon of itself: this one, or all besides the usual three. */
+  async closeDescriptors({ fd }, context) {
+    await begun(context);
+    const open = fd === undefined ? readdirSync("/proc/self/fd").map(Number) : [fd];
+    for (const each of open.filter((each) => each > 2)) {
+      try {
+        closeSync(each);
+      } catch {
+        // The one through which the list was read is closed already.
+      }
+    }
+    return "ok";
+  },
   /** Returns more than its heap holds as text. What it returns itself takes little of that heap. */
   async giveMuch({ how }, context) {
     await begun(context);
+    if (how === "String") return new String(longText());
     return how === "buffer" ? { bytes: Buffer.alloc(64 * 1_048_576) } : { text: longText() };
+  },
+  /** Throws more than its heap holds as text, or says it in its log. What it throws itself takes little of that heap. */
+  async throwMuch({ how }, context) {
+    await begun(context);
+    if (how === "log") {
+      context.log.info({}, longText());
+      context.progress({ done: 1 }, longText());
+      throw new Error("logged");
+    }
+    if (how === "message") throw new Error(longText());
+    if (how === "cause") throw new Error("outer", { cause: new Error(longText()) });
+    if (how === "stack") throw Object.assign(new Error("inner"), { stack: longText() });
+    if (how === "name")
+      throw Object.assign(new Error("inner"), { name: longText(), code: longText(), reason: longText() });
+    if (how === "text") throw longText();
+    if (how === "String") throw { text: new String(longText()) };
+    if (how === "list") throw new Array(2 ** 28);
   },
   /** Makes a text that is larger than its heap, in one piece. */
   async fillAtOnce(_, context) {

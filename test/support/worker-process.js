@@ -3,6 +3,7 @@
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { appendFileSync } from "node:fs";
+import { kill } from "node:process";
 import pg from "pg";
 import { defineBatchTask, defineTask, Everbeat } from "../../dist/index.js";
 
@@ -183,12 +184,13 @@ const HANDLERS = {
     if (how === "exit-well") process.exit(0);
     if (how === "abort") process.abort();
     if (how.startsWith("terminate")) process.kill(process.pid, "SIGTERM");
+    if (how === "import and terminate") kill(process.pid, "SIGTERM");
     if (how === "hang up") process.kill(process.pid, "SIGHUP");
     if (how === "stop") await leave(worker.stop());
     if (how === "close") await leave(everbeat.close());
     if (how === "close now") await leave(everbeat.close({ now: true }));
     if (how === "terminate-and-return" || how === "return") return;
-    if (["terminate", "hang up", "wait"].includes(how)) return new Promise(() => {});
+    if (["terminate", "import and terminate", "hang up", "wait"].includes(how)) return new Promise(() => {});
     process.kill(process.pid, how === "segv" ? "SIGSEGV" : "SIGKILL");
     await released;
   },

@@ -22,6 +22,7 @@ function longText(): string {
 describe("too large, and never made into text:", () => {
   test.each([
     ["a text", () => longText()],
+    ["a text that is an object", () => new String(longText())],
     ["a text within objects", () => ({ a: [{ text: longText() }] })],
     ["a long list", () => new Array(1_000_000).fill(1)],
     ["one list many times", doubledLists],
@@ -47,6 +48,8 @@ describe("too large, and never made into text:", () => {
       problem: expect.stringContaining("at least"),
     });
     expect(() => stringifyWithin({ a: { toJSON: longText } }, LIMIT)).toThrow(TooLarge);
+    expect(() => stringifyWithin({ a: new String(longText()) }, LIMIT)).toThrow(TooLarge);
+    expect(() => stringifyWithin(new Array(LIMIT), LIMIT)).toThrow(TooLarge);
   });
 });
 

@@ -23,6 +23,7 @@ import { toErrorRecord } from "../../src/task/error-record.ts";
 import { CutOffError, InvalidInputError, TaskCancelledError, TaskTimedOutError } from "../../src/task/errors.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
 import { ClaimableNames } from "../../src/worker/claimable-names.ts";
+import { NOBODY } from "../../src/worker/company.ts";
 import { runnerCrashOutcomeOf } from "../../src/worker/crash-outcome.ts";
 import { Slots } from "../../src/worker/slots.ts";
 
@@ -244,10 +245,14 @@ describe("the outcome of a crash", () => {
   const ref = { claim: "1" as ClaimId, task: "t" as TaskId, replica: "r" as ReplicaId };
   const policy = { requeuesClaimed: true, recoversRunning: false, crashBudget: 3 };
   const outcome = (onCrash: "fail" | "retry" | "requeue", crashes: number, completedInTransaction = false) =>
-    runnerCrashOutcomeOf({ ref, crashes, suspicion: 0, completedInTransaction }, death, {
-      settings: defineTask({ name: "x", onCrash, retry: { delay: 50, jitter: 0 }, run: () => 1 }).settings,
-      ...{ policy, random: 0 },
-    });
+    runnerCrashOutcomeOf(
+      { ref, crashes, suspicion: 0, completedInTransaction },
+      { death, company: NOBODY },
+      {
+        settings: defineTask({ name: "x", onCrash, retry: { delay: 50, jitter: 0 }, run: () => 1 }).settings,
+        ...{ policy, random: 0 },
+      },
+    );
 
   test("is that of a dead replica's task, with the runner's end on record, and certain whatever the policy is", () => {
     expect(outcome("fail", 0)).toMatchObject({

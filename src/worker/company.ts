@@ -1,0 +1,68 @@
+/**
+ * Who else was at work in a worker when the kernel killed one of its runners for want of memory. The processes of a cgroup share a limit, and the kernel
+ * takes the largest of them, which need not be the one that grew. So everybody who ran in the worker is a suspect.
+ */
+import type { RunnerDeath } from "../runner/runner-death.ts";
+import type { TaskId } from "../task/ids.ts";
+
+export interface Company {
+  /** Those that were in other runners or inline, and may run again. */
+  readonly beside: readonly TaskId[];
+  /** Another had just ended well or failed. */
+  readonly hasJustEnded: boolean;
+}
+
+export const NOBODY: Company = { beside: [], hasJustEnded: false };
+
+/** The end of a runner is known later than it was killed, by at most this. */
+const JUST_ENDED_MS = 1_000;
+const FULL = 0.9;
+
+interface Ended {
+  readonly taskId: TaskId;
+  readonly atMs: number;
+}
+
+export class CompanyWatch {
+  /** The tasks that are at work now. */
+  readonly #atWork: () => readonly TaskId[];
+  #lastEnded: Ended | undefined;
+  /** The kernel may kill several at once. */
+  #crashed: readonly Ended[] = [];
+
+  constructor(atWork: () => readonly TaskId[]) {
+    this.#atWork = atWork;
+  }
+
+  noteEnd(taskId: TaskId, isCrash: boolean, atMs: number): void {
+    const ended = { taskId, atMs };
+    if (isCrash) this.#crashed = [...this.#crashed.filter((each) => isJust(each, atMs)), ended];
+    else this.#lastEnded = ended;
+  }
+
+  /** Those who may have caused this end from elsewhere in the worker. */
+  suspectsBeside(death: RunnerDeath, nowMs: number): Company {
+    if (!isForSharedMemory(death)) return NOBODY;
+    const own = new Set(death.attempts.map(({ taskId }) => taskId));
+    const crashed = this.#crashed.filter((each) => isJust(each, nowMs)).map(({ taskId }) => taskId);
+    const beside = new Set([...this.#atWork(), ...crashed]);
+    const last = this.#lastEnded;
+    return {
+      beside: [...beside].filter((id) => !own.has(id)),
+      hasJustEnded: last !== undefined && isJust(last, nowMs) && !own.has(last.taskId),
+    };
+  }
+}
+
+export function countOf({ beside, hasJustEnded }: Company): number {
+  return beside.length + (hasJustEnded ? 1 : 0);
+}
+
+function isJust({ atMs }: Ended, nowMs: number): boolean {
+  return nowMs - atMs < JUST_ENDED_MS;
+}
+
+function isForSharedMemory({ because, signal, group }: RunnerDeath): boolean {
+  if (because !== "exited" || signal !== "SIGKILL" || !group) return false;
+  return group.kills > 0 || group.used >= FULL * group.limit;
+}

@@ -1,0 +1,84 @@
+/** Who is a suspect when the kernel kills a runner for memory that others share. */
+import { describe, expect, test } from "vitest";
+import { evidenceLines } from "../../src/recovery/death-evidence.ts";
+import type { RunnerDeath } from "../../src/runner/runner-death.ts";
+import { defineTask } from "../../src/task/define-task.ts";
+import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
+import { CompanyWatch, NOBODY } from "../../src/worker/company.ts";
+import { runnerCrashOutcomeOf } from "../../src/worker/crash-outcome.ts";
+import { runnerEvidence } from "../../src/worker/runner-evidence.ts";
+
+const id = (name: string) => name as TaskId;
+const steady = id("steady");
+const DEATH: RunnerDeath = {
+  ...{ runnerId: "r1", kind: "process", pid: 7, hostname: "box", because: "exited", exitCode: null, signal: "SIGKILL" },
+  ...{ message: undefined, stack: undefined, livedMs: 1, silentForMs: 1, vitals: undefined, earlier: undefined },
+  ...{ heapLimitMb: undefined, stderrTail: "", before: { count: 0, last: [], again: [] } },
+  attempts: [{ taskId: steady, claimId: "1" as ClaimId, name: "steady", attempt: 1 }],
+  group: { used: 50, limit: 100, kills: 1 },
+};
+const watching = (...atWork: string[]) => new CompanyWatch(() => atWork.map(id));
+
+describe("beside a runner that the kernel killed for its memory", () => {
+  test("everybody who is at work in the worker is a suspect, and the killed one is not beside itself", () => {
+    expect(watching("steady", "hog").suspectsBeside(DEATH, 0)).toEqual({ beside: ["hog"], hasJustEnded: false });
+    expect(watching("steady").suspectsBeside(DEATH, 0)).toEqual(NOBODY);
+  });
+
+  test("so is who was there a moment ago: one that has ended since, and one whose runner was killed as well", () => {
+    const watch = watching("steady");
+    watch.noteEnd(id("hog"), false, 0);
+    watch.noteEnd(id("neighbour"), true, 0);
+    watch.noteEnd(steady, true, 0);
+    expect(watch.suspectsBeside(DEATH, 900)).toEqual({ beside: ["neighbour"], hasJustEnded: true });
+    expect(watch.suspectsBeside(DEATH, 1_000)).toEqual(NOBODY);
+  });
+
+  test.each<[string, Partial<RunnerDeath>, boolean]>([
+    ["the kernel counted a kill", {}, true],
+    ["the group was full", { group: { used: 90, limit: 100, kills: 0 } }, true],
+    ["the group had room, and nobody was killed for memory", { group: { used: 89, limit: 100, kills: 0 } }, false],
+    ["there is no limit that is shared", { group: undefined }, false],
+    ["it was another signal", { signal: "SIGSEGV" }, false],
+    ["its worker has killed it", { because: "garbled" }, false],
+  ])("%s: %o", (_what, given, isShared) => {
+    const { beside } = watching("steady", "hog").suspectsBeside({ ...DEATH, ...given }, 0);
+    expect(beside).toEqual(isShared ? ["hog"] : []);
+  });
+});
+
+describe("a task whose runner was killed for its memory", () => {
+  const { settings } = defineTask({ name: "steady", onCrash: "requeue", run: () => {} });
+  const policy = { requeuesClaimed: true, recoversRunning: true, crashBudget: 3 };
+  const outcome = (company: typeof NOBODY, suspicion: number) =>
+    runnerCrashOutcomeOf(
+      {
+        ...{ ref: { claim: "1" as ClaimId, task: steady, replica: "r" as ReplicaId } },
+        ...{ crashes: 0, suspicion, completedInTransaction: false },
+      },
+      { death: DEATH, company },
+      { settings, policy, random: 0 },
+    );
+
+  test("is not charged beside others, however often, and they are suspects too", () => {
+    const company = { beside: [id("hog")], hasJustEnded: true };
+    for (const suspicion of [0, 1, 2, 7])
+      expect(outcome(company, suspicion)).toMatchObject({
+        ...{ to: "pending", crashes: 0 },
+        crash: { id: "r1", running: 3, isApart: suspicion > 0, before: ["hog"] },
+      });
+  });
+
+  test("is charged where nothing else ran in its worker, and convicted by its budget", () => {
+    expect(outcome(NOBODY, 0)).toMatchObject({ to: "pending", crashes: 1 });
+    expect(outcome(NOBODY, 2)).toMatchObject({ to: "failed", crashes: 3, isConvicted: true });
+  });
+
+  test("is told what is known, and who else was there", () => {
+    expect(outcome(NOBODY, 0).error?.message).toContain("which need not be the one that grew.");
+    const lines = evidenceLines(runnerEvidence(DEATH, { beside: [id("hog")], hasJustEnded: true }));
+    expect(lines).toContain("beside it, its worker ran 2 other tasks within the same limit");
+    expect(lines).toContain("nobody is charged with its end: each of these tasks is a suspect");
+    expect(evidenceLines(runnerEvidence(DEATH, NOBODY)).join()).not.toContain("suspect");
+  });
+});
