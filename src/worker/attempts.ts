@@ -283,6 +283,7 @@ export class Attempts {
           failures,
           ending: ending as Exclude<Ending, Crashed>,
           abortReason,
+          stoppingForMs: execution.stoppingForMs,
           completedInTransaction,
           onUnlessThrew,
         },
