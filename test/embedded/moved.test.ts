@@ -5,6 +5,7 @@ import { lstat, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
+import { everbeat } from "../cli/run-cli.ts";
 import {
   keepersOf,
   oneKeeperAtWork,
@@ -68,6 +69,18 @@ asRoot.concurrent(
     expect(await (await project.client()).join()).toMatchObject({ dataFolder: joined.dataFolder });
   },
 );
+
+asRoot.concurrent("the doctor does not say of a copied project's server that it is started", async (context) => {
+  const project = await temporaryProject(context, { mode: 0o700, inside: "original" });
+  const client = await project.client();
+  const joined = await client.join();
+  await client.close();
+  await untilStopped(joined);
+  await run("cp", ["-a", join(project.root, "original"), join(project.root, "copy")]);
+  const { stdout } = await everbeat(["doctor"], { cwd: join(project.root, "copy") });
+  expect(stdout).toMatch(/^! embedded +.* did not run .* and was not started \(see database\)$/m);
+  expect(stdout).toMatch(/^✗ database +.* leads to the database of the original/m);
+});
 
 asRoot.concurrent("a closed project of root's keeps its database when it is renamed", async (context) => {
   const project = await temporaryProject(context, { mode: 0o700, inside: "before" });
