@@ -1,5 +1,6 @@
 /** One error per way in which a command can go wrong that only the command line knows. */
 import { EverbeatError } from "../errors.ts";
+import { formatted } from "./formatted.ts";
 
 /** The command was understood, and what was given with it does not go together. */
 export class UsageError extends EverbeatError {
@@ -79,5 +80,18 @@ export class DemoInterruptedError extends EverbeatError {
   readonly code = "DEMO_INTERRUPTED";
   constructor() {
     super("The demo was stopped before its end. Its workers and its database are gone.");
+  }
+}
+
+/** Ctrl-C in the middle of an order to many tasks. `isUnderWay`: what became of one more batch was not waited for. */
+export class OrderInterruptedError extends EverbeatError {
+  readonly code = "INTERRUPTED";
+  constructor({ done, of }: { done: number; of: number }, isUnderWay: boolean) {
+    const more = isUnderWay ? ", and perhaps some more" : "";
+    super(
+      of === 0
+        ? "Stopped before anything was done. The same command does it."
+        : `Stopped: ${formatted(done)} of ${formatted(of)} tasks are done${more}. The same command goes on with the rest.`,
+    );
   }
 }

@@ -3,7 +3,7 @@ import { CommanderError } from "commander";
 import { InvalidOptionsError } from "../config/problems.ts";
 import { isOutage } from "../database/transient.ts";
 import { EverbeatError } from "../errors.ts";
-import { UsageError } from "./errors.ts";
+import { OrderInterruptedError, UsageError } from "./errors.ts";
 import { EXIT, type ExitCode } from "./exit-codes.ts";
 import { linesOf } from "./printable.ts";
 import type { Screen } from "./screen.ts";
@@ -39,6 +39,8 @@ function tell(error: unknown): Told {
   if (error instanceof CommanderError) return { exitCode: EXIT.usage, code: "USAGE", message: usageMessage(error) };
   if (error instanceof UsageError || error instanceof InvalidOptionsError)
     return { exitCode: EXIT.usage, code: error.code, message: error.message };
+  if (error instanceof OrderInterruptedError)
+    return { exitCode: EXIT.interrupted, code: error.code, message: error.message };
   if (error instanceof EverbeatError) return { exitCode: EXIT.failed, code: error.code, message: error.message };
   if (isOutage(error)) {
     const message = `The database was lost: ${(error as Error).message}. Try again when it is back; \`everbeat doctor\` shows whether it is.`;

@@ -22,15 +22,16 @@ export interface SupervisorRun {
   readonly files: readonly string[];
   readonly processes: number;
   readonly restart: RestartPolicy;
-  readonly shutdownGraceMs: number;
+  /** How long running tasks may take to end, and then their handlers to stop. */
+  readonly gracesMs: number;
 }
 
 /** As with one worker: gracefully at the first signal, at once at the second, by force at the third. SIGHUP rolls, unless a terminal sends it that closes. */
 export async function runSupervisor(run: SupervisorRun): Promise<ExitCode> {
-  const { everbeat, log, screen, files, processes, restart, shutdownGraceMs } = run;
+  const { everbeat, log, screen, files, processes, restart, gracesMs } = run;
   const name = `${hostname()} ${files.join(" ")}`;
   const supervisor = new Supervisor({
-    ...{ everbeat, log, processes, restart, shutdownGraceMs, name, spawn: startAgainAsChild },
+    ...{ everbeat, log, processes, restart, gracesMs, name, spawn: startAgainAsChild },
   });
   const terminal = new Terminal();
   const stop = listenForStop(() => (terminal.isGone ? supervisor.leave({ now: false }) : supervisor.roll()));

@@ -4,7 +4,7 @@ import type { Colours } from "./colours.ts";
 import { linesOf, printable } from "./printable.ts";
 import { GAP, layOut } from "./table-layout.ts";
 import { clipToWidth, padToWidth, widthOf } from "./text-width.ts";
-import { type Part, pack, wrap } from "./wrap.ts";
+import { type Paint, type Part, pack, prose, wrap } from "./wrap.ts";
 
 /** Columns are given in the order of their importance: the last ones are the first to go below. */
 export interface Column<Row> {
@@ -106,18 +106,22 @@ function oneLine(text: string): string {
   return printable(clip(text, LONGEST_CELL, "…").replace(/\s*\n\s*/g, " "));
 }
 
-/** Names and values, the values one under the other; a value of several lines is indented as one. */
-export function pairs(
-  entries: readonly (readonly [string, string | undefined])[],
-  look: Omit<TableLook, "width">,
-): string[] {
-  const given = entries.filter((entry): entry is readonly [string, string] => entry[1] !== undefined);
+/** A name, and the text beside it. Without a `paint` it stays as it is, as an id or JSON must that people copy. */
+export type Pair = readonly [name: string, value: string | undefined, paint?: Paint];
+
+/** Names and values, the values one under the other. Those with a paint are wrapped. */
+export function pairs(entries: readonly Pair[], { colours, width: whole, indent: blanks = 0 }: TableLook): string[] {
+  const given = entries.filter(([, value]) => value !== undefined);
   const width = Math.max(...given.map(([name]) => name.length));
-  const indent = " ".repeat(look.indent ?? 0);
-  return given.flatMap(([name, value]) => {
-    const [first = "", ...rest] = linesOf(value);
-    const below = rest.map((line) => `${indent}${" ".repeat(width + GAP.length)}${line}`);
-    return [`${indent}${look.colours.dim(name.padEnd(width))}${GAP}${first}`, ...below];
+  const indent = " ".repeat(blanks);
+  const room = whole - blanks - width - GAP.length;
+  return given.flatMap(([name, value = "", paint]) => {
+    const lines = linesOf(value);
+    const shown = paint ? lines.flatMap((line) => prose(line, { width: room, paint })) : lines;
+    return shown.map((line, index) => {
+      const title = (index === 0 ? name : "").padEnd(width);
+      return `${indent}${index === 0 ? colours.dim(title) : title}${GAP}${line}`;
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 /** What the commands that order something done to tasks have in common: which tasks, and what came of it. */
 import type { Everbeat } from "../everbeat.ts";
-import type { OrderProgress, TaskQuery } from "../queue/task-orders.ts";
+import { stateProblem, type TaskOrder } from "../queue/orderable-states.ts";
+import type { TaskQuery } from "../queue/task-orders.ts";
 import type { Ordered } from "../sql/orders.ts";
 import type { Call } from "./command.ts";
 import { UsageError } from "./errors.ts";
@@ -27,7 +28,7 @@ export async function chosenTasks(
   return words.length > 0 ? words : await toTaskQuery(options, everbeat);
 }
 
-export function assertChoice({ words, options }: Pick<Call<TaskFilters>, "words" | "options">): void {
+export function assertChoice({ words, options }: Pick<Call<TaskFilters>, "words" | "options">, order: TaskOrder): void {
   if (words.length > 0 && hasFilters(options))
     throw new UsageError(
       "Ids and filters exclude each other. Give the ids of tasks, or filters such as --state failed.",
@@ -36,6 +37,8 @@ export function assertChoice({ words, options }: Pick<Call<TaskFilters>, "words"
     throw new UsageError(
       "It is not said which tasks. Give their ids, or filters such as --state failed or --queue mail.",
     );
+  const problem = stateProblem(order, options.state);
+  if (problem) throw new UsageError(`--state: ${problem.replaceAll("force", "--force")}.`);
 }
 
 /** The same for the lists of tasks that need somebody, of which `--all` means every one. */
@@ -47,14 +50,6 @@ export function assertListed(
   if (words.length > 0 && all) throw new UsageError("Ids and --all exclude each other.");
   if (words.length === 0 && name === undefined && queue === undefined && !all)
     throw new UsageError("It is not said which tasks. Give their ids, filters such as --queue mail, or --all.");
-}
-
-/** Says how far an order to many tasks has come. */
-export function orderProgress({ screen }: Pick<Call, "screen">): OrderProgress {
-  return ({ done, of }) => {
-    if (done < of) screen.progress.show(`${formatted(done)} of ${formatted(of)} tasks`);
-    else screen.progress.clear();
-  };
 }
 
 /** Where a list was as long as it may be, there may be more than were taken. */

@@ -6,6 +6,7 @@ import { type ErrorRecord, inOneLine } from "../task/error-record.ts";
 import type { AttemptOutcome } from "../task/states.ts";
 import type { Colours } from "./colours.ts";
 import type { Screen } from "./screen.ts";
+import { isShownError, shortError } from "./short-error.ts";
 import { inColourOf, marked } from "./states.ts";
 
 type LineLevel = Exclude<LogLevel, "silent">;
@@ -32,7 +33,7 @@ function peopleLogger(threshold: LogLevel, write: (line: string) => void, colour
     if (threshold === "silent" || LEVELS.indexOf(level) < LEVELS.indexOf(threshold)) return;
     const time = colours.dim(new Date().toTimeString().slice(0, 8));
     const lineOf = (shown: LogFields, words: string) =>
-      `${time}  ${sign(level, shown, colours)} ${sentence(shown, words)}${tail(shown, colours)}`;
+      `${time}  ${sign(level, shown, colours)} ${sentence(shown, words)}${tail(shown, words, colours)}`;
     writeFirst(write, [() => lineOf(fields, message), () => lineOf({}, `${String(message)} (${UNSHOWABLE})`)]);
   };
   return { debug: writer("debug"), info: writer("info"), warn: writer("warn"), error: writer("error") };
@@ -56,11 +57,16 @@ function sentence(fields: LogFields, message: string): string {
 }
 
 /** What a line is about, and the fields that a handler's own log line brought along. */
-function tail(fields: LogFields, colours: Colours): string {
+function tail(fields: LogFields, message: string, colours: Colours): string {
   const { event, taskId, replicaId, ...rest } = fields;
   const about = taskId ?? replicaId;
   const own = event === undefined ? Object.entries(showableFields(rest)).filter(([key]) => key !== "attempt") : [];
-  const details = own.map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  const details = own.map(([key, value]) => `${key}=${shown(value, message)}`);
   const parts = [...details, ...(about === undefined ? [] : [String(about)])];
   return parts.length === 0 ? "" : `  ${colours.dim(parts.join(" "))}`;
+}
+
+function shown(value: unknown, message: string): string {
+  if (isShownError(value)) return shortError(value, message);
+  return typeof value === "string" ? value : JSON.stringify(value);
 }

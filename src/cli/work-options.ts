@@ -4,7 +4,7 @@ import type { RecoveryOptions } from "../config/recovery-options.ts";
 import type { LogLevel } from "../log.ts";
 import type { RunnerOptions } from "../runner/runner-options.ts";
 import { isName } from "../task/settings.ts";
-import { isPollInterval, isShutdownGrace, type WorkOptions } from "../worker/options.ts";
+import { isAbortGrace, isPollInterval, isShutdownGrace, type WorkOptions } from "../worker/options.ts";
 import { commaSeparated, duration, wholeNumber } from "./arguments.ts";
 import { recoveryOptions } from "./recovery-options.ts";
 import { runnerOptions } from "./runner-options.ts";
@@ -15,6 +15,7 @@ export interface WorkCliOptions {
   readonly prefetch?: number;
   readonly pollInterval?: number;
   readonly shutdownGrace?: number;
+  readonly abortGrace?: number;
   readonly runners?: RunnerOptions;
   readonly recovery?: RecoveryOptions;
   readonly logLevel: LogLevel;
@@ -42,6 +43,11 @@ export function addWorkOptions(command: Command): void {
       duration(isShutdownGrace),
     )
     .option(
+      "--abort-grace <duration>",
+      "how long a handler may take to stop once its signal has fired (default: 10s)",
+      duration(isAbortGrace),
+    )
+    .option(
       "--runners <settings>",
       "the threads and processes for tasks with runIn, as in processes=2,heapLimit=512MB",
       runnerOptions,
@@ -59,13 +65,14 @@ export function addLogLevel(command: Command, level: LogLevel): void {
 }
 
 export function toWorkOptions(options: WorkCliOptions): WorkOptions {
-  const { concurrency, queues, prefetch, pollInterval, shutdownGrace, runners } = options;
+  const { concurrency, queues, prefetch, pollInterval, shutdownGrace, abortGrace, runners } = options;
   return {
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(queues === undefined ? {} : { queues }),
     ...(prefetch === undefined ? {} : { prefetch }),
     ...(pollInterval === undefined ? {} : { pollInterval }),
     ...(shutdownGrace === undefined ? {} : { shutdownGrace }),
+    ...(abortGrace === undefined ? {} : { abortGrace }),
     ...(runners === undefined ? {} : { runners }),
   };
 }

@@ -22,6 +22,7 @@ import { isReplicaId, toTaskIds } from "../task/id-checks.ts";
 import { isUuid, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { TASK_STATES, type TaskState } from "../task/states.ts";
+import { stateProblem, type TaskOrder } from "./orderable-states.ts";
 
 export interface TaskQuery {
   state?: TaskState | undefined;
@@ -51,7 +52,7 @@ const QUERY_SHAPE = {
 const PAGE_SHAPE = { ...QUERY_SHAPE, limit: isInteger({ min: 1, max: 1_000 }), before: isText({ max: 36 }) };
 const ORDER_BATCH = 500;
 
-/** An order to many tasks is carried out in batches. This is called after each of them. */
+/** An order to many tasks is carried out in batches. This is called before the first and after each of them; if it throws, the order ends there. */
 export type OrderProgress = (progress: { readonly done: number; readonly of: number }) => void;
 
 export interface CancelOptions {
@@ -115,7 +116,7 @@ export class TaskOrders {
     options: CancelOptions = {},
   ): Promise<readonly Ordered<CancelOutcome>[]> {
     const { reason, grace, onProgress } = checkCancel(options);
-    const chosen = await this.#choose(which, ["pending", "claimed", "running"]);
+    const chosen = await this.#choose(which, { order: "cancel", states: ["pending", "claimed", "running"] });
     return inBatches(chosen, onProgress, (ids) =>
       cancelTasks(this.#database, ids, { graceMs: grace ?? this.#cancelGraceMs, reason }),
     );
@@ -131,12 +132,19 @@ export class TaskOrders {
     options: { force?: boolean; onProgress?: OrderProgress } = {},
   ): Promise<readonly Ordered<RetryOutcome>[]> {
     const { force = false, onProgress } = checkRetry(options);
-    const chosen = await this.#choose(which, force ? ["failed", "claimed", "running"] : ["failed"]);
+    const chosen = await this.#choose(which, {
+      ...(force
+        ? { order: "retry by force", states: ["failed", "claimed", "running"] }
+        : { order: "retry", states: ["failed"] }),
+    });
     return inBatches(chosen, onProgress, (ids) => retryTasks(this.#database, ids, force));
   }
 
   /** A filter without a state means these states. */
-  async #choose(which: string | readonly string[] | TaskQuery, states: readonly TaskState[]): Promise<Chosen> {
+  async #choose(
+    which: string | readonly string[] | TaskQuery,
+    { order, states }: { order: TaskOrder; states: readonly TaskState[] },
+  ): Promise<Chosen> {
     if (typeof which === "string" || isList(which)) {
       return { ids: toTaskIds(typeof which === "string" ? [which] : which), stillFitting: async (ids) => ids };
     }
@@ -146,6 +154,8 @@ export class TaskOrders {
     if (problems.isEmpty && Object.values(filter).every((value) => value === undefined)) {
       problems.add("", "it is not said which tasks: give ids, or a filter such as { state, name, queue }");
     }
+    const problem = stateProblem(order, filter.state);
+    if (problem) problems.add("state", problem);
     problems.throwIfAny("The choice of tasks");
     const fitting = async (among?: readonly TaskId[]) => {
       const found = new Set<TaskId>();
@@ -171,6 +181,7 @@ async function inBatches<O>(
   order: (ids: readonly TaskId[]) => Promise<Ordered<O>[]>,
 ): Promise<Ordered<O>[]> {
   const answers: Ordered<O>[] = [];
+  if (ids.length > 0) onProgress?.({ done: 0, of: ids.length });
   for (let from = 0; from < ids.length; from += ORDER_BATCH) {
     const batch = ids.slice(from, from + ORDER_BATCH);
     answers.push(...(await order(from === 0 ? batch : await stillFitting(batch))));

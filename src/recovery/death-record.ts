@@ -5,7 +5,16 @@ import type { GroupMemory } from "./memory-outlook.ts";
 import { CAUSES, type Death } from "./recovery-action.ts";
 
 /** The other fields come from elsewhere: whose death it is, and what was found out since. */
-type NotOnRecord = "replicaId" | "machineId" | "hostname" | "runner" | "cameBack" | "probableCause" | "sentence";
+type NotOnRecord =
+  | "replicaId"
+  | "machineId"
+  | "hostname"
+  | "runner"
+  | "beside"
+  | "before"
+  | "cameBack"
+  | "probableCause"
+  | "sentence";
 export type DeathRecord = Partial<Omit<Death, NotOnRecord>>;
 
 type Read<T> = (value: unknown) => T | undefined;

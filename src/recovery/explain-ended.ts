@@ -4,13 +4,15 @@ import type { TaskFacts } from "../sql/explain-task.ts";
 import { type ErrorRecord, inOneLine } from "../task/error-record.ts";
 import type { Reason } from "./explain.ts";
 import { progressEvidence } from "./explain-hung.ts";
-import { counted, triesWords } from "./explain-words.ts";
-import type { Death } from "./recovery-action.ts";
+import { counted, deathsWords, triesWords } from "./explain-words.ts";
+import { CAUSES, type Death, deadWords } from "./recovery-action.ts";
+import { unchargedWords } from "./uncharged-words.ts";
 
 type Ending = Omit<Reason, "evidence" | "isStuck">;
 
 export function explainEnded(facts: TaskFacts): Reason {
-  return { isStuck: false, ...endingOf(facts), evidence: evidenceOf(facts) };
+  const ending = endingOf(facts);
+  return { isStuck: false, ...ending, evidence: evidenceOf(facts, ending.summary) };
 }
 
 function endingOf(facts: TaskFacts): Ending {
@@ -27,8 +29,8 @@ function endingOf(facts: TaskFacts): Ending {
   if (error?.code === "POISONED") {
     return {
       because: "quarantined",
-      summary: `It went into quarantine${ago}: it was running when ${counted(facts.crashes, "worker")} died, more than any other task there.${why(facts)}`,
-      next: "Nothing, until somebody has found out what it does to its workers.",
+      summary: `It went into quarantine${ago}: it was running when ${deathsWords(facts.crashes, whoDied(error))} died, more than any other task there.${why(facts)}`,
+      next: "Nothing, until somebody has found out why they died.",
       advice: [`everbeat post-mortem ${id}`, `everbeat tasks quarantined ${id} --redrive`],
     };
   }
@@ -75,14 +77,24 @@ function why({ postMortem }: TaskFacts): string {
   return postMortem ? ` ${postMortem.sentence}` : "";
 }
 
-function evidenceOf(facts: TaskFacts): string[] {
+function evidenceOf(facts: TaskFacts, summary: string): string[] {
   const { attempt, failures, crashes, tookMs, error, late, claimId } = facts;
   const lines = [triesWords({ attempt, failures, crashes })];
+  const uncharged = error && crashes === 0 ? unchargedWords(error) : undefined;
+  if (uncharged) lines.push(uncharged);
   if (tookMs !== null) lines.push(`its last attempt, under claim ${claimId}, took ${formatDuration(tookMs)}`);
   lines.push(...progressEvidence(facts));
-  if (error) lines.push(`${error.code}: ${inOneLine(error)}`);
+  if (error) lines.push(errorWords(error, summary));
   if (late.length > 0) lines.push(lateWords(late));
   return lines;
+}
+
+/** What the summary says already is not said again. */
+function errorWords(error: ErrorRecord & Partial<Death>, summary: string): string {
+  const { code, because, sentence } = error;
+  if (summary.includes(inOneLine(error))) return `its error: ${code}`;
+  const isSaid = because !== undefined && Object.hasOwn(CAUSES, because) && sentence && summary.includes(sentence);
+  return `${code}: ${isSaid ? inOneLine({ code, message: deadWords(error as ErrorRecord & Death) }) : inOneLine(error)}`;
 }
 
 function lateWords(late: TaskFacts["late"]): string {

@@ -5,9 +5,11 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { KeyHolder, TaskFacts } from "../sql/explain-task.ts";
 import { inOneLine } from "../task/error-record.ts";
 import type { Reason } from "./explain.ts";
-import { counted, triesWords } from "./explain-words.ts";
+import { counted, deathsWords, triesWords } from "./explain-words.ts";
+import type { Death } from "./recovery-action.ts";
 import { presencesOf } from "./suspicion.ts";
 import { unheardForMs } from "./sweeping.ts";
+import { unchargedWords } from "./uncharged-words.ts";
 
 /** A suspect that no worker may take is put off by less than this, again and again. */
 const APART_MS = 500;
@@ -87,7 +89,7 @@ function keptApart({ id, isApart, isParked, dueInMs, ...facts }: TaskFacts): Obs
   if (!isApart || isParked || dueInMs > APART_MS) return undefined;
   return {
     because: "kept-apart",
-    summary: `It was running when ${counted(presencesOf(facts), "worker")} died, so it runs apart: beside no other task that is suspected of that.`,
+    summary: `It was running when ${deathsWords(presencesOf(facts), isOfRunner(facts.last) ? "runner" : "worker")} died, so it runs apart: beside no other task that is suspected of that.`,
     next: "It is taken by the first worker that could take it and is running no other suspect.",
     isStuck: false,
     advice: [`everbeat post-mortem ${id}`],
@@ -100,7 +102,9 @@ function notDue({ dueInMs, last, rate, isParked, isApart, id }: TaskFacts): Obst
   const advice = [`everbeat tasks retry ${id}`];
   if (last?.outcome === "failed" || last?.outcome === "crashed") {
     const how =
-      last.outcome === "failed" ? `attempt ${last.attempt} failed` : `its worker died in attempt ${last.attempt}`;
+      last.outcome === "failed"
+        ? `attempt ${last.attempt} failed`
+        : `its ${isOfRunner(last) ? "runner" : "worker"} died in attempt ${last.attempt}`;
     return { because: "backoff", summary: `It waits to be tried again: ${how}.`, next, isStuck: false, advice };
   }
   if (rate?.isPutOff && last?.outcome !== "snoozed") {
@@ -210,6 +214,11 @@ function behindOthers({ ahead, queue, isParked, dueInMs }: TaskFacts): Obstacle 
   };
 }
 
+/** Where it had a runner, its worker is well. */
+function isOfRunner(last: TaskFacts["last"]): boolean {
+  return (last?.error as Partial<Death> | null | undefined)?.runner !== undefined;
+}
+
 function history(facts: TaskFacts): string[] {
   const { last, postMortem, attempt, failures, crashes, suspicion, expiresInMs } = facts;
   const lines: string[] = [];
@@ -221,6 +230,8 @@ function history(facts: TaskFacts): string[] {
     lines.push(`its post-mortem: ${postMortem.sentence}`);
   if (suspicion > 0)
     lines.push(`suspected of ${counted(suspicion, "crash", "crashes")} that it was at together with others`);
+  const uncharged = last?.outcome === "crashed" && crashes === 0 && last.error ? unchargedWords(last.error) : undefined;
+  if (uncharged) lines.push(uncharged);
   if (attempt > 0) lines.push(`so far ${triesWords({ attempt, failures, crashes })}`);
   if (expiresInMs !== null)
     lines.push(`it expires in ${formatDuration(Math.max(0, expiresInMs))} unless it has started`);

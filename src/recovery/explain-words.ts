@@ -9,3 +9,8 @@ export function triesWords(tries: { attempt: number; failures: number; crashes: 
   const { attempt, failures, crashes } = tries;
   return `${counted(attempt, "attempt")}, ${counted(failures, "failure")}, ${counted(crashes, "crash", "crashes")}`;
 }
+
+/** A task may have been at the deaths of both: of its runners, and of the workers that had them. */
+export function deathsWords(crashes: number, lastOf: "worker" | "runner"): string {
+  return crashes === 1 ? `a ${lastOf}` : `${crashes} workers or runners`;
+}

@@ -121,7 +121,7 @@ const CASES: readonly Case[] = [
     cause: "killed",
     fits: (evidence) => isSignal(evidence, "SIGKILL"),
     sentence: ({ memory }) =>
-      `The process was killed (SIGKILL) by somebody else: an operator, a supervisor or the kernel${memory ? ", though it had memory left" : ""}.`,
+      `The process was killed (SIGKILL)${memory ? ", though it had memory left" : ""}: by an operator, a supervisor, the kernel or its own code. Nobody saw which.`,
   },
   {
     cause: "terminated",
@@ -130,11 +130,15 @@ const CASES: readonly Case[] = [
   },
   {
     cause: "uncaught-error",
-    fits: ({ exitCode, stderr }) => exitCode === 1 || (hasExitCode(exitCode) && (stderr ?? []).some(isErrorLine)),
-    sentence: ({ stderr, isThread }) => {
-      const line = (stderr ?? []).find(isErrorLine);
-      return `An error that nobody caught ended the ${isThread ? "thread" : "process"}${line ? `: ${line.trim()}` : " (exit code 1)"}.`;
-    },
+    fits: ({ exitCode, stderr }) => hasExitCode(exitCode) && (stderr ?? []).some(isErrorLine),
+    sentence: ({ stderr, isThread }) =>
+      `An error that nobody caught ended the ${isThread ? "thread" : "process"}: ${(stderr ?? []).find(isErrorLine)?.trim()}.`,
+  },
+  {
+    // Node ends with this code after such an error, and so does whoever calls process.exit(1).
+    cause: "exited",
+    fits: ({ exitCode }) => exitCode === 1,
+    sentence: (evidence) => `${who(evidence)} ended with exit code 1: an error that nobody caught, or process.exit(1).`,
   },
   {
     cause: "exited",

@@ -61,7 +61,8 @@ export async function recoverTasksOf(parts: RecoveryParts, death: Death): Promis
   // Counted before the first of them is gone, and kept.
   const isForNobody = !settings.recoversRunning || isBlameless(death);
   const crowd = isForNobody ? undefined : await noteCrash(database, replicaId);
-  const crash: Crash = { death, crowd, convicted: [] };
+  const beside = crowd && crowd.running > 1 ? { beside: crowd.running - 1 } : {};
+  const crash: Crash = { death: { ...death, ...beside }, crowd, convicted: [] };
   const read = (after?: ClaimId) => readClaimsOf(database, replicaId, { after, limit: BATCH });
   const recovered: Recovered[] = [];
   let reading = read();

@@ -3,6 +3,7 @@
 import { formatDuration } from "../config/duration.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import { backoffMs, DEFAULT_RETRY, type RetryPolicy } from "../task/retry.ts";
+import { deathsWords } from "./explain-words.ts";
 import type { GroupMemory } from "./memory-outlook.ts";
 import { type Blame, type CrashRecord, isAtItsLastChance, isConvicted } from "./suspicion.ts";
 
@@ -87,6 +88,9 @@ export interface Death {
   readonly stack?: string;
   /** For how long its loop had been blocked when its heart ended the process for that. */
   readonly blockedForMs?: number | undefined;
+  /** How many other tasks it was running, and, if it was a runner, how many it had run before: any of them may have caused its end. */
+  readonly beside?: number | undefined;
+  readonly before?: number | undefined;
   /** Where it was a runner that died, and not its replica. */
   readonly runner?: {
     readonly id: string;
@@ -135,21 +139,24 @@ export function causeOf({
 
 /** What is on record of a crash, for whoever has to review it. */
 export function crashError(death: Death, action: RecoveryAction): ErrorRecord & Death {
-  const { where, silence } = wordsOn({ ...death, silentForMs: death.runner ? undefined : death.silentForMs });
   const why = death.sentence ? ` ${death.sentence}` : "";
   const isPoisoned = action.kind === "fail" && action.because === "crash-budget";
-  const who = death.runner?.kind ?? "worker";
-  const dead = `The ${who} that ran this task${where} is dead: ${causeOf(death)}${silence}.${why}`;
+  const dead = `${deadWords(death)}${why}`;
   return {
     code: isPoisoned ? "POISONED" : "WORKER_CRASHED",
-    message: `${dead} The task may have had part of its effects.${isPoisoned ? poisonWords(action.crashes) : ""}`,
+    message: `${dead} The task may have had part of its effects.${isPoisoned ? poisonWords(action.crashes, death) : ""}`,
     ...death,
   };
 }
 
-function poisonWords(crashes: number): string {
-  const deaths = crashes === 1 ? "a worker" : `${crashes} workers`;
-  return ` It was running when ${deaths} died, more than any other task there: its crash budget is spent, and it is in quarantine.`;
+/** Who died, where and how. */
+export function deadWords(death: Death): string {
+  const { where, silence } = wordsOn({ ...death, silentForMs: death.runner ? undefined : death.silentForMs });
+  return `The ${death.runner?.kind ?? "worker"} that ran this task${where} is dead: ${causeOf(death)}${silence}.`;
+}
+
+function poisonWords(crashes: number, { runner }: Death): string {
+  return ` It was running when ${deathsWords(crashes, runner ? "runner" : "worker")} died, more than any other task there: its crash budget is spent, and it is in quarantine.`;
 }
 
 export interface FailedByHand extends Pick<Death, "replicaId" | "hostname" | "silentForMs"> {

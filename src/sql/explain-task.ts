@@ -174,7 +174,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
     `select t.id::text, t.name, t.queue, t.state, t.attempt, t.failures, t.crashes, t.claim_id as "claimId", t.is_parked as "isParked", t.error,
             ${ms("t.run_at - c.now")} as "dueInMs", ${ms("t.expires_at - c.now")} as "expiresInMs",
             ${ms("c.now - coalesce(u.started_at, u.claimed_at)")} as "heldForMs", ${ms("c.now - t.ended_at")} as "endedAgoMs",
-            ${ms("t.ended_at - t.started_at")} as "tookMs", ${ms("u.cancel_force_at - c.now")} as "cancelForceInMs",
+            ${ms("date_trunc('milliseconds', t.ended_at) - date_trunc('milliseconds', t.started_at)")} as "tookMs", ${ms("u.cancel_force_at - c.now")} as "cancelForceInMs",
             (select coalesce(json_agg(json_build_object('outcome', x.outcome, 'count', x.count) order by x.outcome), '[]')
              from (select outcome, count(*) from ${s}.late where task_id = t.id group by outcome) x) as late,
             (select count(*)::int from (

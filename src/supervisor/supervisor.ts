@@ -48,7 +48,7 @@ export interface SupervisorParts {
   /** Starts a process that runs a worker, with a channel to its parent. */
   readonly spawn: (child: number) => ChildProcess;
   readonly restart: RestartPolicy;
-  readonly shutdownGraceMs: number;
+  readonly gracesMs: number;
   /** Tells its alerts from those of other supervisors. */
   readonly name: string;
 }
@@ -170,11 +170,11 @@ export class Supervisor {
   }
 
   #createPlace(number: number, onError: (error: unknown, doing: string) => void): Place {
-    const { spawn, restart, shutdownGraceMs } = this.#parts;
+    const { spawn, restart, gracesMs } = this.#parts;
     const subject = `${this.#parts.name}, child ${number}`;
     return new Place({
       ...{ number, spawn, events: this.#events, policy: restart, readyWithinMs: READY_WITHIN_MS, onError },
-      leaveWithinMs: shutdownGraceMs + LEAVE_MARGIN_MS,
+      leaveWithinMs: gracesMs + LEAVE_MARGIN_MS,
       report: (child, exit) => this.#report(child, exit),
       onWell: () => this.#alerts.resolve("crash-loop", subject),
       onLooping: (exitsInARow, last) => {

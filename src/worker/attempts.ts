@@ -8,13 +8,12 @@ import type { RecoveryPolicy } from "../recovery/recovery-action.ts";
 import { type ClaimedTask, startClaims } from "../sql/claims.ts";
 import { endHeldClaims, type Outcome } from "../sql/outcomes.ts";
 import type { AnyTask } from "../task/define-task.ts";
-import { inOneLine, toErrorRecord } from "../task/error-record.ts";
 import { WorkerStoppingError } from "../task/errors.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import type { Asked } from "./claimer.ts";
 import type { CompanyWatch } from "./company.ts";
 import { ownStopOutcomeOf, runnerCrashOutcomeOf } from "./crash-outcome.ts";
-import { type EndedExecution, refOf, tellOfEnd } from "./ended-execution.ts";
+import { type EndedExecution, refOf, tellOfEnd, tellOfUnlessThrew } from "./ended-execution.ts";
 import { type EndingListener, Execution } from "./execution.ts";
 import type { ExecutionParts } from "./execution-parts.ts";
 import { forgottenOutcome } from "./forgotten-ends.ts";
@@ -276,7 +275,8 @@ export class Attempts {
     }
     const ref = { claim: claimed.claimId, task: claimed.taskId, replica: parts.replica.id };
     const { failures } = claimed;
-    const onUnlessThrew = ending.kind === "returned" ? undefined : this.#onUnlessThrew(claimed);
+    const onUnlessThrew =
+      ending.kind === "returned" ? undefined : (error: unknown) => tellOfUnlessThrew(events, refOf(claimed), error);
     const outcome =
       this.#crashOutcome(execution, ending) ??
       outcomeOf(
@@ -285,6 +285,7 @@ export class Attempts {
           failures,
           ending: ending as Exclude<Ending, Crashed>,
           abortReason,
+          stoppingForMs: execution.stoppingForMs,
           completedInTransaction,
           onUnlessThrew,
         },
@@ -321,15 +322,6 @@ export class Attempts {
       return runnerCrashOutcomeOf(attempt, { death: ending.death, company }, after);
     }
     return ownStop && ownStopOutcomeOf(attempt, { ...ownStop, hostname: hostname() }, after);
-  }
-
-  #onUnlessThrew(claimed: ClaimedTask): (error: unknown) => void {
-    return (error) =>
-      this.#parts.events.emit("retry.unless-threw", {
-        ...refOf(claimed),
-        error,
-        reason: inOneLine(toErrorRecord(error)),
-      });
   }
 
   /** It is known what became of their outcomes. */

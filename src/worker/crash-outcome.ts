@@ -48,6 +48,8 @@ export function runnerCrashOutcomeOf(
     silentForMs: death.because === "silent" ? Math.round(death.silentForMs) : undefined,
     ...{ vitals: death.vitals, probableCause: cause, sentence },
     ...(death.stack === undefined ? {} : { stack: death.stack }),
+    ...(death.attempts.length > 1 ? { beside: death.attempts.length - 1 } : {}),
+    ...(death.before.count > 0 ? { before: death.before.count } : {}),
     runner: {
       ...{ id: death.runnerId, kind: death.kind, pid: death.pid, exitCode: death.exitCode, signal: death.signal },
       what: `its runner ${describeEnd(death)}`,

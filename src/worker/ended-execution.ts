@@ -38,6 +38,10 @@ export function tellOfLateError(events: Pick<Events, "emit">, task: TaskRef, err
   events.emit("handler.failed-after-end", { ...task, error, reason: inOneLine(toErrorRecord(error)) });
 }
 
+export function tellOfUnlessThrew(events: Pick<Events, "emit">, task: TaskRef, error: unknown): void {
+  events.emit("retry.unless-threw", { ...task, error, reason: inOneLine(toErrorRecord(error)) });
+}
+
 export function refOf(claimed: ClaimedTask): TaskRef {
   return { taskId: claimed.taskId, claimId: claimed.claimId, name: claimed.name, attempt: claimed.attempt };
 }

@@ -37,6 +37,7 @@ export class Execution {
   #controller: AbortController | undefined;
   #isAborted = false;
   #abortReason: unknown;
+  #abortedAtMs: number | undefined;
   /** From its begin to its end. */
   #listener: EndingListener | undefined;
   #hasEnded = false;
@@ -98,6 +99,11 @@ export class Execution {
     return this.#abortReason;
   }
 
+  /** How long ago it was told; undefined where it was not. */
+  get stoppingForMs(): number | undefined {
+    return this.#abortedAtMs === undefined ? undefined : performance.now() - this.#abortedAtMs;
+  }
+
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
@@ -148,6 +154,7 @@ export class Execution {
     if (this.#isAborted) return;
     this.#isAborted = true;
     this.#abortReason = reason;
+    this.#abortedAtMs = performance.now();
     this.#controller?.abort(reason);
     this.#beginGrace();
   }

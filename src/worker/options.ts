@@ -58,6 +58,7 @@ export interface WorkSettings {
 
 /** How long running tasks may take to end on shutdown, where nothing else is said. */
 export const DEFAULT_SHUTDOWN_GRACE_MS = 30_000;
+export const DEFAULT_ABORT_GRACE_MS = 10_000;
 
 const DAY_MS = 86_400_000;
 const isConcurrency = isInteger({ min: 1, max: 10_000 });
@@ -85,6 +86,7 @@ const isQueues: Check<Map<string, number | undefined>> = (value, path, problems)
 
 export const isPollInterval = isDuration({ minMs: 10, maxMs: 60_000 });
 export const isShutdownGrace = isDuration({ minMs: 0, maxMs: DAY_MS });
+export const isAbortGrace = isDuration({ minMs: 0, maxMs: DAY_MS });
 
 const SHAPE = {
   concurrency: isConcurrency,
@@ -92,7 +94,7 @@ const SHAPE = {
   prefetch: isInteger({ min: 0, max: 10_000 }),
   pollInterval: isPollInterval,
   shutdownGrace: isShutdownGrace,
-  abortGrace: isDuration({ minMs: 0, maxMs: DAY_MS }),
+  abortGrace: isAbortGrace,
   maxHeldOutcomes: isInteger({ min: 1, max: 10_000_000 }),
   handleSignals: isBoolean,
   retention: isOptions({
@@ -120,7 +122,7 @@ export function checkWork(tasks: readonly AnyTask[], options: WorkOptions | unde
     prefetch: given.prefetch ?? 0,
     pollMs: given.pollInterval ?? 2_000,
     shutdownGraceMs: given.shutdownGrace ?? DEFAULT_SHUTDOWN_GRACE_MS,
-    abortGraceMs: given.abortGrace ?? 10_000,
+    abortGraceMs: given.abortGrace ?? DEFAULT_ABORT_GRACE_MS,
     maxHeldOutcomes: given.maxHeldOutcomes ?? 10_000,
     handleSignals: given.handleSignals ?? true,
     retention: { maxAgeMs: given.retention?.maxAge ?? 7 * DAY_MS, maxCount: given.retention?.maxCount },

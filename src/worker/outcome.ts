@@ -1,4 +1,5 @@
 /** What an attempt's ending means for its task. Pure: the same ending always gives the same outcome. */
+import { formatDuration } from "../config/duration.ts";
 import type { RunnerDeath } from "../runner/runner-death.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import { type ErrorRecord, examinable, toErrorRecord } from "../task/error-record.ts";
@@ -22,8 +23,11 @@ export type Ending =
   | { readonly kind: "snoozed"; readonly delayMs: number }
   /** Ignored its signal past the grace; whatever it does from now on counts for nothing. */
   | { readonly kind: "abandoned" }
-  /** Its runner has ended after it was told to stop: nothing of it goes on. `stack`: where it blocked its loop, if it did. */
-  | { readonly kind: "stopped"; readonly stack: string | undefined }
+  /**
+   * Its runner has ended after it was told to stop: nothing of it goes on. `wasEnded`: by its worker. `stack`: where it blocked its loop,
+   * if it did.
+   */
+  | { readonly kind: "stopped"; readonly wasEnded: boolean; readonly stack: string | undefined }
   | Crashed
   /** There was no runner for it, or its runner stopped itself in time: somebody else may have it, and nothing is charged. */
   | { readonly kind: "given-back"; readonly error: unknown };
@@ -40,6 +44,8 @@ export interface EndedAttempt {
   readonly ending: Exclude<Ending, Crashed>;
   /** Why the handler was told to stop, if it was. */
   readonly abortReason: unknown;
+  /** How long ago that was. */
+  readonly stoppingForMs?: number | undefined;
   /** The handler has completed the task in a transaction of its own, which may or may not have committed. */
   readonly completedInTransaction: boolean;
   /** Told where the user's own judgement of the error, `retry.unless`, throws. */
@@ -99,10 +105,23 @@ function failure(attempt: EndedAttempt, error: unknown, settings: TaskSettings, 
   return next.kind === "fail" ? { ...base, to: "failed" } : { ...base, to: "pending", delayMs: next.delayMs };
 }
 
-function errorOf({ ending }: EndedAttempt, error: unknown): ErrorRecord {
+function errorOf({ ending, stoppingForMs = 0 }: EndedAttempt, error: unknown): ErrorRecord {
   if (!(error instanceof TaskTimedOutError)) return toErrorRecord(error);
-  if (ending.kind !== "stopped" || ending.stack === undefined) return withOwnError(toErrorRecord(error), ending);
-  return stuckRecord(error, { whose: "runner", ended: "runner", stack: ending.stack });
+  if (ending.kind === "stopped" && ending.stack !== undefined)
+    return stuckRecord(error, { whose: "runner", ended: "runner", stack: ending.stack });
+  const record = withOwnError(toErrorRecord(error), ending);
+  if (ending.kind !== "stopped" && ending.kind !== "abandoned") return record;
+  return { ...record, message: `${record.message} ${deafWords(ending, stoppingForMs)}` };
+}
+
+/** It took longer than its timeout by this. */
+function deafWords(ending: Extract<Ending, { kind: "stopped" | "abandoned" }>, stoppingForMs: number): string {
+  const deaf = "It did not stop when its signal fired";
+  const later = `${formatDuration(stoppingForMs)} later`;
+  if (ending.kind === "abandoned") return `${deaf}, so it was abandoned ${later} (abortGrace) and may still go on.`;
+  return ending.wasEnded
+    ? `${deaf}, so its runner was ended ${later} (abortGrace).`
+    : `${deaf}. Its runner ended ${later}.`;
 }
 
 /** The same input and the same code would fail in the same way again. */

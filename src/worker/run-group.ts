@@ -152,7 +152,9 @@ function endingWithoutRunner(error: unknown, { isAborted, claimed }: Execution):
   if (error instanceof NoRunnerError) return { kind: "given-back", error };
   if (!(error instanceof RunnerEndedError)) return undefined;
   if (error.death.because === "cut-off") return { kind: "given-back", error: new CutOffError(claimed.taskId) };
-  return isAborted ? { kind: "stopped", stack: error.death.stack } : { kind: "crashed", death: error.death };
+  const { death } = error;
+  if (!isAborted) return { kind: "crashed", death };
+  return { kind: "stopped", wasEnded: death.because === "aborted", stack: death.stack };
 }
 
 /** A member on its way to the handler: through the middleware and its input's schema, then waiting to be served. */

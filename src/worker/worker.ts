@@ -131,9 +131,7 @@ export class Worker {
     this.#reports = new Reports({ database, outages: this.#outages });
     const execution: ExecutionParts = {
       schema: database.schema,
-      replica,
-      log: parts.log,
-      events: parts.events,
+      ...{ replica, events, log: parts.log },
       middleware: settings.middleware,
       resultLimitBytes: parts.resultLimitBytes,
       abortGraceMs: settings.abortGraceMs,

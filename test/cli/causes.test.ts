@@ -13,6 +13,12 @@ const caused = defineTask({
     throw new Error("outer", { cause: new Error("inner") });
   },
 });
+const misused = defineTask({
+  name: "misused",
+  run: () => {
+    throw new RangeError("no such order", { cause: new TypeError("not a list") });
+  },
+});
 const aggregate = defineTask({
   name: "aggregate",
   run: () => Promise.any([Promise.reject(new Error("first")), Promise.reject(new Error("second"))]),
@@ -32,7 +38,7 @@ const unstorable = defineTask({
 });
 
 beforeAll(async () => {
-  await everbeat.work([caused, aggregate, fetching, unstorable], { handleSignals: false });
+  await everbeat.work([caused, misused, aggregate, fetching, unstorable], { handleSignals: false });
 });
 
 test("`enqueue --wait` says what is behind a failure", async () => {
@@ -51,14 +57,22 @@ test("so do `explain`, `tasks list` and `tasks show`, which shows the cause whol
     expect((await here(command, at)).stdout).toContain("outer (cause: inner)");
   const { stdout } = await here(["tasks", "show", id], at);
   expect(stdout).toMatch(/^ *error +TASK_FAILED: outer \(cause: inner\)$/m);
-  expect(stdout).toMatch(/^Stack\n( {2}│ +at .*\n)+\nCause\n {2}│ TASK_FAILED: inner\n {2}│ +at /m);
+  expect(stdout).toMatch(/^Stack\n( {2}│ +at .*\n)+\nCause\n {2}│ Error: inner\n {2}│ +at /m);
+});
+
+test("an error and a cause without a code are told by their names", async () => {
+  const id = await everbeat.enqueue(misused);
+  await expect(everbeat.result(id)).rejects.toThrow("no such order");
+  const { stdout } = await here(["tasks", "show", id], at);
+  expect(stdout).toMatch(/^ *error +TASK_FAILED \(RangeError\): no such order \(cause: not a list\)$/m);
+  expect(stdout).toMatch(/^Cause\n {2}│ TypeError: not a list\n/m);
 });
 
 test("the errors of an AggregateError are on record and shown", async () => {
   const id = await everbeat.enqueue(aggregate);
   await expect(everbeat.result(id)).rejects.toThrow("All promises were rejected (errors: first; second)");
   expect((await everbeat.tasks.show(id)).error?.errors?.map(({ message }) => message)).toEqual(["first", "second"]);
-  expect((await here(["tasks", "show", id], at)).stdout).toMatch(/^Error 2 of 2\n {2}│ TASK_FAILED: second$/m);
+  expect((await here(["tasks", "show", id], at)).stdout).toMatch(/^Error 2 of 2\n {2}│ Error: second$/m);
 });
 
 test("a result whose toJSON() throws says where, and what it threw", async () => {

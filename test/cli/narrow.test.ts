@@ -159,6 +159,37 @@ test("the attempts of a task fit into 80 columns", async () => {
   expect(attempts.split("\n").filter((line) => widthOf(line) > 80)).toEqual([]);
 });
 
+test("what a task says of itself fits into 80 columns: its state, progress, error and last log lines", async () => {
+  const words = `${"a long story ".repeat(12)}and its end`;
+  const told = defineTask({
+    name: "story",
+    retry: { attempts: 1 },
+    async run(_input: unknown, { phase, log }) {
+      await phase("telling", { words });
+      log.info({}, words);
+      throw new Error(words);
+    },
+  });
+  await everbeat.work([told], { handleSignals: false, queues: ["stories"] });
+  const id = await everbeat.enqueue(told, undefined, { queue: "stories" });
+  await everbeat.result(id).catch(() => {});
+  const cancelled = await everbeat.enqueue(told, undefined, { queue: "nobody-works-here" });
+  await everbeat.tasks.cancel(cancelled, { reason: words });
+  const { stdout } = await here(["tasks", "show", id], piped);
+  expect(stdout).toMatch(/^progress +telling/m);
+  expect(stdout).toMatch(/^error +TASK_FAILED: a long/m);
+  expect(stdout).toMatch(/^Last log lines\n.* info a long/m);
+  const lines = `${stdout}${(await here(["tasks", "show", cancelled], piped)).stdout}`.split("\n");
+  // The stack is quoted as it is.
+  expect(lines.filter((line) => !line.startsWith("  │") && widthOf(line) > 80)).toEqual([]);
+  expect(
+    lines
+      .join(" ")
+      .replace(/ +/g, " ")
+      .match(/and its end/g)?.length,
+  ).toBeGreaterThanOrEqual(5);
+});
+
 test("a name that is longer than the line is laid out over several", async () => {
   const { stdout } = await cli(["queues"], piped);
   expect(stdout.replace(/\n */g, "")).toContain(LONGEST_QUEUE);

@@ -4,7 +4,7 @@ import { expect, test, vi } from "vitest";
 import type { PostMortemRow } from "../../src/sql/post-mortems.ts";
 import { writePostMortems } from "../../src/sql/post-mortems.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { newReplicaId } from "../../src/task/ids.ts";
+import { newReplicaId, type TaskId } from "../../src/task/ids.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { everbeat as cli, everbeatJson } from "./run-cli.ts";
@@ -60,7 +60,9 @@ test("a task in quarantine is listed, explained, and run again", async () => {
     new RegExp(`^post-mortem +attempt 1: ${sentence}`, "m"),
   );
   const explained = await here(["explain", id], at);
-  expect(explained.stdout).toContain(`it was running when 3 workers died, more than any other task there. ${sentence}`);
+  expect(explained.stdout).toContain(
+    `it was running when 3 workers or runners died, more than any other task there. ${sentence}`,
+  );
   expect(explained.stdout).toContain(`$ everbeat tasks quarantined ${id} --redrive`);
 
   expect((await here(["tasks", "quarantined", randomUUID()], at)).code).toBe(1);
@@ -91,6 +93,28 @@ test("post-mortems are listed, and shown by number, replica or task", async () =
   const wrong = await here(["post-mortem", "yesterday"], at);
   expect(wrong.code).not.toBe(0);
   expect(wrong.stderr).toContain("must be the number of a post-mortem or the id of a replica or a task");
+});
+
+test("the end of a runner is listed once, with how many more of its batch there are", async () => {
+  const runnerId = randomUUID();
+  const told = {
+    kind: "runner",
+    cause: "killed",
+    sentence: "Killed.",
+    evidence: [],
+    hostname: "host-7",
+    runnerId,
+  } as const;
+  const ids = Array.from({ length: 5 }, () => randomUUID() as TaskId);
+  await writePostMortems(
+    everbeat.database,
+    ids.map((taskId) => ({ ...told, replicaId: worker.replicaId, taskId, name: "resize" })),
+  );
+  const { stdout } = await here(["post-mortems", "--kind", "runner"], at);
+  expect(stdout.split(runnerId)).toHaveLength(2);
+  expect(stdout).toMatch(/and 4 more of its batch +killed/);
+  const { answer } = await jsonHere<{ postMortems: PostMortemRow[] }>(["post-mortems", "--kind", "runner"], at);
+  expect(answer.postMortems.map(({ taskId }) => taskId).sort()).toEqual([...ids].sort());
 });
 
 test("a machine that flaps is shown with its rate", async () => {

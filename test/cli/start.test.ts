@@ -136,6 +136,21 @@ describe("start", () => {
     expect((await worker.ended).code).toBe(0);
   });
 
+  test("waits for a handler that ignores its signal for as long as --abort-grace says", async () => {
+    const cwd = await projectWith({
+      "tasks.js": `import { defineTask } from "everbeat";\nexport const deaf = defineTask({ name: "deaf", timeout: 100, run: () => new Promise(() => {}) });\n`,
+    });
+    const worker = startEverbeat(["start", "tasks.js", "--abort-grace", "150ms"], { ...at, cwd });
+    await worker.says("worker started");
+    const id = await everbeat.enqueue(named<null, unknown>("deaf"), null);
+    // Ten seconds are the default.
+    await expect(everbeat.result(id, { timeout: 30_000 })).rejects.toMatchObject({
+      error: { message: expect.stringMatching(/it was abandoned (\d+ms|[1-9](\.\d)?s) later \(abortGrace\)/) },
+    });
+    worker.child.kill("SIGTERM");
+    expect((await worker.ended).code).toBe(0);
+  });
+
   test("shows a failed task, and goes on", async () => {
     const cwd = await projectWith({
       "tasks.ts": `import { defineTask } from "everbeat";\nexport const sad = defineTask({ name: "sad", async run() {\n  throw new Error("no luck");\n} });\n`,

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
+import { newReplicaId } from "../../src/task/ids.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { everbeat as cli, everbeatJson } from "./run-cli.ts";
@@ -45,6 +46,30 @@ test("the fleet at a glance: counts, queues, and what each replica holds", async
   expect((await here(["status"], at)).stdout).toContain("and 1 that left before");
   expect((await here(["status", "--all"], at)).stdout).toContain(worker.replicaId);
 });
+
+test("of the dead that hold nothing the number is enough, and who is here stands first", async () => {
+  const dead = await Promise.all(Array.from({ length: 3 }, () => replicaOf("dead")));
+  const alive = await replicaOf("online");
+  const { stdout } = await here(["status"], at);
+  expect(stdout).toContain("  and 3 that died within the last hour (everbeat replicas shows them)\n");
+  for (const id of dead) expect(stdout).not.toContain(id);
+  const all = (await here(["status", "--all"], at)).stdout;
+  for (const id of dead) expect(all.indexOf(alive)).toBeLessThan(all.indexOf(id));
+  expect(all.indexOf(alive)).toBeGreaterThan(0);
+  const { answer } = await everbeatJson<{ replicas: { id: string }[] }>(["status"], at);
+  expect(answer.replicas.map(({ id }) => id)).toEqual(expect.arrayContaining(dead));
+});
+
+async function replicaOf(status: "online" | "dead"): Promise<string> {
+  const id = newReplicaId();
+  await database.query(
+    "insert into everbeat.replica (id, hostname, machine_id, pid, version, tasks) values ($1, 'host-7', 'm', 1, '0', '{}')",
+    [id],
+  );
+  if (status === "dead")
+    await database.query("update everbeat.replica set status = 'dead', died_at = now() where id = $1", [id]);
+  return id;
+}
 
 test("no password is shown", async () => {
   const address = new URL(database.url);

@@ -35,3 +35,29 @@ test("a long input and a long result are cut on the screen, and whole in JSON", 
   const { answer } = await everbeatJson<{ input: string; result: string }>(["tasks", "show", id], at);
   expect([answer.input, answer.result]).toEqual([long, long]);
 });
+
+test("`explain` and `tasks show` say the same of how long an attempt took", async () => {
+  const id = await everbeat.enqueue(echo, "brief");
+  await everbeat.result(id);
+  await database.query(
+    "update everbeat.ended set started_at = date_trunc('second', ended_at) - interval '1 second', ended_at = date_trunc('second', ended_at) - interval '0.9564 second' where task_id = $1",
+    [id],
+  );
+  const told = /took (\d+ms)/.exec((await cli(["explain", id], at)).stdout)?.[1];
+  expect(told).toBe("43ms");
+  const { stdout } = await here(["tasks", "show", id], at);
+  expect(stdout).toMatch(new RegExp(`^ +1 +✓ completed .* ${told}$`, "m"));
+  expect(stdout).toContain(`took ${told}`);
+});
+
+test("an attempt that runs is said to have lasted so far", async () => {
+  const hold = defineTask({
+    name: "hold",
+    run: (_input: unknown, { signal }) => new Promise((end) => signal.addEventListener("abort", end)),
+  });
+  await everbeat.work([hold], { handleSignals: false, queues: ["held"] });
+  const id = await everbeat.enqueue(hold, undefined, { queue: "held" });
+  await eventually(async () => (await everbeat.tasks.show(id)).state === "running");
+  expect((await here(["tasks", "show", id], at)).stdout).toMatch(/^ +1 +● running .* \d\S* so far$/m);
+  await everbeat.tasks.cancel(id);
+});

@@ -92,6 +92,13 @@ describe("wrong usage exits with 2 and says what was meant", () => {
     ["done and not done", ["tasks", "review", "x", "--done", "--redrive"], /cannot be used with/],
     ["all queues and five of them", ["queues", "--all", "--limit", "5"], /cannot be used with/],
     ["ids and filters at once", ["tasks", "retry", "x", "--state", "failed"], /exclude each other/],
+    [
+      "a retry of what can never run again",
+      ["tasks", "retry", "--state", "cancelled", "--force"],
+      /--state: a task that is cancelled cannot be run again; failed and pending ones can, and with --force also/,
+    ],
+    ["a retry of what a worker holds", ["tasks", "retry", "--state", "running"], /--force takes it away/],
+    ["a cancellation of what has ended", ["tasks", "cancel", "--state", "failed"], /pending, claimed and running ones/],
     ["a task that is not named", ["explain"], /Missing required argument 'task'/],
     ["a state that nobody holds", ["stale", "--state", "pending"], /Allowed choices are claimed, running/],
     ["a confirmation of something else", ["recover", "--confirm", "--dry-run"], /cannot be used with/],

@@ -38,7 +38,7 @@ test("the demo tells its story, ends well and leaves nothing behind", { timeout:
   expect(stderr).toContain("The loop turns again, and the task has completed, at attempt 1.");
   expect(summary).toMatchObject({ quarantined: 1, poisonous: 1, completed: summary.accepted - 1 });
   expect(stderr.match(/dies in the middle of its tasks\. Which of them was it\?/g)).toHaveLength(3);
-  expect(stderr).toMatch(/went into quarantine .* ago: it was running when 3 workers died/);
+  expect(stderr).toMatch(/went into quarantine .* ago: it was running when 3 workers or runners died/);
   expect(summary.tasksTakenBack).toBeGreaterThan(1);
   expect(summary.crashKnownMs).toBeLessThan(10_000);
   expect(code).toBe(0);

@@ -63,7 +63,7 @@ describe("a task that kills every worker that takes it", () => {
     const told = await everbeat.recovery.explain(poison);
     expect(told).toMatchObject({ because: "quarantined", state: "failed" });
     expect(told.summary).toMatch(
-      /went into quarantine .* ago: it was running when 3 workers died, .*ended without a word/,
+      /went into quarantine .* ago: it was running when 3 workers or runners died, .*ended without a word/,
     );
     // They are written once the tasks were put right.
     const ended = async () =>

@@ -11,10 +11,10 @@ const work = { abortGrace: 300, runners: { threads: 1, processes: 1 } } as const
 
 describe.each(["thread", "process"] as const)("in a %s", (runIn) => {
   test.each([
-    ["an endless loop", "spin"],
-    ["a native-style hang (Atomics.wait)", "hang"],
-    ["a promise that never settles", "never"],
-  ])("%s ends by its timeout", async (_, handler) => {
+    ["an endless loop", "spin", /blocked its runner's event loop/],
+    ["a native-style hang (Atomics.wait)", "hang", /its runner('s event loop.* and its runner)? was ended/],
+    ["a promise that never settles", "never", /did not stop when its signal fired, so its runner was ended .* later/],
+  ])("%s ends by its timeout, and its error says what it took", async (_, handler, says) => {
     const { everbeat, url, expectSound } = await openCrashDatabase();
     const tasks = [
       { handler, runIn, timeout: 1_000 },
@@ -26,6 +26,7 @@ describe.each(["thread", "process"] as const)("in a %s", (runIn) => {
     await expect(everbeat.result(id, { timeout: 30_000 })).rejects.toMatchObject({
       state: "failed",
       code: "TASK_TIMED_OUT",
+      error: { message: expect.stringMatching(says) },
     });
     // It is over when its runner is, and not before: nothing of it is left when others learn of its end.
     expect(worker.messages.find((message) => message.event === "runner.ended")).toMatchObject({
@@ -84,7 +85,10 @@ describe("an inline task that ignores its signal", () => {
     });
     const id = await everbeat.enqueue(task("deaf"), {});
     await worker.heard({ handler: "begun", taskId: id });
-    await expect(everbeat.result(id, { timeout: 20_000 })).rejects.toMatchObject({ code: "TASK_TIMED_OUT" });
+    await expect(everbeat.result(id, { timeout: 20_000 })).rejects.toMatchObject({
+      code: "TASK_TIMED_OUT",
+      error: { message: expect.stringContaining("so it was abandoned") },
+    });
     expect(await worker.heard({ event: "handler.abandoned", taskId: id })).toMatchObject({ name: "deaf" });
     await everbeat.result(await everbeat.enqueue(task("quick"), {}), { timeout: 20_000 });
     worker.release();

@@ -183,9 +183,28 @@ describe("an order to many", () => {
       () => everbeat.tasks.cancel({ queue }, { onProgress: (progress) => told.push(progress) }),
     );
     expect(new Set(answers.map(({ id }) => id))).toEqual(new Set(ids));
-    expect(told).toEqual([500, 1_000, 1_234].map((done) => ({ done, of: 1_234 })));
+    expect(told).toEqual([0, 500, 1_000, 1_234].map((done) => ({ done, of: 1_234 })));
     const searches = asked.filter((text) => text.includes(".tasks t") && !text.includes("t.id = any"));
     expect(searches).toHaveLength(3);
+  });
+
+  test("refuses at once a state that it can never change, and says which it can", async () => {
+    const refused = (problem: RegExp) => ({ code: "INVALID_OPTIONS", problems: [expect.stringMatching(problem)] });
+    for (const state of ["completed", "cancelled", "expired"] as const)
+      for (const force of [false, true])
+        await expect(everbeat.tasks.retry({ state }, { force })).rejects.toMatchObject(
+          refused(/^state: a task that is \w+ cannot be run again; failed and pending ones can, and with force also/),
+        );
+    for (const state of ["claimed", "running"] as const) {
+      await expect(everbeat.tasks.retry({ state })).rejects.toMatchObject(refused(/^state: a worker holds .* force/));
+      expect(await everbeat.tasks.retry({ state, name: "of-nobody" }, { force: true })).toEqual([]);
+    }
+    for (const state of ["completed", "failed", "cancelled", "expired"] as const)
+      await expect(everbeat.tasks.cancel({ state })).rejects.toMatchObject(
+        refused(/^state: .* has ended and cannot be cancelled; pending, claimed and running ones can$/),
+      );
+    for (const state of ["pending", "failed"] as const)
+      expect(await everbeat.tasks.retry({ state, name: "of-nobody" })).toEqual([]);
   });
 
   test("leaves alone what no longer fits when its turn comes", async () => {

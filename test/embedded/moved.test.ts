@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
 import { readPostmasterFile } from "../../src/database/embedded/server-files.ts";
+import { everbeat } from "../cli/run-cli.ts";
 import { query, until, untilStopped } from "../support/embedded-looks.ts";
 import { keepersOf, oneKeeperAtWork, processesWith } from "../support/embedded-processes.ts";
 import { joinedProject } from "../support/embedded-project.ts";
@@ -62,6 +63,16 @@ asRoot.concurrent(
     expect(await (await project.client()).join()).toMatchObject({ dataFolder: joined.dataFolder });
   },
 );
+
+asRoot.concurrent("the doctor does not say of a copied project's server that it is started", async (context) => {
+  const { project, client, joined } = await joinedProject(context, { mode: 0o700, inside: "original" });
+  await client.close();
+  await untilStopped(joined);
+  await run("cp", ["-a", join(project.root, "original"), join(project.root, "copy")]);
+  const { stdout } = await everbeat(["doctor"], { cwd: join(project.root, "copy") });
+  expect(stdout).toMatch(/^! embedded +.* did not run .* and was not started \(see database\)$/m);
+  expect(stdout).toMatch(/^✗ database +.* leads to the database of the original/m);
+});
 
 asRoot.concurrent("a closed project of root's keeps its database when it is renamed", async (context) => {
   const { project, client, joined } = await joinedProject(context, { mode: 0o700, inside: "before" });

@@ -72,6 +72,7 @@ export const DEATHS: readonly [what: string, cause: Cause, evidence: DeathEviden
     "uncaught-error",
     exited({ exitCode: 1, stderr: ["    at run (file.js:3:9)", "TypeError: resize is not a function"] }),
   ],
+  ["exit code 1 without a word", "exited", exited({ exitCode: 1, stderr: ["work begun"] })],
   ["SIGTERM without an answer to it", "terminated", exited({ signal: "SIGTERM" })],
   [
     "a blocked loop",

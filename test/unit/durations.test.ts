@@ -177,7 +177,7 @@ describe("on the command line", () => {
     expect(new Set(timed.map(({ option }) => option.long))).toEqual(
       new Set([
         ...["--delay", "--expires-in", "--unique-for", "--debounce", "--rate-limit", "--timeout"],
-        ...["--grace", "--since", "--after", "--poll-interval", "--shutdown-grace", "--healthy-after"],
+        ...["--grace", "--since", "--after", "--poll-interval", "--shutdown-grace", "--abort-grace", "--healthy-after"],
       ]),
     );
   });

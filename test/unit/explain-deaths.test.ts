@@ -71,6 +71,43 @@ test("a suspect, one at its last chance and one in quarantine are explained", as
   await expect(`${golden}\n`).toMatchFileSnapshot("golden/explain-suspects.txt");
 });
 
+test("a crash of which nobody is convicted is explained by whoever else may have caused it", () => {
+  const death = deathOf({ kind: "runner", because: "exited", exitCode: 3 });
+  const runner = { id: "r", kind: "process", pid: 9, exitCode: 3, signal: null, what: "its runner ended" } as const;
+  const evidenceOn = (told: Partial<Death>, crashes = 0) => {
+    const error = crashError({ ...death, ...told }, { kind: "fail", crashes, because: "on-crash" });
+    return explain({ ...ended, crashes, error }, settings).evidence.filter((line) => line.startsWith("no crash"));
+  };
+  expect(evidenceOn({ runner, before: 1 })).toEqual([
+    "no crash is charged: its runner had run 1 task before it, which may have left something behind",
+  ]);
+  expect(evidenceOn({ runner, before: 7, beside: 2 })).toEqual([
+    "no crash is charged: its runner had run 7 tasks before it, which may have left something behind, and 2 other tasks ran in the same runner",
+  ]);
+  expect(evidenceOn({ beside: 1 })).toEqual(["no crash is charged: 1 other task ran in the same worker"]);
+  expect(evidenceOn({ beside: 1, wasDraining: true })).toEqual(["no crash is charged: its worker had been told to go"]);
+  expect(evidenceOn({ runner }, 1)).toEqual([]);
+});
+
+test("a runner that died is not called a worker, nor are several deaths those of workers alone", () => {
+  const death = deathOf({ kind: "runner", because: "exited", exitCode: 3 });
+  const runner = { id: "r", kind: "process", pid: 9, exitCode: 3, signal: null, what: "its runner ended" } as const;
+  const poisoned = (crashes: number, told: Partial<Death>) => {
+    const error = crashError({ ...death, ...told }, { kind: "fail", crashes, because: "crash-budget" });
+    return [error.message, explain({ ...ended, crashes, error }, settings).summary];
+  };
+  for (const text of poisoned(1, { runner })) expect(text).toMatch(/was running when a runner died,/);
+  for (const text of poisoned(1, {})) expect(text).toMatch(/was running when a worker died,/);
+  for (const text of poisoned(3, { runner })) expect(text).toMatch(/was running when 3 workers or runners died,/);
+  const error = crashError({ ...death, runner }, { kind: "again", crashes: 0, delayMs: 0, isApart: true });
+  const last = { outcome: "crashed", attempt: 2, endedAgoMs: 5, error } as const;
+  const pending: TaskFacts = { ...ended, state: "pending", endedAgoMs: null, claimId: null, last, suspicion: 1 };
+  expect(explain({ ...pending, dueInMs: 900 }, settings).summary).toContain("its runner died in attempt 2");
+  expect(explain({ ...pending, isApart: true }, settings).summary).toContain(
+    "workers or runners died, so it runs apart",
+  );
+});
+
 test("a task that never ends by itself is explained by how it was stopped, and one whose worker left by where it waits", async () => {
   const { taskId, claimId } = { taskId: "task-1" as TaskId, claimId: "7" as ClaimId };
   const timedOut = toErrorRecord(new TaskTimedOutError(taskId, 2_000));

@@ -315,7 +315,7 @@ const CASES: Case[] = [
   [
     "is at its last chance",
     { ...pending, attempt: 2, suspicion: 2, isApart: true },
-    ...(["kept-apart", false, /running when 2 workers died, so it runs apart.*no other suspect/] as const),
+    ...(["kept-apart", false, /running when 2 workers or runners died, so it runs apart.*no other suspect/] as const),
   ],
   [
     "is in quarantine",
@@ -323,7 +323,11 @@ const CASES: Case[] = [
       ...{ ...crashed, crashes: 3, error: { code: "POISONED", message: "it died" } },
       postMortem: { id: "9", sentence: "The process ended without a word." },
     },
-    ...(["quarantined", false, /into quarantine.*when 3 workers died.*without a word.*until somebody/] as const),
+    ...([
+      "quarantined",
+      false,
+      /into quarantine.*when 3 workers or runners died.*without a word.*until somebody/,
+    ] as const),
   ],
   ["crashed", crashed, "needs-review", false, /part of its effects.*somebody has looked/],
   [

@@ -4,6 +4,8 @@ import { coloursFor } from "../../src/cli/colours.ts";
 import { createWorkLog } from "../../src/cli/work-log.ts";
 import { defineTask, type Logger, type TaskContext } from "../../src/index.ts";
 import { jsonLogger, withFields } from "../../src/log.ts";
+import { showableFields } from "../../src/log-fields.ts";
+import { packageFile } from "../../src/package-files.ts";
 import { LogBudget } from "../../src/runner/log-budget.ts";
 import { createRunnerContext } from "../../src/runner/runner-context.ts";
 import { runHandler } from "../../src/testing/index.ts";
@@ -91,6 +93,38 @@ describe("errors in fields", () => {
     const screen = { isJson: false, colours: coloursFor({}, {}), say: (line: string) => lines.push(line) };
     createWorkLog(screen as never, "debug").error({ err: error, n: 1n, throwing }, "x");
     expect(lines.join()).toMatch(/err=.*boom.* n=1 throwing=.*fine/);
+  });
+});
+
+describe("an error in a line for people", () => {
+  const shownAs = (fields: Record<string, unknown>, message: string) => {
+    const lines: string[] = [];
+    const screen = { isJson: false, colours: coloursFor({}, {}), say: (line: string) => lines.push(line) };
+    createWorkLog(screen as never, "debug").error(fields, message);
+    return lines.join("\n");
+  };
+  const failed = Object.assign(new TypeError("no such size"), {
+    code: "E_SIZE",
+    stack: [
+      "TypeError: no such size",
+      "    at resize (/app/src/resize.ts:12:5)",
+      "    at node:internal/process/task_queues:95:5",
+      "    at async run (file:///app/src/tasks.ts:3:1)",
+      "    at parse (/app/node_modules/zod/parse.js:1:1)",
+      `    at Worker.run (${packageFile("dist/parts/one.js")}:7:7)`,
+    ].join("\n"),
+  });
+
+  test("is its name, what it says, and where in their own code: JSON has the rest", () => {
+    const shown = "TypeError E_SIZE: no such size at resize (resize.ts:12), at async run (tasks.ts:3)";
+    expect(shownAs({ err: failed }, "oh")).toMatch(new RegExp(`✗ oh {2}err=${shown.replaceAll(/[()]/g, "\\$&")}$`));
+    // As it comes from a runner.
+    expect(shownAs(showableFields({ err: failed }), "oh")).toContain(`err=${shown}`);
+    expect(shownAs({ err: new Error("outer", { cause: failed }) }, "oh")).toContain(`(cause: ${shown})`);
+  });
+
+  test("is not told twice, as in log.error(error)", () => {
+    expect(shownAs({ err: failed }, failed.message)).toMatch(/✗ no such size {2}err=TypeError E_SIZE at resize/);
   });
 });
 

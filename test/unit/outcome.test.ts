@@ -96,6 +96,23 @@ describe("the outcome of an attempt", () => {
     });
   });
 
+  test("that timed out and did not stop says for how long it went on, and what became of it", () => {
+    const abortReason = new TaskTimedOutError(ref.task, 1_000);
+    const messageAfter = (ending: EndedAttempt["ending"]) =>
+      outcomeOf(ended({ abortReason, stoppingForMs: 10_012, ending }), once, 0)?.error?.message;
+    const { message } = abortReason;
+    expect(messageAfter({ kind: "abandoned" })).toBe(
+      `${message} It did not stop when its signal fired, so it was abandoned 10s later (abortGrace) and may still go on.`,
+    );
+    expect(messageAfter({ kind: "stopped", wasEnded: true, stack: undefined })).toBe(
+      `${message} It did not stop when its signal fired, so its runner was ended 10s later (abortGrace).`,
+    );
+    expect(messageAfter({ kind: "stopped", wasEnded: false, stack: undefined })).toBe(
+      `${message} It did not stop when its signal fired. Its runner ended 10s later.`,
+    );
+    expect(messageAfter({ kind: "threw", error: abortReason })).toBe(message);
+  });
+
   test("of a lost claim is nobody's business any more", () => {
     expect(outcomeOf(ended({ abortReason: new ClaimLostError(ref.claim, ref.task) }), once, 0)).toBeUndefined();
   });

@@ -22,6 +22,26 @@ describe("the probable cause of", () => {
     });
   });
 
+  test("an exit code of 1 without an error on standard error is that of two causes", () => {
+    const told = (evidence: object) => probableCause({ kind: "runner", because: "exited", ...evidence }).sentence;
+    expect(told({ exitCode: 1 })).toBe(
+      "The process ended with exit code 1: an error that nobody caught, or process.exit(1).",
+    );
+    expect(told({ exitCode: 1, isThread: true, stderr: ["work begun"] })).toBe(
+      "The thread ended with exit code 1: an error that nobody caught, or process.exit(1).",
+    );
+    expect(told({ exitCode: 1, stderr: ["RangeError: too far"] })).toBe(
+      "An error that nobody caught ended the process: RangeError: too far.",
+    );
+  });
+
+  test("a kill is told without a guess at who did it: it may have been the task", () => {
+    const { sentence } = probableCause({ kind: "runner", because: "exited", signal: "SIGKILL" });
+    expect(sentence).toBe(
+      "The process was killed (SIGKILL): by an operator, a supervisor, the kernel or its own code. Nobody saw which.",
+    );
+  });
+
   test("anything at all is something, and a sentence", () => {
     const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined });
     const evidence = fc.record({

@@ -46,11 +46,15 @@ async function showPostMortems(call: Call<PostMortemsOptions>): Promise<undefine
       limit,
     });
     const now = await readClock(everbeat.database);
-    const columns: Column<PostMortemRow>[] = [
+    const columns: Column<ShownPostMortem>[] = [
       { title: "#", value: (row) => row.id, align: "right" },
       { title: "WHEN", value: (row) => fromNow(row.happenedAt, now) },
       { title: "OF", value: (row) => (row.name === null ? row.kind : `${row.kind} ${row.name}`), atLeast: 20 },
       { title: "ID", value: (row) => subjectOf(row) },
+      {
+        ...{ title: "BATCH", label: "", isOptional: true },
+        value: ({ others }) => (others === 0 ? "" : `and ${others} more of its batch`),
+      },
       { title: "CAUSE", label: "", value: (row) => row.cause, style: (text) => colours.bold(text) },
       { title: "HOST", value: (row) => row.hostname ?? "", isOptional: true },
       {
@@ -61,10 +65,22 @@ async function showPostMortems(call: Call<PostMortemsOptions>): Promise<undefine
     screen.answer({ now, postMortems }, () =>
       postMortems.length === 0
         ? "Nothing has died, as far as the record goes."
-        : table(postMortems, columns, { colours, width }),
+        : table(oncePerRunner(postMortems), columns, { colours, width }),
     );
   });
   return undefined;
+}
+
+/** With how many more of the same runner there are: one for each task that it was running, which say the same. */
+type ShownPostMortem = PostMortemRow & { readonly others: number };
+
+function oncePerRunner(rows: readonly PostMortemRow[]): ShownPostMortem[] {
+  const ofRunner = (id: string | null) => rows.filter(({ kind, runnerId }) => kind === "runner" && runnerId === id);
+  return rows.flatMap((row) => {
+    if (row.kind !== "runner") return [{ ...row, others: 0 }];
+    const [first, ...others] = ofRunner(row.runnerId);
+    return first === row ? [{ ...row, others: others.length }] : [];
+  });
 }
 
 export function subjectOf({ kind, replicaId, runnerId, taskId }: PostMortemRow): string {

@@ -4,7 +4,7 @@ import type { OpenOptions } from "../../config/open-options.ts";
 import { Everbeat } from "../../everbeat.ts";
 import { type Logger, withFields } from "../../log.ts";
 import { linkToSupervisor, type SupervisorLink } from "../../supervisor/supervised.ts";
-import { DEFAULT_SHUTDOWN_GRACE_MS } from "../../worker/options.ts";
+import { DEFAULT_ABORT_GRACE_MS, DEFAULT_SHUTDOWN_GRACE_MS } from "../../worker/options.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import type { ExitCode } from "../exit-codes.ts";
 import { loadTasks } from "../load-tasks.ts";
@@ -46,14 +46,14 @@ async function start(call: Call<StartOptions>): Promise<ExitCode> {
   call.screen.outliveReaders();
   const link = linkToSupervisor();
   const restart = toRestartPolicy(call.options);
-  const { processes, shutdownGrace, logLevel } = call.options;
+  const { processes, shutdownGrace, abortGrace, logLevel } = call.options;
   if (processes === undefined || link) return work(call, link);
   const log = createWorkLog(call.screen, logLevel);
   return runSupervisor({
     ...{ log, screen: call.screen, files: call.words, processes, restart },
     // Its children listen for each other. The supervisor listens in case none of them is left.
     everbeat: await open(call, log, { listens: true }),
-    shutdownGraceMs: shutdownGrace ?? DEFAULT_SHUTDOWN_GRACE_MS,
+    gracesMs: (shutdownGrace ?? DEFAULT_SHUTDOWN_GRACE_MS) + (abortGrace ?? DEFAULT_ABORT_GRACE_MS),
   });
 }
 

@@ -90,7 +90,7 @@ async function showStatus(call: Call<StatusOptions>): Promise<undefined> {
         settings,
       },
     };
-    screen.answer(status, () => describeStatus(status, screen));
+    screen.answer(status, () => describeStatus(status, screen, options.all === true));
   });
   return undefined;
 }
@@ -101,7 +101,7 @@ function isOfInterest({ status, claimed, running, diedAt }: ReplicaRow, now: Dat
   return status !== "offline";
 }
 
-function describeStatus(status: Status, screen: Screen): string[] {
+function describeStatus(status: Status, screen: Screen, withAll: boolean): string[] {
   const { colours, width } = screen;
   const head = [
     { text: `Everbeat ${status.version}`, paint: colours.bold },
@@ -111,7 +111,7 @@ function describeStatus(status: Status, screen: Screen): string[] {
     pack(head, { width, between: " " }),
     taskCounts(status, screen),
     queues(status, screen),
-    replicas(status, screen),
+    replicas(status, screen, withAll),
     recovery(status, screen),
   );
 }
@@ -133,16 +133,22 @@ function queues({ queues: rows }: Status, screen: Screen): string[] {
   return [bold("Queues"), ...table, ...(rest === undefined ? [] : [dim(`  ${rest} (everbeat queues)`)])];
 }
 
-function replicas(status: Status, screen: Screen): string[] {
-  const { colours } = screen;
-  const rows = status.replicas;
+/** Who is here comes first. Of those that died and hold nothing the number is enough. */
+function replicas(status: Status, screen: Screen, withAll: boolean): string[] {
+  const { dim, bold } = screen.colours;
+  const isOver = (row: ReplicaRow) => !withAll && row.status === "dead" && row.claimed + row.running === 0;
+  const died = status.replicas.filter(isOver).length;
+  const rows = PRESENCES.flatMap((is) => status.replicas.filter((row) => row.status === is && !isOver(row)));
   const look = { now: status.now, settings: status.recovery.settings };
   const body =
-    rows.length === 0 ? ["  none is here. Start one: everbeat start tasks.ts"] : replicaTable(rows, look, screen);
+    rows.length > 0 ? replicaTable(rows, look, screen) : ["  none is here. Start one: everbeat start tasks.ts"];
+  if (died > 0) body.push(dim(`  and ${died} that died within the last hour (everbeat replicas shows them)`));
   const left = status.replicasLeftOut;
-  const rest = left === 0 ? [] : [colours.dim(`  and ${left} that left before (--all shows them)`)];
-  return [colours.bold("Replicas"), ...body, ...rest];
+  if (left > 0) body.push(dim(`  and ${left} that left before (--all shows them)`));
+  return [bold("Replicas"), ...body];
 }
+
+const PRESENCES: readonly ReplicaRow["status"][] = ["online", "draining", "dead", "offline"];
 
 function recovery(status: Status, screen: Screen): string[] {
   return [screen.colours.bold("Recovery"), ...recoveryLines(status.recovery, status.now, screen)];

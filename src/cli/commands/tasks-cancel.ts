@@ -5,9 +5,10 @@ import type { CancelOutcome } from "../../sql/orders.ts";
 import { duration } from "../arguments.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import type { ExitCode } from "../exit-codes.ts";
+import { interruptible } from "../interruptible.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { addTaskFilters, type TaskFilters } from "../task-filters.ts";
-import { answerOrder, assertChoice, chosenTasks, type OutcomeWords, orderProgress } from "../task-orders.ts";
+import { answerOrder, assertChoice, chosenTasks, type OutcomeWords } from "../task-orders.ts";
 
 interface CancelOptions extends TaskFilters {
   readonly reason?: string;
@@ -48,14 +49,16 @@ export function addTasksCancel(cli: Cli, parent: Command): void {
 }
 
 async function cancelTasks(call: Call<CancelOptions>): Promise<ExitCode> {
-  assertChoice(call);
+  assertChoice(call, "cancel");
   const { reason, grace } = call.options;
-  return withEverbeat(call, async (everbeat) => {
-    const done = await everbeat.tasks.cancel(await chosenTasks(call, everbeat), {
-      onProgress: orderProgress(call),
-      ...(reason === undefined ? {} : { reason }),
-      ...(grace === undefined ? {} : { grace }),
-    });
-    return answerOrder(call, done, WORDS);
-  });
+  return interruptible(call, (onProgress) =>
+    withEverbeat(call, async (everbeat) => {
+      const done = await everbeat.tasks.cancel(await chosenTasks(call, everbeat), {
+        onProgress,
+        ...(reason === undefined ? {} : { reason }),
+        ...(grace === undefined ? {} : { grace }),
+      });
+      return answerOrder(call, done, WORDS);
+    }),
+  );
 }

@@ -1,4 +1,4 @@
-/** `everbeat tasks quarantined`: tasks that are not tried again because they kill their workers. */
+/** `everbeat tasks quarantined`: tasks that are not tried again because they kill what runs them. */
 import type { Command } from "commander";
 import type { Everbeat } from "../../everbeat.ts";
 import { readClock } from "../../sql/clock.ts";
@@ -27,7 +27,7 @@ interface QuarantinedOptions {
 export function addTasksQuarantined(cli: Cli, parent: Command): void {
   addCommand<QuarantinedOptions>(cli, parent, {
     usage: "quarantined [ids...]",
-    description: "list tasks that are not tried again because they kill their workers, or run them again",
+    description: "list tasks that are not tried again because they kill their workers or runners, or run them again",
     examples: [
       "everbeat tasks quarantined",
       "everbeat tasks quarantined --name resize --redrive     the cause is mended: run them again, with a new budget",
@@ -72,7 +72,8 @@ async function show(
   const now = await readClock(everbeat.database);
   screen.answer({ tasks }, () => {
     if (tasks.length === 0) return words.length > 0 ? "None of these is in quarantine." : "No task is in quarantine.";
-    const hint = "Each was running when several workers died. When you have found out why: --redrive runs it again.";
+    const hint =
+      "Each was running when several workers or runners died. When you have found out why: --redrive runs it again.";
     const { width, colours } = screen;
     return [...quarantineTable(tasks, now, screen), "", ...prose(hint, { width, paint: colours.yellow })];
   });

