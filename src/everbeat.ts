@@ -93,7 +93,8 @@ export class Everbeat implements AsyncDisposable {
     logEvents(this.#events, this.#log);
     const streams = [outletOf(process.stdout).health, outletOf(process.stderr).health];
     const logs = [this.#loggerHealth, this.#runnersHealth, ...streams];
-    this.#logWatch = new LogWatch({ database, events: this.#events, logs });
+    const replica = () => [...this.#workers][0]?.replicaId;
+    this.#logWatch = new LogWatch({ database, events: this.#events, logs, replica });
     this.#notices = new Notices(database);
     this.#enqueuer = new Enqueuer(database, { inputLimitBytes: settings.maxJsonBytes });
     this.#results = new Results(database, this.#notices);

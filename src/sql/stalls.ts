@@ -65,8 +65,9 @@ export async function raiseStallAlerts(store: Store, alerts: readonly StallAlert
 
 /**
  * Resolves the alerts of all other tasks, which get on again or have ended, those of blocked loops whose replica or runner is gone, and those of stuck
- * outcomes whose claim is gone: its worker died before it could write the outcome. Likewise those of ended tasks that were removed after all. The `case` keeps the details of other alerts from being
- * taken apart: a handler may have said what is in them.
+ * outcomes whose claim is gone: its worker died before it could write the outcome. Likewise those of ended tasks that were removed after all,
+ * and those of logs whose worker is gone. The `case` keeps the details of other alerts from being taken apart: a handler may have said what is
+ * in them.
  */
 export async function resolveOtherStallAlerts(store: Store, stalled: readonly TaskId[]): Promise<void> {
   const s = store.schema;
@@ -79,6 +80,8 @@ export async function resolveOtherStallAlerts(store: Store, stalled: readonly Ta
         where b.id = (alert.details ->> 'blockedLoop')::bigint and ${isBlockageLasting(s, "b")})
       when 'outcome-stuck' then not exists (
         select from ${s}.running r where r.task_id = substr(alert.subject, 6)::uuid and r.claim_id = alert.part::bigint)
+      when 'log-dropped' then not exists (
+        select from ${s}.replica r where r.id = alert.part::uuid and r.status in ('online', 'draining')) and alert.part is not null
       end)`;
   await store.query(`update ${s}.alert set resolved_at = now() where ${unlocked(store, isOver)}`, [stalled]);
 }

@@ -5,6 +5,7 @@ import type { Events } from "../events.ts";
 import type { LogHealth } from "../log-health.ts";
 import { createService, type Service } from "../service.ts";
 import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
+import type { ReplicaId } from "../task/ids.ts";
 
 const KIND = "log-dropped";
 const LOOK_EVERY_MS = 1_000;
@@ -18,6 +19,8 @@ export interface LogWatchParts {
   readonly events: Events;
   /** Those of this process. */
   readonly logs: readonly LogHealth[];
+  /** Of a worker in this process, if there is one: when that is dead, a sweep resolves the alert. */
+  readonly replica: () => ReplicaId | undefined;
 }
 
 /** A time in which log lines are dropped: from the first of them until every log is well and none has been dropped for a while. */
@@ -28,6 +31,7 @@ interface Trouble {
   reason: string;
   droppedAtMs: number;
   raisedAtMs: number | undefined;
+  raisedFor: ReplicaId | undefined;
 }
 
 export class LogWatch {
@@ -67,8 +71,12 @@ export class LogWatch {
     if (!trouble) return;
     const isOver = logs.every((log) => log.isWell) && nowMs - trouble.droppedAtMs >= OVER_AFTER_MS;
     if (isOver) await this.#end(trouble);
-    else if (trouble.raisedAtMs === undefined || nowMs - trouble.raisedAtMs >= RAISE_AGAIN_MS)
-      await this.#raise(trouble, nowMs);
+    else if (this.#isToBeRaised(trouble, nowMs)) await this.#raise(trouble, nowMs);
+  }
+
+  #isToBeRaised({ raisedAtMs, raisedFor }: Trouble, nowMs: number): boolean {
+    if (raisedAtMs === undefined || nowMs - raisedAtMs >= RAISE_AGAIN_MS) return true;
+    return raisedFor !== this.#parts.replica();
   }
 
   get #droppedSoFar(): number {
@@ -78,15 +86,17 @@ export class LogWatch {
   #noteDropped(nowMs: number, reason: string, droppedBefore: number): void {
     if (this.#trouble) Object.assign(this.#trouble, { reason, droppedAtMs: nowMs });
     else {
-      this.#trouble = { droppedBefore, reason, droppedAtMs: nowMs, raisedAtMs: undefined };
+      this.#trouble = { droppedBefore, reason, droppedAtMs: nowMs, raisedAtMs: undefined, raisedFor: undefined };
       this.#parts.events.emit("log.dropped", { reason });
     }
   }
 
   async #raise(trouble: Trouble, nowMs: number): Promise<void> {
     const message = `Log lines are being dropped by ${this.#subject}: ${trouble.reason}. Its work goes on.`;
-    await raiseAlert(this.#parts.database, { kind: KIND, subject: this.#subject, message });
-    trouble.raisedAtMs = nowMs;
+    const replica = this.#parts.replica();
+    const part = replica === undefined ? {} : { part: replica };
+    await raiseAlert(this.#parts.database, { kind: KIND, subject: this.#subject, message, ...part });
+    Object.assign(trouble, { raisedAtMs: nowMs, raisedFor: replica });
   }
 
   async #end(trouble: Trouble): Promise<void> {

@@ -2,16 +2,20 @@
 import { beforeEach, expect, test } from "vitest";
 import { Events } from "../../src/events.ts";
 import { LogRecord } from "../../src/log-health.ts";
+import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
 import { LogWatch } from "../../src/worker/log-watch.ts";
+import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { refuse } from "../support/refusing.ts";
+import { sweeper } from "../support/sweeping.ts";
 
 const HOUR_MS = 3_600_000;
 const { everbeat, database } = await openTestEverbeat();
 
 beforeEach(() => database.query("delete from everbeat.alert"));
 
-function watching() {
+function watching(replica: () => ReplicaId | undefined = () => undefined) {
   const logs = { logger: new LogRecord(), stdout: new LogRecord(), stderr: new LogRecord(), runners: new LogRecord() };
   const told: unknown[] = [];
   const events = new Events((error) => {
@@ -19,7 +23,7 @@ function watching() {
   });
   events.on("log.dropped", ({ reason }) => told.push(["dropped", reason]));
   events.on("log.back", ({ dropped }) => told.push(["back", dropped]));
-  const watch = new LogWatch({ database: everbeat.database, events, logs: Object.values(logs) });
+  const watch = new LogWatch({ database: everbeat.database, events, logs: Object.values(logs), replica });
   return { ...logs, watch, told };
 }
 
@@ -132,4 +136,24 @@ test("the alert of a process that leaves is resolved", async () => {
   await watch.lookOnce(0);
   await watch.stop();
   expect(await alerts()).toEqual(["log-dropped resolved: the disk is full"]);
+});
+
+test("the alert of a worker that was killed is resolved by a sweep, and that of a worker that came back is raised anew", async () => {
+  const claimer = handClaimer(everbeat.database, []);
+  await claimer.claim();
+  let replica = claimer.replicaId;
+  const { watch, stderr } = watching(() => replica);
+  const sweep = () => sweeper(everbeat.database).sweep();
+  stderr.noteDropped(1, "the disk is full");
+  await watch.lookOnce(0);
+  await sweep();
+  expect(await alerts()).toEqual(["log-dropped open: the disk is full"]);
+  await database.query("update everbeat.replica set status = 'dead' where id = $1", [replica]);
+  await eventually(async () => {
+    await sweep();
+    return (await alerts()).includes("log-dropped resolved: the disk is full");
+  });
+  replica = newReplicaId();
+  await watch.lookOnce(1_000);
+  expect(await alerts()).toEqual(["log-dropped open: the disk is full", "log-dropped resolved: the disk is full"]);
 });
