@@ -169,7 +169,8 @@ describe("where it is on", { timeout: 180_000 }, async () => {
       expect.objectContaining({ id: worker.replicaId, heart: "fresh", vitals: expect.objectContaining({ inHand: 0 }) }),
     );
     const status = await cli(["status"], at);
-    expect(status.stdout).toMatch(new RegExp(`${replicaId}  ✗ dead`));
+    expect(status.stdout).toMatch(/and \d+ that died within the last hour/);
+    expect((await here(["status", "--all"], at)).stdout).toMatch(new RegExp(`${replicaId}  ✗ dead`));
     expect(status.stdout).toMatch(/swept [\d.]+m?s ago.*\(every 250ms, profile fast\)/);
     expect((await jsonHere<Explanation>(["explain", claimed], at)).answer.because).toBe("unknown-task");
     await worker.stop();
