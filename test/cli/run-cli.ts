@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { onTestFinished } from "vitest";
+import { onTestFinished, type TestContext } from "vitest";
 import { eventually } from "../support/eventually.ts";
 
 export const repository = fileURLToPath(new URL("../../", import.meta.url));
@@ -29,6 +29,8 @@ export interface RunOptions {
   /** Descriptors of files that take the place of the pipes to the test. */
   readonly stdout?: number;
   readonly stderr?: number;
+  /** The test's, where several run at once: vitest cannot tell then which of them it is. */
+  readonly context?: Pick<TestContext, "onTestFinished">;
 }
 
 export interface RunningCli {
@@ -71,7 +73,7 @@ export function startEverbeat(args: readonly string[], options: RunOptions = {})
   const ended = new Promise<Finished>((resolve) =>
     child.once("close", (code, signal) => resolve({ code, signal, stdout, stderr })),
   );
-  onTestFinished(() => void child.kill("SIGKILL"));
+  (options.context?.onTestFinished ?? onTestFinished)(() => void child.kill("SIGKILL"));
   return {
     child,
     ended,

@@ -69,7 +69,7 @@ asRoot.concurrent("the doctor does not say of a copied project's server that it 
   await client.close();
   await untilStopped(joined);
   await run("cp", ["-a", join(project.root, "original"), join(project.root, "copy")]);
-  const { stdout } = await everbeat(["doctor"], { cwd: join(project.root, "copy") });
+  const { stdout } = await everbeat(["doctor"], { cwd: join(project.root, "copy"), context });
   expect(stdout).toMatch(/^! embedded +.* did not run .* and was not started \(see database\)$/m);
   expect(stdout).toMatch(/^✗ database +.* leads to the database of the original/m);
 });
