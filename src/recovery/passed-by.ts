@@ -139,6 +139,12 @@ export class PassedBy {
     }
   }
 
+  /** What there was no time to try: whether it has been done is not known, so it stays told of. */
+  leave(what: string): void {
+    const known = this.#known.get(what);
+    if (known) known.wasMet = true;
+  }
+
   /** When the part was gone through: what was not met again has been done, or is gone. */
   async settle(): Promise<void> {
     let isToSettle = performance.now() - this.#settledAtMs >= SETTLE_EVERY_MS;

@@ -5,15 +5,20 @@ import { findOldRows, PURGE_RULES, type PurgeAges, type PurgeRule, purge, purgeR
 import type { PassedBy } from "./passed-by.ts";
 
 const BATCH = 1_000;
-/** After this long nothing more is tried: where so many are refused one by one, it is the table that cannot be written. */
+/** After this long no more rows of a table are tried: where so many are refused one by one, it is the table that cannot be written. */
 const ENOUGH_MS = 5_000;
 
 /** One rule that fails does not keep the others from being followed, nor one row the others of its table. False: there is more to remove. */
-export async function purgeRecord(database: Database, ages: PurgeAges, passedBy: PassedBy): Promise<boolean> {
+export async function purgeRecord(
+  database: Database,
+  ages: PurgeAges,
+  passedBy: PassedBy,
+  enoughMs = ENOUGH_MS,
+): Promise<boolean> {
   let isDone = true;
   for (const rule of PURGE_RULES) {
     const isFollowed = await passedBy.attempt(`removing old ${rule.what}`, () =>
-      follow(rule, { database, ages, passedBy }),
+      follow(rule, { database, ages, passedBy, enoughMs }),
     );
     if (isFollowed === false) isDone = false;
   }
@@ -25,6 +30,7 @@ interface Parts {
   readonly database: Database;
   readonly ages: PurgeAges;
   readonly passedBy: PassedBy;
+  readonly enoughMs: number;
 }
 
 async function follow(rule: PurgeRule, parts: Parts): Promise<boolean> {
@@ -39,15 +45,19 @@ async function follow(rule: PurgeRule, parts: Parts): Promise<boolean> {
 }
 
 /** Where a row cannot be removed. Those that were passed by before may be the first, and the others must be reached all the same. */
-async function followInHalves(rule: PurgeRule, { database, ages, passedBy }: Parts): Promise<boolean> {
+async function followInHalves(rule: PurgeRule, { database, ages, passedBy, enoughMs }: Parts): Promise<boolean> {
   const limit = BATCH + passedBy.count;
-  const untilMs = performance.now() + ENOUGH_MS;
+  const untilMs = performance.now() + enoughMs;
   const found = await database.transaction((tx) => findOldRows(tx, rule, ages, limit));
+  const whatOf = ({ key }: { readonly key: string }) => `removing old ${rule.what}: ${key}`;
   await passedBy.inHalves(
     found,
-    ({ key }) => `removing old ${rule.what}: ${key}`,
+    whatOf,
     async (some) => {
-      if (performance.now() > untilMs) throw new Error("It took too long, and the rest was left.");
+      if (performance.now() >= untilMs) {
+        for (const one of found) passedBy.leave(whatOf(one));
+        throw new Error("It took too long, and the rest was left.");
+      }
       return [await database.transaction((tx) => purgeRows(tx, rule, ages, some))];
     },
     isAboutTheValues,

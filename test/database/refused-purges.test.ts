@@ -1,6 +1,6 @@
 /** Old rows of the record that a trigger of a user's own keeps from being deleted are told of and stay, and all others leave. */
 import pg from "pg";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { Events } from "../../src/events.ts";
 import { PassedBy } from "../../src/recovery/passed-by.ts";
 import { purgeRecord } from "../../src/recovery/purge.ts";
@@ -26,7 +26,7 @@ function sweeper() {
     { service: "sweep", part: "purges" },
     { database: everbeat.database, events, onError: fail },
   );
-  return { told, purge: () => purgeRecord(everbeat.database, AGES, passedBy) };
+  return { told, purge: (enoughMs?: number) => purgeRecord(everbeat.database, AGES, passedBy, enoughMs) };
 }
 
 beforeEach(() =>
@@ -89,6 +89,24 @@ test("more of them than a batch", async () => {
   // Two purges, or more on a busy machine: each ends after some seconds.
   await eventually(leftAfterPurge, { until: (count) => count === 1_100, within: 50_000 });
   expect(told.filter((what) => what.includes(": "))).toHaveLength(1_100);
+});
+
+test("one that a later purge had no time to try again stays told of", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  onTestFinished(() => void vi.useRealTimers());
+  await database.query(
+    `insert into everbeat.machine (id, hostname, joined_at) select n::text, 'h', ${AGO} from generate_series(1, 3) n`,
+  );
+  await refuseToDelete(database, "machine", "true");
+  const { told, purge } = sweeper();
+  await purge();
+  expect(told).toHaveLength(3);
+  // Long enough for all of them to be tried again.
+  vi.advanceTimersByTime(60_000);
+  await purge(0);
+  vi.advanceTimersByTime(60_000);
+  await purge();
+  expect(told.filter((what) => what.includes(": "))).toHaveLength(3);
 });
 
 test("a table that somebody has locked against changes holds up a purge once, and not for each of its rows", async () => {
