@@ -21,7 +21,7 @@ export interface Outcome {
   readonly error?: ErrorRecord;
   /** Was completed in the handler's own transaction if that committed; this outcome counts only if it did not. */
   readonly confirm?: boolean;
-  /** The crash of a runner at which it was together with others. */
+  /** The crash of a runner at which it was together with others, if anybody is a suspect because of it. */
   readonly crash?: SharedCrash;
   /** It is found to be what kills its runners. */
   readonly isConvicted?: boolean;

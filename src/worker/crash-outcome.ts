@@ -97,12 +97,14 @@ function outcomeOfCrash(attempt: CrashedAttempt, death: Death, suspects: Suspect
   return attempt.completedInTransaction ? { ...outcome, confirm: true } : outcome;
 }
 
+/** Its own task is no suspect if it does not run again. The others may still be suspects then. */
 function guiltOf(
   { id, tasks, before }: Suspects,
   { share }: Blame,
   action: RecoveryAction,
 ): Pick<Outcome, "crash" | "isConvicted"> {
   if (action.kind === "fail" && action.because === "crash-budget") return { isConvicted: true };
-  if (share !== "suspected" || action.kind !== "again") return {};
-  return { crash: { id, running: tasks, isApart: action.isApart, before } };
+  const runsAgain = action.kind === "again";
+  if (share !== "suspected" || (!runsAgain && before.length === 0)) return {};
+  return { crash: { id, running: tasks, isApart: runsAgain && action.isApart, before } };
 }

@@ -131,6 +131,21 @@ describe.each(KINDS)("a %s that was used before", (runIn) => {
     expect(exits).toHaveLength(1);
   });
 
+  test("makes a suspect of an earlier task also where the task that it ended with is not tried again", async () => {
+    const database = await openCrashDatabase();
+    const { everbeat, url } = database;
+    const ended = { handler: "meet", runIn, onCrash: "fail" } as const;
+    await startRunnerWorker({ url, tasks: [tasks[0] as RunnerTask, ended], work });
+    const guilty = await everbeat.enqueue(task("leaveTimer"), { fails: true });
+    await eventually(() => everbeat.tasks.show(guilty), { until: ({ failures }) => failures === 1 });
+    const id = await everbeat.enqueue(task("meet"), {});
+    const [shown] = await untilEnded(database, [id]);
+    expect(shown).toMatchObject({ state: "failed", crashes: 0, error: { code: "WORKER_CRASHED" } });
+    expect(await suspects(database, [guilty, id])).toEqual([guilty]);
+    expect((await everbeat.recovery.explain(guilty)).evidence.join("\n")).toContain("suspected of 1 crash");
+    await database.expectSound();
+  });
+
   test("and ended by the task in it: that task is convicted after as many ends as its budget", async () => {
     const database = await openCrashDatabase();
     const { everbeat, url } = database;

@@ -45,11 +45,12 @@ async function scene(options: EnqueueOptions = {}) {
     expect(present?.taskId).not.toBe(earlier);
     return present as ClaimedTask;
   };
-  const crash = (present: ClaimedTask) =>
+  const crash = (present: ClaimedTask, to: "pending" | "failed" = "pending") =>
     own.end([
       {
         ...again(present, own.replicaId),
-        ...{ outcome: "crashed", crash: { id: newReplicaId(), running: 2, isApart: false, before: [earlier] } },
+        ...{ to, outcome: to === "failed" ? "failed" : "crashed" },
+        crash: { id: newReplicaId(), running: 2, isApart: false, before: [earlier] },
       },
     ]);
   return { task, own, other, earlier, claimEarlier, next, crash };
@@ -68,6 +69,26 @@ test("one that waits is gated", async () => {
   await other.end([again(claimed, other.replicaId)]);
   await crash(present);
   expect([await isSuspected(earlier), await isGated(earlier)]).toEqual([true, true]);
+});
+
+test("one that waits is gated also where the task that the runner ended with fails, which is no suspect then", async () => {
+  const { claimEarlier, other, next, crash, earlier } = await scene();
+  const claimed = await claimEarlier();
+  const present = await next();
+  await other.end([again(claimed, other.replicaId)]);
+  await crash(present, "failed");
+  expect([await isSuspected(earlier), await isGated(earlier)]).toEqual([true, true]);
+  expect(await isSuspected(present.taskId)).toBe(false);
+});
+
+test("a crash that is told of under a claim that is lost makes nobody a suspect", async () => {
+  const { claimEarlier, own, other, next, crash, earlier } = await scene();
+  const claimed = await claimEarlier();
+  const present = await next();
+  await other.end([again(claimed, other.replicaId)]);
+  await own.complete(present);
+  await crash(present, "failed");
+  expect(await isSuspected(earlier)).toBe(false);
 });
 
 test("one that is parked behind its key is gated when it is let go", async () => {
