@@ -1,64 +1,17 @@
 /** A process that a task has started ends with its runner, however that ends: nothing of one try goes on beside the next. */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
-import type { TaskOptions } from "../../src/task/define-task.ts";
-import type { WorkOptions } from "../../src/worker/options.ts";
-import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
-import { eventually } from "../support/eventually.ts";
-import { isAlive } from "../support/processes.ts";
-import { type RunnerWorker, startRunnerWorker, task } from "../support/runner-worker.ts";
-import { SCALED } from "../support/worker-process.ts";
+import { describe, expect, test, vi } from "vitest";
+import { leaveBehind } from "../support/left-behind.ts";
+import { gone, isAlive, isOver } from "../support/processes.ts";
+import { task } from "../support/runner-worker.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
-
-interface Scene {
-  readonly database: CrashDatabase;
-  readonly worker: RunnerWorker;
-  readonly id: string;
-  /** The runner's process. */
-  readonly runner: number;
-  /** The process that the handler has started. */
-  readonly left: number;
-  /** The claims for which a line was written, in order. */
-  lines(): string[];
-}
-
-/** A task that has started a process, and that process has written. */
-async function leaveBehind(
-  input: object,
-  options: Partial<TaskOptions> = {},
-  work: Partial<WorkOptions> = {},
-): Promise<Scene> {
-  const folder = mkdtempSync(join(tmpdir(), "everbeat-group-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "lines");
-  const database = await openCrashDatabase();
-  const tasks = [
-    { handler: "leaveBehind", runIn: "process" as const, ...options },
-    { handler: "look", runIn: "process" as const },
-  ];
-  const open = { recovery: SCALED };
-  const settings = { abortGrace: 300, runners: { processes: 1 }, ...work };
-  const worker = await startRunnerWorker({ url: database.url, open, tasks, work: settings });
-  const id = await database.everbeat.enqueue(task("leaveBehind"), { file, ...input });
-  const left = (await worker.heard({ said: "left behind", taskId: id }))["left"] as number;
-  onTestFinished(() => void (isAlive(left) && process.kill(left, "SIGKILL")));
-  const runner = (await worker.heard({ said: "begun", taskId: id })).pid as number;
-  const lines = () => readFileSync(file, "utf8").trimEnd().split("\n");
-  await eventually(() => lines().length > 0);
-  return { database, worker, id, runner, left, lines };
-}
-
-const gone = (pid: number) => eventually(() => !isAlive(pid), { within: 20_000, what: `the end of process ${pid}` });
 
 describe("a process that a task has started is gone when its attempt is over", () => {
   test("after a timeout, and never writes beside the next attempt", async () => {
     const retry = { attempts: 2, backoff: "fixed", delay: 0 } as const;
-    const { database, id, lines, left } = await leaveBehind({}, { timeout: 1_000, retry });
+    const { database, id, lines, allLeft } = await leaveBehind({}, { task: { timeout: 1_000, retry } });
     await expect(database.everbeat.result(id, { timeout: 40_000 })).rejects.toMatchObject({ code: "TASK_TIMED_OUT" });
-    expect(isAlive(left)).toBe(false);
+    expect(allLeft().map(isOver)).toEqual([true, true]);
     const claims = lines();
     expect(new Set(claims).size).toBe(2);
     expect(claims).toEqual([...claims].sort((a, b) => Number(a) - Number(b)));
@@ -66,10 +19,10 @@ describe("a process that a task has started is gone when its attempt is over", (
   });
 
   test("after a cancel", async () => {
-    const { database, id, left } = await leaveBehind({});
+    const { database, id, left } = await leaveBehind();
     await database.everbeat.tasks.cancel(id);
     await expect(database.everbeat.result(id, { timeout: 30_000 })).rejects.toMatchObject({ state: "cancelled" });
-    expect(isAlive(left)).toBe(false);
+    expect(isOver(left)).toBe(true);
     await database.expectSound();
   });
 
@@ -80,21 +33,21 @@ describe("a process that a task has started is gone when its attempt is over", (
       code: "WORKER_CRASHED",
       error: { runner: how === "exit" ? { exitCode: 3, signal: null } : { exitCode: null, signal: how } },
     });
-    expect(isAlive(left)).toBe(false);
+    expect(isOver(left)).toBe(true);
     // Another runner takes its place.
     await database.everbeat.result(await database.everbeat.enqueue(task("look"), {}), { timeout: 30_000 });
     await database.expectSound();
   });
 
   test("after a kill of its worker", async () => {
-    const { worker, runner, left } = await leaveBehind({});
+    const { worker, runner, left } = await leaveBehind();
     await worker.kill();
     await gone(runner);
     await gone(left);
   });
 
   test("after a kill of its worker and its runner at once", async () => {
-    const { worker, runner, left } = await leaveBehind({});
+    const { worker, runner, left } = await leaveBehind();
     process.kill(runner, "SIGSTOP");
     worker.signal("SIGKILL");
     process.kill(runner, "SIGKILL");
@@ -112,7 +65,7 @@ describe("a process that a completed task has left behind", () => {
     expect(isAlive(left)).toBe(true);
     worker.close();
     expect(await worker.exited).toEqual({ code: 0, signal: null });
-    expect(isAlive(left)).toBe(false);
+    expect(isOver(left)).toBe(true);
     expect((await database.everbeat.runners()).map(({ exit }) => exit)).toEqual([
       { code: 0, signal: null, because: "stopped" },
     ]);
@@ -120,18 +73,18 @@ describe("a process that a completed task has left behind", () => {
 
   test("ends when its runner is recycled", async () => {
     const runners = { processes: 1, recycleAfter: 1 };
-    const { database, worker, id, runner, left } = await leaveBehind({ how: "return" }, {}, { runners });
+    const { database, worker, id, runner, left } = await leaveBehind({ how: "return" }, { work: { runners } });
     await database.everbeat.result(id, { timeout: 30_000 });
     expect(await worker.heard({ event: "runner.ended", pid: runner })).toMatchObject({
       ...{ because: "recycled", exitCode: 0, signal: null },
     });
-    expect(isAlive(left)).toBe(false);
+    expect(isOver(left)).toBe(true);
   });
 });
 
 describe("a process in a session of its own", () => {
   test("can escape, but keeps neither its attempt nor its worker waiting by the standard error that it holds open", async () => {
-    const { database, worker, id, left } = await leaveBehind({ detached: true }, { timeout: 1_000 });
+    const { database, worker, id, left } = await leaveBehind({ detached: true }, { task: { timeout: 1_000 } });
     await expect(database.everbeat.result(id, { timeout: 30_000 })).rejects.toMatchObject({ code: "TASK_TIMED_OUT" });
     expect(isAlive(left)).toBe(true);
     worker.close();

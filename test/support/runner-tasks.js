@@ -2,7 +2,7 @@
 // happens through their log, which comes out at their replica.
 import { execFileSync, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { appendFileSync, closeSync, existsSync, readdirSync, writeSync } from "node:fs";
+import { appendFileSync, closeSync, existsSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { setPriority } from "node:os";
 import { threadId } from "node:worker_threads";
 import pg from "pg";
@@ -198,12 +198,13 @@ export const HANDLERS = {
     }
   },
   /**
-   * Starts a process that appends the claim to a file for as long as it lives, deaf to SIGTERM; then dies, returns, or waits for ever. With
-   * `detached` that process is in a session of its own. It holds on to the runner's standard error.
+   * Starts a process that appends the claim to a file for as long as it lives, deaf to SIGTERM. Once it has written, the handler dies, returns,
+   * or waits for ever. With `detached` that process is in a session of its own. It holds on to the runner's standard error.
    */
   async leaveBehind({ file, how = "never", detached = false }, context) {
     const script = `trap '' TERM; while :; do echo ${context.claim.id} >> "$0"; sleep 0.02; done`;
     const { pid } = spawn("/bin/sh", ["-c", script, file], { stdio: ["ignore", "ignore", "inherit"], detached });
+    while (!existsSync(file) || !readFileSync(file, "utf8").includes(`${context.claim.id}\n`)) await pause(5);
     context.log.info({ taskId: context.task.id, left: pid }, "left behind");
     await begun(context);
     if (how === "return") return pid;
