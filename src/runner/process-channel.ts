@@ -60,6 +60,8 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
   hear(heart, () => {});
   let closing: NodeJS.Timeout | undefined;
   messages.once("close", () => {
+    // Its end may be known first, where this process was busy: then nothing is waited for.
+    if (!isRunning(child)) return;
     // Its job would never end. Asked once more after what has come meanwhile was heard: this process may have stood still.
     closing = setTimeout(() => setImmediate(() => isRunning(child) && onGarbled(CLOSED)), END_FOLLOWS_MS);
   });

@@ -36,6 +36,7 @@ async function run(options: object): Promise<Record<string, unknown>> {
 
 /** However busy the machine is: a loop that nothing holds open waits for nothing. */
 const ENDS = { code: 0, left: [], waitedMs: 0 };
+const DIES_IN_PROCESS = { runIn: "process", handler: "die", input: { how: "SIGKILL" } };
 
 describe("a program ends as soon as close() has resolved", () => {
   test.each([
@@ -50,7 +51,8 @@ describe("a program ends as soon as close() has resolved", () => {
     ["with a thread whose task has failed", { runIn: "thread", handler: "throwOdd" }],
     ["with a process whose task has failed", { runIn: "process", handler: "throwOdd" }],
     ["with a thread that has died", { runIn: "thread", handler: "die", input: { how: "exit" } }],
-    ["with a process that has died", { runIn: "process", handler: "die", input: { how: "SIGKILL" } }],
+    ["with a process that has died", DIES_IN_PROCESS],
+    ["with a process that has died while its loop was blocked", { ...DIES_IN_PROCESS, seesItsEndLate: true }],
     ["with a thread that does not stop", { runIn: "thread", handler: "spin", isAwaited: false, now: true }],
     ["with a process that does not stop", { runIn: "process", handler: "never", isAwaited: false, now: true }],
     ["with a thread that was closed before it was ready", { runIn: "thread", isAwaited: false, now: true }],

@@ -2,6 +2,7 @@
 // configuration is its argument (JSON). It says what is left of it once close() has resolved, which is what could keep it from ending, and how
 // long its loop waited for something after that.
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import pg from "pg";
 import { defineTask, Everbeat } from "../../dist/index.js";
 import { HANDLERS } from "./runner-tasks.js";
@@ -17,6 +18,7 @@ const {
   now,
   isAwaited = true,
   signals = 0,
+  seesItsEndLate = false,
 } = JSON.parse(process.argv[2]);
 const say = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 say({ began: true });
@@ -26,7 +28,11 @@ const before = process.getActiveResourcesInfo();
 const pool = hasOwnPool ? new pg.Pool({ connectionString: url, password: () => "" }) : undefined;
 const ended = [];
 pool?.on("connect", (client) => ended.push(once(client, "end")));
-const hear = (fields) => fields.left && say({ leftBehind: fields.left });
+const hear = ({ left, pid }, message) => {
+  if (left) say({ leftBehind: left });
+  // This loop does not turn until the runner is dead. So it learns of the runner's end, and of the end of its pipes, in one turn.
+  if (seesItsEndLate && message === "begun") while (!readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z "));
+};
 const log = { debug: hear, info: hear, warn: hear, error: hear };
 const everbeat = await Everbeat.open({ database: pool ?? url, log, ...open });
 const module = new URL("runner-tasks.js", import.meta.url);
