@@ -105,7 +105,9 @@ const LINES: { [N in EventName]: Line<N> } = {
   "runner.ended": {
     level: "info",
     message: (e) =>
-      `runner ${e.runnerId} (${e.kind}, process ${e.pid}) ended: ${e.because}, ${e.signal ?? `exit code ${e.exitCode}`}`,
+      e.pid === 0
+        ? `runner ${e.runnerId} (${e.kind}) could not be made: ${e.message}`
+        : `runner ${e.runnerId} (${e.kind}, process ${e.pid}) ended: ${e.because}, ${e.signal ?? `exit code ${e.exitCode}`}`,
   },
   "runners.suspended": {
     level: "error",

@@ -1,6 +1,7 @@
 /** A replica's heart, as its main thread sees it: started with the replica, told to stop with it, heard in between. */
 import { hostname } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import { getHeapStatistics } from "node:v8";
 import { Worker as Thread } from "node:worker_threads";
 import type { Database } from "../database/database.ts";
 import { builtFile } from "../package-files.ts";
@@ -156,7 +157,7 @@ export function tick(shared: SharedState, inHand: () => number, hasStandIn = () 
     // What had ended by the tick before is known by now; what ended while the loop stood still may not be yet.
     if (hasStandIn()) shared.set("standInSeenAtMs", shared.get("tickedAtMs"));
     shared.set("tickedAtMs", steadyNowMs());
-    shared.set("heapUsed", process.memoryUsage().heapUsed);
+    shared.set("heapUsed", getHeapStatistics().used_heap_size);
     shared.set("delayP50Ms", delays.percentile(50) / 1e6);
     shared.set("delayP99Ms", delays.percentile(99) / 1e6);
     shared.set("delayMaxMs", delays.max / 1e6);

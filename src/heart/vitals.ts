@@ -1,5 +1,6 @@
 /** How a process is doing: what a beat carries besides being there. */
 import { readMemoryLimit } from "./memory-limit.ts";
+import { residentMemoryReader } from "./resident-memory.ts";
 import type { SharedState } from "./shared-state.ts";
 
 export interface Vitals {
@@ -19,6 +20,7 @@ export interface Vitals {
 }
 
 export function createVitals(shared: SharedState, steadyNow: () => number): () => Vitals {
+  const residentMemory = residentMemoryReader();
   let last = { cpu: process.cpuUsage(), at: steadyNow() };
   return () => {
     const now = { cpu: process.cpuUsage(), at: steadyNow() };
@@ -31,7 +33,7 @@ export function createVitals(shared: SharedState, steadyNow: () => number): () =
       // Each time: a container's limit can be changed while it runs.
       memoryLimit: readMemoryLimit(),
       inHand: shared.get("inHand"),
-      rss: process.memoryUsage.rss(),
+      rss: residentMemory(),
       heapUsed: shared.get("heapUsed"),
       loopP50Ms: round(shared.get("delayP50Ms"), 1),
       loopP99Ms: round(shared.get("delayP99Ms"), 1),

@@ -5,6 +5,7 @@
 import { Socket } from "node:net";
 import { Worker as Thread } from "node:worker_threads";
 import { tick } from "../heart/heart.ts";
+import { residentMemoryReader } from "../heart/resident-memory.ts";
 import { SharedState } from "../heart/shared-state.ts";
 import { builtFile } from "../package-files.ts";
 import { endOwnGroup, Guardian } from "../runner/guardian.ts";
@@ -32,7 +33,7 @@ process.on("SIGHUP", ignore);
 let heart: Thread | undefined;
 const life = liveAsRunner({
   send,
-  memory: () => process.memoryUsage.rss(),
+  memory: residentMemoryReader(),
   onBegin: startHeart,
   onMustStop: (mustStop) => heart?.postMessage(mustStop),
   leave: () => guardian.dismiss(() => process.exit(0)),

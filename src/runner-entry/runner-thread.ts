@@ -2,6 +2,7 @@
  * A runner in a thread of its replica's process. Its replica's heart beats for it; it tells only how its own loop is doing, which
  * that process watches.
  */
+import { getHeapStatistics } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
 import { tick } from "../heart/heart.ts";
 import { SharedState } from "../heart/shared-state.ts";
@@ -11,15 +12,17 @@ import { liveAsRunner } from "./live-as-runner.ts";
 
 tick(new SharedState((workerData as RunnerThreadData).buffer), () => 0);
 const send = (sealed: string) => parentPort?.postMessage(sealed);
+/** Its heap and its buffers. */
 const memory = () => {
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
+  const { used_heap_size, external_memory } = getHeapStatistics();
+  return used_heap_size + external_memory;
 };
 const life = liveAsRunner({
   send,
   memory,
   onBegin({ beatEveryMs }, seal) {
-    const beat = () => send(encodeSealed(seal, { type: "beat", vitals: { heapUsed: memory() } }));
+    const beat = () =>
+      send(encodeSealed(seal, { type: "beat", vitals: { heapUsed: getHeapStatistics().used_heap_size } }));
     setInterval(beat, beatEveryMs).unref();
   },
   // It stops with its process, which sees to that.

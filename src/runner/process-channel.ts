@@ -6,6 +6,7 @@ import { builtFile } from "../package-files.ts";
 import type { OpenChannel, RunnerExit } from "./channel.ts";
 import { GUARDIAN_SHELL } from "./guardian.ts";
 import { LineReader } from "./line-reader.ts";
+import { NO_CHANNEL } from "./open-channel.ts";
 import { passOn } from "./pass-on.ts";
 import { GUARD_FD, HEART_FD, MESSAGES_FD } from "./pipes.ts";
 import { HAS_GROUPS, ProcessGroup } from "./process-group.ts";
@@ -28,6 +29,12 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
       detached: HAS_GROUPS,
     },
   );
+  if (child.pid === undefined) {
+    // Where it has too many open files, Node gives it no pipes at all.
+    for (const pipe of child.stdio ?? []) pipe?.destroy();
+    child.once("error", ({ message }) => listener.onExit({ exitCode: null, signal: null, message }));
+    return NO_CHANNEL;
+  }
   const messages = child.stdio[MESSAGES_FD] as Duplex;
   const heart = child.stdio[HEART_FD] as Duplex;
   const group = new ProcessGroup(child, (child.stdio as readonly unknown[])[GUARD_FD] as Duplex | null);
@@ -70,7 +77,8 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
     if (!isOver) listener.onExit(exit);
     isOver = true;
   };
-  child.once("error", (error) => report({ exitCode: null, signal: null, message: error.message }));
+  // Such as a signal that could not be sent. It is the exit that tells of the end.
+  child.on("error", () => {});
   child.once("exit", (exitCode, signal) => {
     clearTimeout(closing);
     group.end();
@@ -86,7 +94,7 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
     });
   });
   return {
-    pid: child.pid ?? 0,
+    pid: child.pid,
     send(message) {
       if (messages.writable) messages.write(`${encode(message)}\n`);
     },

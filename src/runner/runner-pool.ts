@@ -155,8 +155,13 @@ export class RunnerPool {
   #fill(): void {
     if (this.#isStopping || this.#breaker.kind === "open") return;
     this.#retireForFresh();
-    const most = this.#breaker.kind === "half-open" ? 1 : this.#wanted;
-    while (this.#staying < most) this.#make();
+    if (this.#breaker.kind === "half-open") this.#tryOne();
+    else while (this.#staying < this.#wanted) this.#make();
+  }
+
+  /** Beside those that live: that they could be started some time ago says nothing of now. */
+  #tryOne(): void {
+    if (![...this.#runners].some(({ state }) => state === "starting")) this.#make();
   }
 
   #make(): void {

@@ -13,6 +13,7 @@ import { carryItem, reviveOutcome } from "./carried-item.ts";
 import type { RunnerChannel, RunnerExit } from "./channel.ts";
 import type { ClaimHandle } from "./claim-handle.ts";
 import { callOnContext } from "./context-calls.ts";
+import { openChannel } from "./open-channel.ts";
 import { type FromRunner, longestMessage, type RunnerVitals } from "./protocol.ts";
 import { NOTHING_BEFORE, withJob } from "./ran-before.ts";
 import { type RunnerDeath, RunnerEndedError, type RunnerEndReason, type RunnerKind } from "./runner-death.ts";
@@ -53,7 +54,8 @@ export class Runner {
 
   constructor(parts: RunnerParts) {
     this.#parts = parts;
-    this.#channel = parts.open(
+    this.#channel = openChannel(
+      parts.open,
       {
         onMessage: (message) => this.#hear(message),
         onGarbled: (why) => this.#onGarbled(why),

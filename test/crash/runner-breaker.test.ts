@@ -1,4 +1,5 @@
 /** Runners that cannot be started: no task fails for it, somebody is told, and work goes on when they can. */
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -90,6 +91,54 @@ describe("a process whose module never comes to an end of loading", () => {
     await worker.heard({ event: "task.started" });
     await everbeat.tasks.cancel(id, { reason: "not needed" });
     await expect(everbeat.result(id, { timeout: 25_000 })).rejects.toMatchObject({ error: { message: "not needed" } });
+  });
+});
+
+/** From now on this process opens no more files, pipes or sockets than so many; those that it has stay open. */
+function limitOpenFiles(pid: number, most: number): void {
+  execFileSync("prlimit", ["--pid", String(pid), `--nofile=${most}:`]);
+}
+
+describe.each(["thread", "process"] as const)(
+  "a %s that the operating system does not let its worker make",
+  (runIn) => {
+    test("has failed to start; the worker lives on, and tries again also while another of its runners lives", async () => {
+      const { everbeat, url, query, expectSound } = await openCrashDatabase();
+      const tasks = [
+        { handler: "die", runIn, onCrash: "requeue" as const },
+        { handler: "wait", runIn },
+        { handler: "look" },
+      ];
+      const worker = await startRunnerWorker({ url, tasks, work: { runners: { threads: 2, processes: 2 } } });
+      const waiting = await everbeat.enqueue(task("wait"), { ms: 3_000 });
+      await worker.heard({ said: "begun", taskId: waiting });
+      const dying = await everbeat.enqueue(task("die"), { how: "exit", once: true });
+      await worker.heard({ said: "begun", taskId: dying });
+      limitOpenFiles(worker.pid, 3);
+      const suspended = await worker.heard({ event: "runners.suspended" });
+      expect(suspended).toMatchObject({ kind: runIn, message: expect.stringContaining("EMFILE") });
+      expect(await everbeat.result(await everbeat.enqueue(task("look"), {}), { timeout: 20_000 })).toBe("inline");
+      expect(await everbeat.result(waiting, { timeout: 20_000 })).toBe("waited");
+      limitOpenFiles(worker.pid, 1_024);
+      await worker.heard({ event: "runners.resumed" });
+      expect(await everbeat.result(dying, { timeout: 20_000 })).toBe("survived");
+      expect(await query("select 1 from everbeat.ended where state = 'failed'")).toEqual([]);
+      await expectSound();
+    });
+  },
+);
+
+describe("a process whose environment is too large for the operating system", () => {
+  const TOO_LARGE = "data:text/javascript,process.env.TOO_LARGE = 'x'.repeat(200_000)";
+
+  test("has failed to start, and its worker starts all the same", async () => {
+    const { everbeat, url } = await openCrashDatabase();
+    const tasks = [{ handler: "wait", runIn: "process" as const }, { handler: "look" }];
+    const worker = await startRunnerWorker({ url, tasks, nodeArguments: ["--import", TOO_LARGE] });
+    expect(await worker.heard({ event: "runners.suspended" })).toMatchObject({
+      message: expect.stringContaining("E2BIG"),
+    });
+    expect(await everbeat.result(await everbeat.enqueue(task("look"), {}), { timeout: 20_000 })).toBe("inline");
   });
 });
 

@@ -5,7 +5,7 @@ import { everbeat as cli, everbeatJson } from "../cli/run-cli.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { explanationText } from "../support/explanation-text.ts";
-import { startRunnerWorker, task } from "../support/runner-worker.ts";
+import { type RunnerTask, startRunnerWorker, task } from "../support/runner-worker.ts";
 import { startSupervisor, task as supervised } from "../support/supervisor.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -96,6 +96,22 @@ test("a thread out of memory is told apart from its process, which lives on", as
   });
   expect(postMortem?.evidence[0]).toBe("its thread ended with exit code 1");
   expect((await everbeat.replicas()).map(({ status }) => status)).toEqual(["online"]);
+});
+
+test("what a thread holds outside of its heap is not told as a part of its heap", async () => {
+  const { everbeat, url } = await openCrashDatabase();
+  const tasks = ["grow", "wait", "die"].map((handler): RunnerTask => ({ handler, runIn: "thread" }));
+  await startRunnerWorker({ url, tasks, work: { runners: { threads: 1, heapLimit: "128MB" } } });
+  await everbeat.result(await everbeat.enqueue(task("grow"), { megabytes: 200 }), { timeout: 30_000 });
+  // For some beats.
+  await everbeat.result(await everbeat.enqueue(task("wait"), { ms: 1_500 }), { timeout: 30_000 });
+  const id = await everbeat.enqueue(task("die"), { how: "exit" });
+  await expect(everbeat.result(id, { timeout: 30_000 })).rejects.toMatchObject({ code: "WORKER_CRASHED" });
+  const [postMortem] = await eventually(() => everbeat.recovery.postMortems({ of: id }), {
+    until: (found) => found.length > 0,
+  });
+  const [, used] = postMortem?.evidence.join("\n").match(/^heap: (\d+) of 128 MiB at its last beat$/m) ?? [];
+  expect(Number(used)).toBeLessThan(128);
 });
 
 test("a supervised replica that ends leaves a post-mortem with its exit code, and so does the attempt it had", async () => {

@@ -175,6 +175,17 @@ describe.each(["thread", "process"] as const)("a task in a %s", (runIn) => {
   });
 });
 
+test("a task whose process cannot open any more files fails as it would inline, and takes its runner nothing", async () => {
+  const { everbeat, url, expectSound } = await openCrashDatabase();
+  const tasks = ["openNoMore", "look"].map((handler): RunnerTask => ({ handler, runIn: "process" }));
+  const worker = await startRunnerWorker({ url, tasks, work: { runners: { processes: 1 } } });
+  const id = await everbeat.enqueue(task("openNoMore"), {});
+  const { pid } = await worker.heard({ said: "begun", taskId: id });
+  await expect(everbeat.result(id, result)).rejects.toMatchObject({ code: "EMFILE" });
+  expect(await everbeat.result(await everbeat.enqueue(task("look"), {}), result)).toMatchObject({ pid });
+  await expectSound();
+});
+
 test("a batch crosses as one, and each of its items has its own outcome", async () => {
   const { everbeat, url } = await openCrashDatabase();
   const module = new URL("../support/runner-tasks.js", import.meta.url);

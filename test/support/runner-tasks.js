@@ -2,7 +2,7 @@
 // happens through their log, which comes out at their replica.
 import { execFileSync, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { appendFileSync, closeSync, existsSync, readdirSync, readFileSync, writeSync } from "node:fs";
+import { appendFileSync, closeSync, existsSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { setPriority } from "node:os";
 import { threadId } from "node:worker_threads";
 import pg from "pg";
@@ -297,6 +297,13 @@ export const HANDLERS = {
   async fillAtOnce(_, context) {
     await begun(context);
     return JSON.stringify(longText()).length;
+  },
+  /** From now on its process can open no more files; and so it goes on for some beats. */
+  async openNoMore(_, context) {
+    await begun(context);
+    execFileSync("prlimit", ["--pid", String(process.pid), "--nofile=3:"]);
+    await pause(1_500);
+    openSync("/dev/null");
   },
   async rejectUnawaited() {
     void Promise.reject(new Error("nobody awaits it"));
