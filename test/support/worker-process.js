@@ -92,6 +92,7 @@ const HANDLERS = {
     if (how === "return") {
       begun(context);
       await released;
+      say({ handler: "returns", taskId: context.task.id });
       return "held";
     }
     await reporting(context, () =>
