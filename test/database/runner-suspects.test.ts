@@ -1,6 +1,6 @@
 /** Tasks that were in a runner before the one that it ended with: suspects too, wherever they are by then. */
 import pg from "pg";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { EnqueueOptions } from "../../src/queue/enqueue-options.ts";
 import type { ClaimedTask } from "../../src/sql/claims.ts";
 import type { Outcome } from "../../src/sql/outcomes.ts";
@@ -121,26 +121,25 @@ test.each([
   expect([await isSuspected(earlier), await isGated(earlier)]).toEqual([true, true]);
 });
 
-test.each(["end", "release"])(
-  "one whose row somebody has locked holds nobody up, and is gated later (%s)",
-  async (how) => {
-    const { other, next, crash, earlier, claimEarlier } = await scene();
-    const claimed = await claimEarlier();
-    const present = await next();
-    const holder = new pg.Client({ connectionString: database.url });
-    await holder.connect();
-    await holder.query("begin");
-    await holder.query("select from everbeat.running where task_id = $1 for update", [earlier]);
-    await crash(present);
-    await holder.end();
-    if (how === "end") await other.end([again(claimed, other.replicaId)]);
-    else {
-      await database.query("update everbeat.running set state = 'claimed' where task_id = $1", [earlier]);
-      await releaseClaims(everbeat.database, [claimed], other.replicaId);
-    }
-    expect([await isSuspected(earlier), await isGated(earlier)]).toEqual([true, true]);
-  },
-);
+test("one that waits, and whose row somebody has locked, holds nobody up, and is gated when it waits again", async () => {
+  const { other, next, crash, earlier, claimEarlier } = await scene();
+  const claimed = await claimEarlier();
+  const present = await next();
+  await other.end([again(claimed, other.replicaId)]);
+  const holder = new pg.Client({ connectionString: database.url });
+  await holder.connect();
+  onTestFinished(() => holder.end());
+  await holder.query("begin");
+  const { rowCount } = await holder.query("select from everbeat.ready where task_id = $1 for update", [earlier]);
+  expect(rowCount).toBe(1);
+  await crash(present);
+  expect([await isSuspected(earlier), await isGated(earlier)]).toEqual([true, false]);
+  await holder.query("rollback");
+  const [later] = await other.claim({ run: 1 });
+  expect(later?.taskId).toBe(earlier);
+  await other.end([again(later as ClaimedTask, other.replicaId)]);
+  expect(await isGated(earlier)).toBe(true);
+});
 
 test("one that has ended is no suspect", async () => {
   const { other, next, crash, earlier, claimEarlier } = await scene();
