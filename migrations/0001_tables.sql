@@ -1,4 +1,4 @@
--- The engine's tables and the functions that move a task between them.
+-- The tables, and the types that functions name. Functions, views and triggers are in routines/, one file each.
 --
 -- Which state a task is in is a matter of which table its row is in, so the sets that are searched
 -- all the time stay small however many tasks have ended, and the large ones are only appended to:
@@ -106,6 +106,8 @@ create table running (
   cancel_requested_at timestamptz,
   cancel_force_at     timestamptz,
   cancel_reason       text,
+  -- Told with the beats too: a task that is over sooner never gets one on record, and needs none.
+  runner_id           uuid,
   primary key (replica_id, claim_id)
 );
 create index running_exclusive on running (exclusive_key) where exclusive_key is not null;
@@ -130,6 +132,8 @@ create table ended (
   error      json
 );
 create index ended_trouble on ended (task_id) where state <> 'completed';
+create index ended_crashed on ended (ended_at) where state = 'failed' and error_code in ('WORKER_CRASHED', 'END_FORGOTTEN');
+create index ended_poisoned on ended (ended_at) where state = 'failed' and error_code = 'POISONED';
 
 create table attempt (
   claim_id   bigint primary key,
@@ -165,6 +169,8 @@ create table queue (
   rate_limit      integer,
   rate_per_ms     bigint,
   changed_at      timestamptz not null default now(),
+  -- Why a queue was paused that nobody has paused: nothing can be claimed from it. Null once its settings are changed or it is resumed.
+  trouble         text,
   constraint queue_rate_check check (rate_limit is null and rate_per_ms is null or is_countable(rate_limit, rate_per_ms))
 );
 
@@ -228,9 +234,17 @@ create table replica (
   seen_at    timestamptz not null default now(),
   status     text not null default 'online' check (status in ('online', 'draining', 'offline', 'dead')),
   tasks      text[] not null,
-  versions   text[],            -- for each of these tasks, a mark of its definition's settings: the same settings have the same mark
-  queues     text[]
+  versions   text[],   -- for each of these tasks, a mark of its definition's settings: the same settings have the same mark
+  queues     text[],
+  machine_id text,
+  died_at    timestamptz,
+  death      json,
+  recovery   json,     -- the settings by which it judges, when it is the one that sweeps
+  came_back_at  timestamptz,  -- it had been given up and was not dead: it is here again, under another id
+  came_back_how text          -- fenced: it had stopped its own work; refused: it heard of its death from a beat
 );
+-- Those that should be alive, in order: sweeps are not to pay for everyone who has left or died since the last purge.
+create index replica_alive on replica (id) where status in ('online', 'draining');
 
 -- Two notice boards that lose nothing of value in a crash, hence unlogged. `bell`: a worker found this queue
 -- empty and wants to be told. `waiter`: somebody wants to be told how this task ends. Their ids are drawn: a sequence of an unlogged
@@ -239,6 +253,7 @@ create unlogged table bell (
   queue text primary key,
   armed boolean not null
 );
+
 create unlogged table waiter (
   id       uuid primary key default gen_random_uuid(),
   task_id  uuid not null,
@@ -266,3 +281,258 @@ begin
 exception when feature_not_supported then
   null;
 end $$;
+
+-- The record is searched for what is too old now and then, once for all replicas, and not by each of them with every upkeep. A replica that
+-- keeps less than the last one that searched does not wait: it searches at once.
+create table upkeep (
+  is_only       boolean primary key default true check (is_only),
+  purged_at     timestamptz not null,
+  max_age_ms    bigint,
+  max_count     bigint,
+  surveyed_at   timestamptz not null default '-infinity', -- see survey_ended
+  surveyed_file oid,
+  lanes_after   xid8, -- see retire_lanes
+  lanes_next_at timestamptz not null default '-infinity'
+);
+insert into upkeep (purged_at) values ('-infinity');
+
+-- Hearts: one narrow row per process, updated in place, whatever the number of tasks.
+
+create table machine (
+  id            text primary key,
+  hostname      text not null,
+  first_seen_at timestamptz not null default now(),
+  joined_at     timestamptz not null default now()   -- when a replica of it last joined
+);
+
+-- beat_at and session_free_since are not indexed, so that a beat is a HOT update. What every beat changes comes last, so that
+-- only that goes into the WAL. While all is well no column is null, since the map of nulls would be written with every beat.
+create table heart (
+  replica_id         uuid primary key,
+  interval_ms        integer not null,
+  promise_ms         integer not null,   -- without an acknowledged beat for this long, it stops its own work
+  session_promise_ms integer not null,   -- the same without its session lock
+  session_key        bigint not null,
+  session_free_since timestamptz not null default 'infinity' check (session_free_since > '-infinity'), -- since when a reaper has seen the lock free; infinity: it has not
+  is_dead            boolean not null default false, -- declared dead: here too, so that a beat at the same time sees it
+  epoch              text not null,
+  session_epoch      text,               -- the epoch in which it took its lock; null: it has none, or it would mean nothing
+  signs              integer[],          -- its vitals (see vitals_of)
+  beat_at            timestamptz not null check (isfinite(beat_at)) -- before PostgreSQL 17, one heart that is not would stop all verdicts
+) with (fillfactor = 50);
+
+create table beat_history (
+  replica_id uuid not null,
+  beat_at    timestamptz not null,
+  signs      integer[]
+);
+create index beat_history_replica on beat_history (replica_id, beat_at);
+-- Two beats may have the same time, so there is no key; whoever replicates these tables must be able to follow a purge all the same.
+alter table beat_history replica identity full;
+
+-- What the reapers know together: since when hearts could be heard, when the last sweep was, whether recovery is held.
+create table listening (
+  is_only           boolean primary key default true check (is_only),
+  epoch             text not null,
+  hearing_since     timestamptz not null,
+  swept_at          timestamptz not null,
+  swept_by          uuid,
+  sweep_ms          double precision,
+  held_since        timestamptz,
+  hold_confirmed_at timestamptz,
+  looked_at         timestamptz not null default '-infinity', -- for owners that are not alive (see absent_owners)
+  look_took         interval not null default '0',
+  sessions_since    timestamptz not null default '-infinity', -- locks that were last known to be held before then prove nothing (see session_counts)
+  listened_at       timestamptz not null default '-infinity'  -- by a sweep that takes long (see keep_listening)
+);
+
+create table alert (
+  id          bigint generated always as identity primary key,
+  kind        text not null,
+  part        text,                -- the part of a service that raised it, and that resolves it
+  subject     text not null,
+  message     text not null,
+  details     json,                -- may hold what a handler said, so what is searched for is not in it
+  raised_at   timestamptz not null default now(),
+  resolved_at timestamptz
+);
+create unique index alert_open on alert (kind, subject) where resolved_at is null;
+
+-- One life of the database server: what it knows, it has known all along. Unlogged: a crash recovery, a promotion and a restore of a
+-- base backup empty it. The rest tells the row from a copy of it: a clean restart and a cold copy of a stopped server have another
+-- start, a copy of the database or a dump that was restored has another file, and a row that was put back has another writer.
+create unlogged table epoch_marker (
+  is_only      boolean primary key default true check (is_only),
+  marker       uuid not null default gen_random_uuid(),
+  server_start timestamptz not null default pg_postmaster_start_time(),
+  home         text not null,
+  writer       xid,
+  last_claim   bigint                  -- the ids of this epoch's claims are above it, those of all others are not
+);
+
+-- Tasks that ended because their worker died, or whose end was forgotten, may have had effects: somebody should look. A task that was
+-- run again and crashed again ended after its review, and counts anew.
+create table review (
+  task_id     uuid primary key,
+  reviewed_at timestamptz not null default now(),
+  note        text
+);
+
+-- What a running attempt says of itself (its phase, its progress, its last log lines), and what is seen of a main thread
+-- that has stopped turning its loop. Beside `running`, so that the rows every claim and every end goes through stay narrow.
+
+-- One row per attempt that has reported anything, kept for as long as its task is on record.
+create table progress (
+  claim_id   bigint primary key,
+  task_id    uuid not null,
+  phase      text,
+  details    json,
+  share      double precision check (share between 0 and 1),
+  done       double precision,
+  total      double precision,
+  note       text,
+  changed_at timestamptz,        -- the last sign of getting on: another phase, another share; null: it has only logged
+  log        json,               -- its last log lines, oldest first
+  logged_at  timestamptz
+) with (fillfactor = 60);
+create index progress_task on progress (task_id);
+
+-- Threads that stopped turning their loop: one row per blockage, of the replica's main thread, as its own heart sees it, or of a runner.
+create table blocked_loop (
+  id         bigint generated always as identity primary key,
+  replica_id uuid not null,
+  runner_id  uuid,                        -- null: the replica's main thread
+  began_at   timestamptz not null,
+  seen_at    timestamptz not null,
+  blocked_ms double precision not null,   -- when it was last seen
+  ended_at   timestamptz,                 -- the loop turned again; null: not yet, or never
+  stack      text,                        -- where the thread was, as of the last look that got an answer
+  paused_ms  double precision,            -- how long it took to answer
+  tasks      json not null                -- what was running there: the first twenty
+);
+create index blocked_loop_replica on blocked_loop (replica_id, id);
+
+-- Deaths: why a process is thought to have died, which of its tasks are suspected of it, how often machines fail.
+
+create table post_mortem (
+  id          bigint generated always as identity primary key,
+  kind        text not null check (kind in ('replica', 'runner', 'attempt')),
+  replica_id  uuid,
+  runner_id   text,
+  task_id     uuid,
+  claim_id    bigint,
+  name        text,
+  hostname    text,
+  happened_at timestamptz not null,
+  cause       text not null,
+  sentence    text not null,
+  evidence    text[] not null   -- line by line
+);
+create unique index post_mortem_replica on post_mortem (replica_id) where kind = 'replica';
+create unique index post_mortem_attempt on post_mortem (claim_id) where kind = 'attempt';
+create index post_mortem_task on post_mortem (task_id) where task_id is not null;
+create index post_mortem_of_replica on post_mortem (replica_id) where kind <> 'replica';
+create index post_mortem_age on post_mortem (happened_at);
+
+-- What a process was running when it died, counted once, before the first of its tasks is recovered: a recovery that is
+-- done in two halves must not find the second half to have been alone.
+create table crash (
+  replica_id  uuid primary key,
+  happened_at timestamptz not null default now(),
+  running     integer not null,
+  most        integer not null,  -- the most earlier crashes that one of them had been at
+  with_most   integer not null   -- how many of them have been at so many
+);
+
+-- The crashes that a task was at and that it may have caused. Charged: it was alone. Apart: it runs beside no other suspect
+-- from now on. A task without a line here has never been at a crash, or was cleared of it.
+create table suspicion (
+  task_id    uuid not null,
+  replica_id uuid not null,
+  is_charged boolean not null,
+  is_apart   boolean not null,
+  primary key (task_id, replica_id)
+);
+create index suspicion_replica on suspicion (replica_id);
+
+-- Every death and every silence worth a warning, for the reliability of machines. Written by a trigger, so that nobody who
+-- declares a replica dead can leave it out.
+create table unrest (
+  id          bigint generated always as identity primary key,
+  kind        text not null check (kind in ('dead', 'stale')),
+  machine_id  text not null,
+  hostname    text not null,
+  replica_id  uuid not null,
+  happened_at timestamptz not null default now()
+);
+create index unrest_age on unrest (happened_at);
+create index unrest_replica on unrest (replica_id);
+
+-- Runners: threads and processes in which a replica runs tasks.
+
+create table runner (
+  id         uuid primary key,
+  replica_id uuid not null,
+  kind       text not null check (kind in ('thread', 'process')),
+  pid        integer not null,
+  started_at timestamptz not null,
+  beat_at    timestamptz not null,
+  status     text not null check (status in ('starting', 'idle', 'busy', 'ending', 'ended')),
+  vitals     json,
+  ended_at   timestamptz,
+  exit       json                  -- code, signal, because
+) with (fillfactor = 50);
+create index runner_replica on runner (replica_id);
+
+-- What leaves the record of ended tasks, and how it is found.
+--
+-- `ended` is appended to, and the space that a purge has freed is used again. So tasks that ended at about the same time lie together, and the
+-- oldest are found by the pages in which they lie. This table has one row for each span of 32 pages, with a time before which nothing in the span
+-- ended. An index of ended_at would find them too, and would be written with every task that ends: a twelfth of the WAL of a claim
+-- and its end. A BRIN index would not be, but it never forgets the old times of pages that are used again, and in the end it leads to the whole table.
+-- (test/database/oldest-ended.test.ts)
+create table ended_span (
+  span   bigint primary key,    -- pages 32 * span to 32 * span + 31
+  oldest timestamptz not null   -- nothing that lies there ended before
+);
+create index ended_span_oldest on ended_span (oldest);
+
+-- Ended tasks that cannot be deleted, because a foreign key or a trigger of a user's own refuses it. Each is left alone for a while, the longer the more
+-- often it was refused, so that such tasks do not fill the batches. See src/worker/refused-purges.ts.
+create table not_purged (
+  task_id     uuid primary key,
+  times       integer not null,
+  rests_until timestamptz not null,
+  told_as     text not null -- the subject of its alert
+);
+
+-- Types that functions name. What they consist of cannot be changed: a function that needs more gets a new type.
+
+-- A claim; or, with a state of its own:
+--   lane   no claim: those before it are of this lane, and the next search of it begins behind the last of them
+--   seen   no claim: everything that was due by then has been seen, but for what was committed later than c_lag (see claim_tasks)
+--   more   no claim: the search was over before it had seen everything, so much was in the way
+--   short  no claim: the next search of this lane goes on behind this task. So much before it waits for what somebody else has locked
+--   held   no claim: something was passed by that somebody else has locked at this moment. Its queue is named where it was waited for in vain
+--   unarmed  no claim: nobody tells this worker of new tasks, since the bells could not be armed
+--   ended  no claim: the ends that were asked for in the same statement, where not all went as asked (its input, see end_claims)
+-- What is nearly always the same is left out, since it would be written, sent and read with every row: a claim without a state
+-- is running, without a queue and a priority it has those of its lane, and attempt, failures and crashes are 1, 0 and 0.
+create type claim_row as (
+  claim_id bigint, task_id uuid, state text, name text, attempt integer, failures integer, crashes integer, created_ms bigint,
+  input json, metadata json, exclusive_key text, queue text, priority smallint, lane_id uuid, run_at timestamptz
+);
+
+-- A heart whose row cannot be written, and why.
+create type refused_heart as (replica_id uuid, code text, message text);
+
+-- A claim as it was asked for (see claim_tasks).
+create type asked_claim as (
+  replica uuid, names text[], queues text[], room integer[], run integer, prefetch integer, reserve integer,
+  cursor_lane uuid[], cursor_run_at timestamptz[], cursor_task uuid[], seen timestamptz, last_lane uuid
+);
+
+create type bad_row as (place ready, reason text, code text);
+
+-- A queue in which this claim fails, and the rows there that it fails with, while no other row of the queue can be claimed.
+create type failing_queue as (name text, bad bad_row[]);

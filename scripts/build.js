@@ -42,6 +42,7 @@ if (status === 0) {
     // By these the driver would find out whether it runs at Cloudflare. To touch the second one makes Node 20 load its whole HTTP client.
     define: { navigator: "undefined", Response: "undefined" },
   });
+  writeRoutines();
   writeFileSync(join(fresh, `${COMPLETE_THREAD}.licenses.txt`), licencesOf(Object.keys(metafile.inputs)));
   chmodSync(join(fresh, "cli", "main.js"), 0o755);
   rmSync(join(root, "dist"), { recursive: true, force: true });
@@ -57,6 +58,14 @@ function bundle(entries, options = {}) {
     ...{ format: "esm", platform: "node", target: "node20", sourcemap: true, chunkNames: "parts/[hash]" },
     ...{ logLevel: "warning", absWorkingDir: root, ...options },
   });
+}
+
+/** All functions, views and triggers of the schema in one file, as src/database/routines.ts reads them. */
+function writeRoutines() {
+  const folder = join(root, "migrations", "routines");
+  const files = readdirSync(folder, { recursive: true }).filter((file) => file.endsWith(".sql"));
+  const texts = files.map((file) => [file.replaceAll("\\", "/"), readFileSync(join(folder, file), "utf8")]);
+  writeFileSync(join(fresh, "routines.json"), JSON.stringify(Object.fromEntries(texts)));
 }
 
 /** Of the packages that these files are from. */

@@ -11,6 +11,7 @@ export {
   DatabaseUnavailableError,
   MigrationChangedError,
   PoolExhaustedError,
+  RoutinesTooOldError,
   SchemaMissingError,
   SchemaTooNewError,
   SchemaTooOldError,

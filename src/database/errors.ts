@@ -112,6 +112,20 @@ export class SchemaTooOldError extends EverbeatError {
   }
 }
 
+export class RoutinesTooOldError extends EverbeatError {
+  readonly code = "ROUTINES_TOO_OLD";
+  constructor(
+    readonly schema: string,
+    readonly count: number,
+  ) {
+    const what = count === 1 ? "One function, view or trigger" : `${count} functions, views and triggers`;
+    super(
+      `${what} of the schema "${schema}" ${count === 1 ? "is" : "are"} older than this version of Everbeat needs. ` +
+        "Run `everbeat migrate` with a role that may change the schema, then start again.",
+    );
+  }
+}
+
 export class SchemaTooNewError extends EverbeatError {
   readonly code = "SCHEMA_TOO_NEW";
   constructor(

@@ -1,20 +1,27 @@
 /**
- * Brings a schema up to this version: forward only, each migration in a transaction of its own, under a lock that
- * belongs to the transaction, so that ten processes starting at once are fine and a pooler does not matter.
+ * Brings a schema up to this version: forward only, each step in a transaction of its own, under a lock that belongs to the
+ * transaction, so that ten processes starting at once are fine and a pooler does not matter. The last step replaces the functions, views and
+ * triggers whose text has changed. What a newer release has put there stays: it works for older code too.
  */
 import {
-  type AppliedMigration,
   applyMigration,
   liftLimits,
   lockMigrations,
+  RECORD_TABLES,
+  type RoutinesOnRecord,
   readDatabaseName,
+  readRecord,
   readServerVersion,
-  readVersions,
+  replaceRoutines,
+  type SchemaRecord,
+  UNCHECKED,
 } from "../sql/migrations.ts";
+import { VERSION } from "../version.ts";
 import { hostsOf } from "./connections.ts";
 import type { Database } from "./database.ts";
 import {
   MigrationChangedError,
+  RoutinesTooOldError,
   SchemaMissingError,
   SchemaTooNewError,
   SchemaTooOldError,
@@ -22,91 +29,136 @@ import {
 } from "./errors.ts";
 import { quoteIdentifier } from "./identifiers.ts";
 import { type Migration, readMigrations } from "./migrations.ts";
+import { compareReleases } from "./release-order.ts";
+import { type Routine, readRoutines } from "./routines.ts";
 
 export interface MigrationReport {
   readonly schema: string;
   readonly applied: readonly string[];
+  /** How many functions, views and triggers were made or replaced. */
+  readonly replaced: number;
   readonly version: number;
+}
+
+/** What a schema should be. */
+export interface Wanted {
+  readonly migrations: readonly Migration[];
+  readonly routines: readonly Routine[];
+  readonly release: string;
+}
+
+type Step =
+  | { readonly kind: "migration"; readonly migration: Migration }
+  | { readonly kind: "routines"; readonly changed: readonly Routine[] };
+
+export function ourSchema(): Wanted {
+  return { migrations: readMigrations(), routines: readRoutines(), release: VERSION };
 }
 
 export async function migrate(
   database: Database,
-  options: { migrations?: readonly Migration[]; onApplied?: (name: string) => void } = {},
+  options: Partial<Wanted> & { onStep?: (step: string) => void } = {},
 ): Promise<MigrationReport> {
-  const migrations = options.migrations ?? readMigrations();
+  const wanted = { ...ourSchema(), ...options };
   const applied: string[] = [];
-  for (;;) {
-    const name = await applyNext(database, migrations);
-    if (name === undefined) break;
-    applied.push(name);
-    options.onApplied?.(name);
+  let replaced = 0;
+  for (let step = await takeStep(database, wanted); step; step = await takeStep(database, wanted)) {
+    if (step.kind === "migration") applied.push(step.migration.name);
+    else replaced += step.changed.length;
+    const told = nameOf(step);
+    if (told) options.onStep?.(told);
   }
-  return { schema: database.schemaName, applied, version: newest(migrations) };
+  return { schema: database.schemaName, applied, replaced, version: newest(wanted.migrations) };
 }
 
 /** Whether this code understands the schema as it is; says what to do where it does not. */
-export async function assertSchemaFits(
-  database: Database,
-  migrations: readonly Migration[] = readMigrations(),
-): Promise<void> {
-  const versions = await readVersions(database);
-  const known = newest(migrations);
-  refuseStrange(database.schemaName, versions, migrations);
-  const found = Math.max(0, ...versions.map((row) => row.version));
+export async function assertSchemaFits(database: Database, wanted: Wanted = ourSchema()): Promise<void> {
+  const record = await readRecord(database);
+  const known = newest(wanted.migrations);
+  refuseStrange(database.schemaName, record, wanted.migrations);
+  const found = Math.max(0, ...record.versions.map((row) => row.version));
   if (found === 0) {
     const where = { database: await readDatabaseName(database), hosts: hostsOf(database.source) };
     throw new SchemaMissingError(database.schemaName, where);
   }
   if (found < known) throw new SchemaTooOldError(database.schemaName, found, known);
+  const changed = changedSince(record.routines, wanted);
+  if (changed.length > 0) throw new RoutinesTooOldError(database.schemaName, changed.length);
 }
 
 /** The whole of it as a script, for those who let nobody but themselves change a schema. */
-export function migrationScript(schemaName: string, migrations: readonly Migration[] = readMigrations()): string {
+export function migrationScript(schemaName: string): string {
+  const { migrations, routines, release } = ourSchema();
   const schema = quoteIdentifier(schemaName);
-  const head = `create schema if not exists ${schema};\nset search_path to ${schema}, pg_temp;\n`;
-  const parts = migrations.map((migration) => `-- ${migration.name}\n${migration.sql}\n${recordSql(migration)}`);
-  return `begin;\n${head}\n${MIGRATION_TABLE}\n${parts.join("\n")}\ncommit;\n`;
+  return [
+    ...["begin;", `create schema if not exists ${schema};`, `set local search_path to ${schema}, pg_temp;`, ""],
+    ...[RECORD_TABLES, UNCHECKED, ""],
+    ...migrations.map((migration) => `-- ${migration.name}\n${migration.sql}\n${recordSql(migration)}\n`),
+    ...routines.map(({ name, sql }) => `-- ${name}\n${sql}`),
+    `insert into routines (release, checksums) values ('${release}', '${JSON.stringify(checksumsOf(routines))}');`,
+    "commit;\n",
+  ].join("\n");
 }
-
-export const MIGRATION_TABLE = `create table if not exists migration (
-  version integer primary key, name text not null, checksum text not null, compatible_from integer not null,
-  applied_at timestamptz not null default now()
-);`;
 
 function recordSql({ version, name, checksum, compatibleFrom }: Migration): string {
   return `insert into migration (version, name, checksum, compatible_from) values (${version}, '${name}', '${checksum}', ${compatibleFrom});`;
 }
 
-async function applyNext(database: Database, migrations: readonly Migration[]): Promise<string | undefined> {
+async function takeStep(database: Database, wanted: Wanted): Promise<Step | undefined> {
   // Most starts find nothing to do: look before taking the lock.
-  const before = await readVersions(database);
-  refuseStrange(database.schemaName, before, migrations);
-  if (!nextOf(before, migrations)) return undefined;
+  const before = await readRecord(database);
+  refuseStrange(database.schemaName, before, wanted.migrations);
+  if (!nextStep(before, wanted)) return undefined;
 
   const { text, number } = await readServerVersion(database);
   if (number < 140_000) throw new UnsupportedServerError(text);
   return database.transaction(async (tx) => {
     await liftLimits(tx);
-    await lockMigrations(tx, MIGRATION_TABLE);
-    const next = nextOf(await readVersions(tx), migrations);
-    if (!next) return undefined;
-    await applyMigration(tx, next);
-    return next.name;
+    await lockMigrations(tx);
+    const step = nextStep(await readRecord(tx), wanted);
+    if (step?.kind === "migration") await applyMigration(tx, step.migration);
+    if (step?.kind === "routines") {
+      const { release, routines } = wanted;
+      await replaceRoutines(tx, step.changed, { release, checksums: checksumsOf(routines) });
+    }
+    return step;
   });
 }
 
-function nextOf(versions: readonly AppliedMigration[], migrations: readonly Migration[]): Migration | undefined {
-  const done = new Set(versions.map((row) => row.version));
-  return migrations.find((migration) => !done.has(migration.version));
+function nextStep(record: SchemaRecord, wanted: Wanted): Step | undefined {
+  const done = new Set(record.versions.map((row) => row.version));
+  const migration = wanted.migrations.find(({ version }) => !done.has(version));
+  if (migration) return { kind: "migration", migration };
+  const changed = changedSince(record.routines, wanted);
+  const isNewer = !record.routines || compareReleases(wanted.release, record.routines.release) > 0;
+  return changed.length > 0 || isNewer ? { kind: "routines", changed } : undefined;
 }
 
-function refuseStrange(schema: string, versions: readonly AppliedMigration[], migrations: readonly Migration[]): void {
+export function changedSince(onRecord: RoutinesOnRecord | undefined, wanted: Wanted): readonly Routine[] {
+  if (!onRecord) return wanted.routines;
+  if (compareReleases(onRecord.release, wanted.release) > 0) return [];
+  return wanted.routines.filter(({ name, checksum }) => onRecord.checksums[name] !== checksum);
+}
+
+function nameOf(step: Step): string | undefined {
+  if (step.kind === "migration") return step.migration.name;
+  const count = step.changed.length;
+  return count > 0
+    ? `${count} ${count === 1 ? "function, view or trigger" : "functions, views and triggers"}`
+    : undefined;
+}
+
+function refuseStrange(schema: string, { versions }: SchemaRecord, migrations: readonly Migration[]): void {
   const known = newest(migrations);
   for (const row of versions) {
     const ours = migrations.find((migration) => migration.version === row.version);
     if (ours && ours.checksum !== row.checksum) throw new MigrationChangedError(ours.name);
     if (!ours && row.compatibleFrom > known) throw new SchemaTooNewError(schema, row.version, known);
   }
+}
+
+function checksumsOf(routines: readonly Routine[]): Record<string, string> {
+  return Object.fromEntries(routines.map(({ name, checksum }) => [name, checksum]));
 }
 
 function newest(migrations: readonly Migration[]): number {

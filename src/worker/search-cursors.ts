@@ -16,7 +16,7 @@ const MOST_LANES = 32;
 const LEAST_MS = 20;
 const PAUSE_PER_LOOK = { busy: 20, idle: 1 };
 const DEEP = { leastMs: 1_000, pausePerLook: 50 };
-/** A search reports a time that is earlier than what it has seen by this much (`c_lag` in 0005_claim.sql), because tasks may be committed late. */
+/** A search reports a time that is earlier than what it has seen by this much (`c_lag` in claim_tasks.sql), because tasks may be committed late. */
 export const LAG_MS = 2_000;
 
 export interface Search {

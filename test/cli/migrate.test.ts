@@ -1,11 +1,13 @@
 import { afterAll, expect, test } from "vitest";
 import { readMigrations } from "../../src/database/migrations.ts";
+import { readRoutines } from "../../src/database/routines.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { everbeat as cli, everbeatJson } from "./run-cli.ts";
 import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
 
 const database = await createTestDatabase();
 const at = { database: database.url };
+const routines = readRoutines().length;
 const names = readMigrations().map((migration) => migration.name);
 afterAll(() => database.drop());
 
@@ -23,13 +25,17 @@ test("migrate names what it applies, and is content to find nothing to do", asyn
   const { code, stdout } = await cli(["migrate"], at);
   expect(code).toBe(0);
   for (const name of names) expect(stdout).toContain(`✓ ${name}`);
+  expect(stdout).toContain(`✓ ${routines} functions, views and triggers`);
   expect(stdout).toContain(`The schema "everbeat" is up to date, at version ${names.length}.`);
   expect((await here(["migrate"], at)).stdout).toContain("was up to date already");
 });
 
 test("migrate answers with JSON, in a schema of choice", async () => {
   const { code, answer } = await everbeatJson(["migrate", "--schema", "jobs"], at);
-  expect({ code, answer }).toEqual({ code: 0, answer: { schema: "jobs", applied: names, version: names.length } });
+  expect({ code, answer }).toEqual({
+    code: 0,
+    answer: { schema: "jobs", applied: names, replaced: routines, version: names.length },
+  });
   expect((await here(["status", "--schema", "jobs"], at)).code).toBe(0);
 });
 

@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
 import pg from "pg";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { ownConnections } from "../../src/database/connections.ts";
 import { createDatabase } from "../../src/database/database.ts";
-import { assertSchemaFits, migrate, migrationScript } from "../../src/database/migrate.ts";
+import { assertSchemaFits, migrate, migrationScript, ourSchema } from "../../src/database/migrate.ts";
 import { type Migration, readMigrations } from "../../src/database/migrations.ts";
+import { readRoutines, routinesOf } from "../../src/database/routines.ts";
 import { parseTargets } from "../../src/database/targets.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
@@ -74,7 +75,7 @@ describe("migrations", () => {
       strip(readFileSync("migrations/schema.txt", "utf8").trimEnd().split("\n"), "everbeat"),
     );
     const one = open("by_hand");
-    expect((await migrate(one)).applied).toEqual([]);
+    expect(await migrate(one)).toMatchObject({ applied: [], replaced: 0 });
     await one.close();
   });
 
@@ -85,6 +86,107 @@ describe("migrations", () => {
     expect(await one.query("select to_regclass('halfway.half') as half")).toEqual([{ half: null }]);
     await one.close();
   });
+});
+
+/** Functions of a schema without tables, in several versions of the code. */
+describe("functions, views and triggers", () => {
+  const says = (word: string) =>
+    `create or replace function word() returns text language sql as $$ select '${word}' $$;`;
+  const code = (release: string, files: Record<string, string>) => ({
+    ...{ release, migrations: [extra(1, 1)], routines: routinesOf(files) },
+  });
+  const scene = (schema: string) => {
+    const one = open(schema);
+    onTestFinished(() => one.close());
+    const word = async () => (await one.query(`select ${schema}.word() as word`))[0]?.["word"];
+    return { one, word };
+  };
+
+  test("are made once, and again where their text has changed, and only those", async () => {
+    const { one, word } = scene("texts");
+    const other = { "b.sql": "create or replace function b() returns int language sql as $$ select 1 $$;" };
+    const steps: string[] = [];
+    const take = (files: Record<string, string>) =>
+      migrate(one, { ...code("1.0.0", files), onStep: (step) => void steps.push(step) });
+    expect(await take({ "word.sql": says("old"), ...other })).toMatchObject({ applied: ["1_extra"], replaced: 2 });
+    expect(await take({ "word.sql": says("old"), ...other })).toMatchObject({ applied: [], replaced: 0 });
+    expect(await take({ "word.sql": says("new"), ...other })).toMatchObject({ applied: [], replaced: 1 });
+    expect(await word()).toBe("new");
+    expect(steps).toEqual(["1_extra", "2 functions, views and triggers", "1 function, view or trigger"]);
+  });
+
+  test("of a newer release stay where older code starts after it", async () => {
+    const { one, word } = scene("releases");
+    for (const release of ["1.0.0", "1.2.0", "1.1.0", "1.2.0-rc.1"]) {
+      await migrate(one, code(release, { "word.sql": says(release) }));
+      await assertSchemaFits(one, code(release, { "word.sql": says(release) }));
+    }
+    expect(await word()).toBe("1.2.0");
+  });
+
+  test("that a release has as they were before count as its own: the release between does not come back", async () => {
+    const { one, word } = scene("reverted");
+    await migrate(one, code("1.0.0", { "word.sql": says("good") }));
+    expect(await migrate(one, code("1.2.0", { "word.sql": says("good") }))).toMatchObject({ replaced: 0 });
+    await migrate(one, code("1.1.0", { "word.sql": says("bad") }));
+    expect(await word()).toBe("good");
+  });
+
+  test("that no file has any more stay: older code may call them", async () => {
+    const { one, word } = scene("removed");
+    await migrate(one, code("1.0.0", { "word.sql": says("still here") }));
+    await migrate(one, code("1.1.0", {}));
+    expect(await word()).toBe("still here");
+  });
+
+  test("of which one cannot be made all stay as they were", async () => {
+    const { one, word } = scene("together");
+    await migrate(one, code("1.0.0", { "word.sql": says("old") }));
+    const broken = {
+      "word.sql": says("new"),
+      "wrong.sql": "create or replace function wrong() returns nothing_at_all language sql as ''",
+    };
+    await expect(migrate(one, code("1.1.0", broken))).rejects.toThrow(/nothing_at_all/);
+    expect(await word()).toBe("old");
+    expect(await migrate(one, code("1.1.0", { "word.sql": says("new") }))).toMatchObject({ replaced: 1 });
+    expect(await word()).toBe("new");
+  });
+
+  test("that are older than the code are refused where migrating is switched off, with what to do", async () => {
+    const { one } = scene("old_texts");
+    await migrate(one, code("1.0.0", { "word.sql": says("old") }));
+    const newer = code("1.1.0", { "word.sql": says("new"), "other.sql": says("other") });
+    await expect(assertSchemaFits(one, newer)).rejects.toMatchObject({
+      code: "ROUTINES_TOO_OLD",
+      message: expect.stringMatching(/^2 functions, views and triggers .*Run `everbeat migrate`/),
+    });
+  });
+
+  test("are replaced while ten processes start at once and work goes on", async () => {
+    const database = await createTestDatabase();
+    onTestFinished(() => database.drop());
+    const everbeat = await Everbeat.open({ database: database.url, log: "silent" });
+    onTestFinished(() => everbeat.close());
+    const task = defineTask({ name: "t", run: (n: number) => n });
+    const worker = await everbeat.work([task], { handleSignals: false });
+    const inputs = Array.from({ length: 300 }, (_, n) => n);
+    const ids = everbeat.enqueueMany(task, inputs);
+    const newer = routinesOf(
+      Object.fromEntries(readRoutines().map(({ name, sql }) => [`${name}.sql`, `-- newer\n${sql}`])),
+    );
+    const reports = await Promise.all(
+      Array.from({ length: 10 }, () => migrate(everbeat.database, { release: "999.0.0", routines: newer })),
+    );
+    expect(reports.map(({ replaced }) => replaced).filter((count) => count > 0)).toEqual([newer.length]);
+    expect(await Promise.all((await ids).map((id) => everbeat.result(id)))).toEqual(inputs);
+    await worker.stop();
+  });
+});
+
+test("what is built has the functions, views and triggers of the source", () => {
+  const built = JSON.parse(readFileSync("dist/routines.json", "utf8"));
+  expect(routinesOf(built)).toEqual(readRoutines());
+  expect(readRoutines().length).toBeGreaterThan(100);
 });
 
 describe("a schema", () => {
@@ -103,8 +205,9 @@ describe("a schema", () => {
 
   test("that is older than the code is refused where migrating is switched off, with what to do", async () => {
     const one = open("older");
-    await migrate(one, { migrations: readMigrations().slice(0, 3) });
-    await expect(assertSchemaFits(one)).rejects.toMatchObject({
+    await migrate(one);
+    const newer = { ...ourSchema(), migrations: [...readMigrations(), extra(900, 900)] };
+    await expect(assertSchemaFits(one, newer)).rejects.toMatchObject({
       code: "SCHEMA_TOO_OLD",
       message: expect.stringContaining("everbeat migrate"),
     });
@@ -125,7 +228,7 @@ describe("a schema", () => {
 
   test("that was migrated with another text is refused", async () => {
     const one = open("changed");
-    await migrate(one, { migrations: [extra(1, 1)] });
+    await migrate(one, { migrations: [extra(1, 1)], routines: [] });
     await expect(migrate(one)).rejects.toMatchObject({ code: "MIGRATION_CHANGED" });
     await one.close();
   });

@@ -15,7 +15,7 @@ export function loggedTables(database: Database): Promise<string[]> {
 async function tables({ query, schemaName }: Database, are: string): Promise<string[]> {
   const rows = await query<{ name: string }>(
     `select relname as name from pg_class
-     where relnamespace = (select oid from pg_namespace where nspname = $1) and relkind = 'r' and relname !~ 'migration' and ${are}`,
+     where relnamespace = (select oid from pg_namespace where nspname = $1) and relkind = 'r' and relname not in ('migration', 'routines') and ${are}`,
     [schemaName],
   );
   return rows.map(({ name }) => name);

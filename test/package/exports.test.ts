@@ -20,6 +20,7 @@ describe("the packed package", () => {
     const migrations = (await readdir(join(repository, "migrations"))).filter((name) => name.endsWith(".sql"));
     expect(migrations.length).toBeGreaterThan(0);
     for (const name of migrations) expect(project.packed).toContain(`migrations/${name}`);
+    expect(project.packed).toContain("dist/routines.json");
     expect(project.packed).toEqual(expect.arrayContaining(["dist/index.js", "dist/index.d.ts", "LICENSE"]));
     expect(project.packed).toEqual(expect.arrayContaining(["dist/testing/index.js", "dist/testing/index.d.ts"]));
     const strange = project.packed.filter(

@@ -11,7 +11,7 @@ export const PROTECTIONS = [
     test: [SCENES, "fence: an outcome of a claim that was lost is refused, also when the task is running elsewhere"],
     changes: [
       {
-        file: "migrations/0006_end.sql",
+        file: "migrations/routines/end/end_claims.sql",
         find: "  loop\n    if json_array_length(p_outcomes) = 0 then",
         replace: `  select array_agg(coalesce(u.claim_id, x.claim)), array_agg(x.task),
          json_agg((to_jsonb(o.value) || jsonb_build_object('claim', coalesce(u.claim_id, x.claim)))::json)
@@ -32,11 +32,11 @@ export const PROTECTIONS = [
     test: ["test/database/issued-again.test.ts", "does not complete the task that has its claim's id now"],
     changes: [
       {
-        file: "migrations/0006_end.sql",
+        file: "migrations/routines/end/end_claims.sql",
         find: "case when cardinality(p_claims) = 1 then p_tasks[1] end",
         replace: "null",
       },
-      { file: "migrations/0006_end.sql", find: "where n.task <> g.task;", replace: "where false;" },
+      { file: "migrations/routines/end/end_claims.sql", find: "where n.task <> g.task;", replace: "where false;" },
     ],
   },
   {
@@ -48,7 +48,7 @@ export const PROTECTIONS = [
     ],
     changes: [
       {
-        file: "migrations/0010_hearts.sql",
+        file: "migrations/routines/epochs/begin_epoch.sql",
         find: "greatest(v_floor, v_last +",
         replace: "greatest(v_last, v_last + 0 *",
       },
@@ -60,7 +60,7 @@ export const PROTECTIONS = [
     test: [SCENES, "epoch: a lock that went with the server's last life proves nothing"],
     changes: [
       {
-        file: "migrations/0010_hearts.sql",
+        file: "migrations/routines/epochs/known_epoch.sql",
         find: "  if pg_is_in_recovery() then\n    return null;",
         replace: "  if true then\n    return 'the same';",
       },
@@ -72,7 +72,7 @@ export const PROTECTIONS = [
     test: [SCENES, "hearing since: silence in which nobody listened does not count"],
     changes: [
       {
-        file: "migrations/0010_hearts.sql",
+        file: "migrations/routines/sweeps/begin_sweep.sql",
         find: "then clock_timestamp() else least(hearing_since, clock_timestamp()) end",
         replace: "then hearing_since else hearing_since end",
       },
@@ -136,7 +136,7 @@ export const PROTECTIONS = [
         replace: "if (isolation === undefined) misfit(",
       },
       {
-        file: "migrations/0005_claim.sql",
+        file: "migrations/routines/claim/claim_tasks.sql",
         find: "if current_setting('transaction_isolation') <> 'read committed' then",
         replace: "if false then",
       },
@@ -161,7 +161,7 @@ export const PROTECTIONS = [
     test: ["test/database/changed-sessions.test.ts", "does not get two running under one exclusive key"],
     changes: [
       {
-        file: "migrations/0005_claim.sql",
+        file: "migrations/routines/claim/claim_tasks.sql",
         find: "if current_setting('transaction_isolation') <> 'read committed' then",
         replace: "if false then",
       },
@@ -184,7 +184,7 @@ export const PROTECTIONS = [
     test: ["test/database/lock-order.test.ts", "two that take running tasks away in bulk"],
     changes: [
       {
-        file: "migrations/0006_end.sql",
+        file: "migrations/routines/end/end_alike.sql",
         find: "    perform end_claims(v_held.claims, v_held.tasks, v_held.outcomes, p_owners);",
         replace: `    perform end_claims(o.claims, o.tasks, o.outcomes, array[o.owner]) from (
       select (x ->> 'replica')::uuid as owner, array_agg((x ->> 'claim')::bigint) as claims, array_agg((x ->> 'task')::uuid) as tasks,
@@ -202,7 +202,7 @@ export const PROTECTIONS = [
     ],
     changes: [
       {
-        file: "migrations/0003_gates.sql",
+        file: "migrations/routines/gates/unpark.sql",
         find: "select distinct k from unnest(p_keys) k where k is not null order by k loop",
         replace: "select k from unnest(p_keys) k where k is not null loop",
       },
@@ -214,7 +214,7 @@ export const PROTECTIONS = [
     test: ["test/database/lanes.test.ts", "by a transaction that is open through all steps keeps its lane"],
     changes: [
       {
-        file: "migrations/0008_upkeep.sql",
+        file: "migrations/routines/upkeep/retire_lanes.sql",
         find: "if pg_snapshot_xmin(pg_current_snapshot()) < v_after then",
         replace: "if false then",
       },

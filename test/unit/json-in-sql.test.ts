@@ -15,14 +15,16 @@ const OURS: Record<string, string> = {
   "src/sql/claim-rows.ts to_json()": "a time, which reads the same whatever the DateStyle of the session",
   "src/sql/stale-tasks.ts to_json()": "a time, likewise",
   "src/sql/upkeep.ts to_json()": "a time, likewise",
-  "migrations/0008_upkeep.sql v_error": "an error that the function itself makes",
-  "migrations/0004_enqueue.sql e.terms": "a part of a parameter",
-  "migrations/0006_end.sql outcome": "an outcome that waits for its commit, with its result as text",
-  "migrations/0006_end.sql end_claims()": "what it answers",
-  "migrations/0011_progress.sql o": "a part of a parameter",
-  "migrations/0012_post_mortems.sql x": "a part of a parameter",
-  "migrations/0013_runners.sql x.claims": "a part of a parameter",
-  "migrations/0016_runner_crashes.sql x.crash": "a part of a parameter",
+  "migrations/routines/upkeep/expire_tasks.sql v_error": "an error that the function itself makes",
+  "migrations/routines/enqueue/enqueue_keyed.sql e.terms": "a part of a parameter",
+  "migrations/routines/at-commit/guard_claim.sql outcome":
+    "an outcome that waits for its commit, with its result as text",
+  "migrations/routines/at-commit/check_at_commit.sql end_claims()": "what it answers",
+  "migrations/routines/progress/end_stalled.sql o": "a part of a parameter",
+  "migrations/routines/deaths/recover_claims.sql x": "a part of a parameter",
+  "migrations/routines/runners/note_runners.sql x.claims": "a part of a parameter",
+  "migrations/routines/crashes/note_runner_suspects.sql x.crash": "a part of a parameter",
+  "migrations/routines/crashes/note_earlier_suspects.sql x.crash": "a part of a parameter",
 };
 
 const root = new URL("../../", import.meta.url);

@@ -37,10 +37,10 @@ async function runMigrations(call: Call<MigrateOptions>): Promise<undefined> {
   const { screen } = call;
   const { colours } = screen;
   await withDatabase(call, async (database) => {
-    const onApplied = (name: string) => screen.isJson || screen.say(`${colours.green("✓")} ${name}`);
-    const report = await migrate(database, { onApplied });
+    const onStep = (step: string) => screen.isJson || screen.say(`${colours.green("✓")} ${step}`);
+    const report = await migrate(database, { onStep });
     screen.answer(report, () => {
-      const state = report.applied.length === 0 ? "was up to date already" : "is up to date";
+      const state = report.applied.length + report.replaced === 0 ? "was up to date already" : "is up to date";
       return `The schema "${report.schema}" ${state}, at version ${report.version}.`;
     });
   });

@@ -1,10 +1,10 @@
 /** Whether this version of Everbeat understands the schema as it is. */
 import type { Database } from "../../database/database.ts";
-import { SchemaMissingError, SchemaTooOldError } from "../../database/errors.ts";
+import { RoutinesTooOldError, SchemaMissingError, SchemaTooOldError } from "../../database/errors.ts";
 import { assertSchemaFits } from "../../database/migrate.ts";
 import { readMigrations } from "../../database/migrations.ts";
 import { EverbeatError } from "../../errors.ts";
-import { readVersions } from "../../sql/migrations.ts";
+import { readRecord } from "../../sql/migrations.ts";
 import { type Finding, good } from "./finding.ts";
 
 export async function checkSchema(database: Database): Promise<Finding> {
@@ -15,13 +15,15 @@ export async function checkSchema(database: Database): Promise<Finding> {
   } catch (error) {
     if (error instanceof SchemaMissingError) return notThere(schemaName);
     if (error instanceof SchemaTooOldError) return pending(schemaName, await countPending(database));
+    if (error instanceof RoutinesTooOldError)
+      return { check: "schema", mark: "warning", found: error.message, advice: MIGRATE };
     if (!(error instanceof EverbeatError)) throw error;
     return { check: "schema", mark: "wrong", found: error.message };
   }
 }
 
 async function countPending(database: Database): Promise<number> {
-  return readMigrations().length - (await readVersions(database)).length;
+  return readMigrations().length - (await readRecord(database)).versions.length;
 }
 
 const MIGRATE = "Run `everbeat migrate`, or start a worker, which does it too.";
