@@ -89,6 +89,7 @@ const BOUNDED: Record<string, string> = {
   migration: "one row per migration",
   parked: "tasks that have not ended",
   ready: "tasks that have not ended",
+  routines: "one row",
   running: "tasks that have not ended",
   upkeep: "one row",
 };
