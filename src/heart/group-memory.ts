@@ -13,11 +13,12 @@ interface GroupFigures {
   readonly kills: number | undefined;
 }
 
-/** What happened lately to the group. */
-export interface GroupSign {
+/** Of all processes that share a limit, just before one of them ended. */
+export interface GroupMemory {
+  /** The most that they held together. */
   readonly used: number;
   readonly limit: number;
-  /** How many were killed. */
+  /** How many of them the kernel killed for want of memory at that time. */
   readonly kills: number;
 }
 
@@ -48,13 +49,13 @@ export class GroupMemoryWatch {
   }
 
   /** As of now. A process that was killed has given its memory back, so the most of the last looks counts. */
-  sign(): GroupSign | undefined {
+  sign(): GroupMemory | undefined {
     return signOf([this.#before, this.#last, this.#read()]);
   }
 }
 
 /** From looks in their order. */
-export function signOf(looks: readonly (GroupFigures | undefined)[]): GroupSign | undefined {
+export function signOf(looks: readonly (GroupFigures | undefined)[]): GroupMemory | undefined {
   const known = looks.filter((look) => look !== undefined);
   const last = known.at(-1);
   if (!last) return undefined;

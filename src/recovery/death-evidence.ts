@@ -1,9 +1,10 @@
 /** What is known about a death, whoever found it, and the lines that people read. Whatever is not known is left out. Pure. */
 import { clip } from "../clip.ts";
 import { formatDuration } from "../config/duration.ts";
+import type { GroupMemory } from "../heart/group-memory.ts";
 import { innermostFrames } from "../task/stack-frames.ts";
 import { counted } from "./explain-words.ts";
-import { type GroupMemory, type Memory, memoryWords } from "./memory-outlook.ts";
+import { type Memory, memoryWords } from "./memory-outlook.ts";
 import { CAUSES, type Death } from "./recovery-action.ts";
 
 export interface DeathEvidence {

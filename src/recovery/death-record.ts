@@ -1,7 +1,7 @@
 /** A death on record, as far as it can be understood: another version may have written it, or somebody by hand. Pure. */
 
+import type { GroupMemory } from "../heart/group-memory.ts";
 import { storableText } from "../task/error-record.ts";
-import type { GroupMemory } from "./memory-outlook.ts";
 import { CAUSES, type Death } from "./recovery-action.ts";
 
 /** The other fields come from elsewhere: whose death it is, and what was found out since. */

@@ -1,4 +1,6 @@
-/** Memory against its limit over the last beats, and where it was heading. Pure. */
+/** Memory against its limit over the last beats, and where it was heading; whether a kill was for want of it. Pure. */
+import type { GroupMemory } from "../heart/group-memory.ts";
+
 export interface Memory {
   readonly rss: number;
   readonly limit: number;
@@ -6,15 +8,6 @@ export interface Memory {
   readonly agoMs: number;
   /** By so much it had grown per second, over the beats on record; zero where it had not. */
   readonly growthPerSecond: number;
-}
-
-/** Of all processes that share a limit. */
-export interface GroupMemory {
-  /** The most of them, just before the end. */
-  readonly used: number;
-  readonly limit: number;
-  /** How many of them the kernel killed for want of memory at that time. */
-  readonly kills: number;
 }
 
 export interface MemorySample {
@@ -35,11 +28,35 @@ export function memoryOutlook(samples: readonly MemorySample[]): Memory | undefi
   return { rss: last.rss, limit: last.limit, agoMs: last.agoMs, growthPerSecond };
 }
 
-/** At its limit when it was last heard, or bound to be by the end at the rate at which it grew. */
+/** It was at its limit when it was last heard. */
+export function isAtItsLimit({ rss, limit }: Memory): boolean {
+  return rss >= NEAR * limit;
+}
+
+/** The same, or it was bound to be by the end, at the rate at which it grew. */
 export function isNearItsLimit(memory: Memory | undefined): boolean {
   if (!memory) return false;
   const { rss, limit, agoMs, growthPerSecond } = memory;
-  return rss >= NEAR * limit || (rss >= limit / 2 && rss + (growthPerSecond * agoMs) / 1_000 >= limit);
+  return isAtItsLimit(memory) || (rss >= limit / 2 && rss + (growthPerSecond * agoMs) / 1_000 >= limit);
+}
+
+/** Why a process was killed (SIGKILL) for want of memory. */
+export interface WantOfMemory {
+  /** The kernel has counted the kill. Otherwise it is only probable. */
+  readonly isCounted: boolean;
+  /**
+   * Its cgroup had no memory left, and it did not fill the limit by itself. The kernel takes the largest process, which need not be the one that
+   * grew. That it grew is no proof: it may have been about to stop.
+   */
+  readonly isShared: boolean;
+}
+
+/** Undefined where there was memory left, as far as that is known. */
+export function wantOfMemory(memory: Memory | undefined, group: GroupMemory | undefined): WantOfMemory | undefined {
+  const isCounted = group !== undefined && group.kills > 0;
+  const isFull = isCounted || (group !== undefined && group.used >= NEAR * group.limit);
+  if (!isFull && !isNearItsLimit(memory)) return undefined;
+  return { isCounted, isShared: isFull && !(memory && isAtItsLimit(memory)) };
 }
 
 export function memoryWords(memory: Memory): string {

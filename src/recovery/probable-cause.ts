@@ -4,7 +4,7 @@
  */
 import { formatDuration } from "../config/duration.ts";
 import { type DeathEvidence, deployWords, evidenceLines, isDeploying, taskWords } from "./death-evidence.ts";
-import { isNearItsLimit } from "./memory-outlook.ts";
+import { isAtItsLimit, isNearItsLimit, wantOfMemory } from "./memory-outlook.ts";
 
 export const CAUSES = [
   "stood-still",
@@ -83,22 +83,8 @@ const CASES: readonly Case[] = [
   },
   {
     cause: "out-of-memory",
-    fits: (evidence) => isSignal(evidence, "SIGKILL") && (evidence.group?.kills ?? 0) > 0,
-    sentence: () =>
-      "The process was killed for its memory: SIGKILL, and the kernel counted a kill for want of memory in its cgroup at that time. " +
-      TAKES_THE_LARGEST,
-  },
-  {
-    cause: "out-of-memory",
-    fits: (evidence) => isSignal(evidence, "SIGKILL") && isNearItsLimit(evidence.memory),
-    sentence: (evidence) => `The process was probably killed for its memory: SIGKILL, with ${memoryShare(evidence)}.`,
-  },
-  {
-    cause: "out-of-memory",
-    fits: ({ group, ...evidence }) =>
-      isSignal(evidence, "SIGKILL") && group !== undefined && group.used >= FULL * group.limit,
-    sentence: ({ group }) =>
-      `The process was probably killed for its memory: SIGKILL, with its cgroup at ${Math.round((100 * (group?.used ?? 0)) / (group?.limit ?? 1))} % of the limit that all its processes share. ${TAKES_THE_LARGEST}`,
+    fits: (evidence) => isSignal(evidence, "SIGKILL") && wantOfMemory(evidence.memory, evidence.group) !== undefined,
+    sentence: killedForMemory,
   },
   {
     cause: "native-crash",
@@ -201,7 +187,7 @@ const UNKNOWN: Case = {
 };
 
 const TAKES_THE_LARGEST =
-  "Of the processes that share a limit the kernel takes the largest, which need not be the one that grew.";
+  " Of the processes that share a limit the kernel takes the largest, which need not be the one that grew.";
 const NATIVE = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"] as const;
 /** V8 ends with the second where a list or a table becomes larger than it allows. */
 const ABORTS = ["SIGABRT", "SIGTRAP"] as const;
@@ -276,10 +262,23 @@ function who({ isThread }: DeathEvidence): string {
   return isThread ? "The thread" : "The process";
 }
 
+function killedForMemory(evidence: DeathEvidence): string {
+  const { isCounted, isShared } = wantOfMemory(evidence.memory, evidence.group) ?? {};
+  const why = isCounted
+    ? "killed for its memory: SIGKILL, and the kernel counted a kill for want of memory in its cgroup at that time."
+    : `probably killed for its memory: SIGKILL, with ${isShared ? groupShare(evidence) : memoryShare(evidence)}.`;
+  return `The process was ${why}${isShared ? TAKES_THE_LARGEST : ""}`;
+}
+
+function groupShare({ group }: DeathEvidence): string {
+  const share = Math.round((100 * (group?.used ?? 0)) / (group?.limit ?? 1));
+  return `its cgroup at ${share} % of the limit that all its processes share`;
+}
+
 function memoryShare({ memory }: DeathEvidence): string {
   if (!memory) return "its memory at the limit";
   const share = Math.round((100 * memory.rss) / memory.limit);
-  return share >= 100 * FULL
+  return isAtItsLimit(memory)
     ? `its memory at ${share} % of the limit at its last beat`
     : `its memory at ${share} % of the limit at its last beat and growing fast`;
 }

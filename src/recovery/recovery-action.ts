@@ -1,10 +1,10 @@
 /** What becomes of a task whose owner is dead. Pure. */
 
 import { formatDuration } from "../config/duration.ts";
+import type { GroupMemory } from "../heart/group-memory.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import { backoffMs, DEFAULT_RETRY, type RetryPolicy } from "../task/retry.ts";
 import { deathsWords } from "./explain-words.ts";
-import type { GroupMemory } from "./memory-outlook.ts";
 import { type Blame, type CrashRecord, isAtItsLastChance, isConvicted } from "./suspicion.ts";
 
 export interface OwnedTask extends CrashRecord {

@@ -18,8 +18,9 @@ export interface Crowd {
 }
 
 /**
- * So many tasks were in a runner when it ended or before, and any of them may have ended it. If there are several, none of them had been at a crash
- * when it began: whoever has been at one gets a fresh runner to itself.
+ * Any of so many tasks may have ended a runner. If there are several, none of them is convicted of it. In the runner itself nobody had been at a
+ * crash before: a task that has been at one gets a fresh runner to itself. Of those that ran beside it in its worker, where memory that is shared
+ * ran out, some may have been. But which of them grew is not known, and who was at most crashes may only have been the largest.
  */
 export function crowdInRunner(tasks: number): Crowd {
   return { running: tasks, most: 0, withMost: tasks };

@@ -2,7 +2,7 @@
 import { formatDuration } from "../config/duration.ts";
 import { EverbeatError } from "../errors.ts";
 import type { TaskRef } from "../events.ts";
-import type { GroupSign } from "../heart/group-memory.ts";
+import type { GroupMemory } from "../heart/group-memory.ts";
 import type { RunnerVitals } from "./protocol.ts";
 import type { RanBefore } from "./ran-before.ts";
 
@@ -54,7 +54,7 @@ export interface RunnerDeath {
   readonly attempts: readonly TaskRef[];
   readonly before: RanBefore;
   /** The memory of all processes that share a limit with it. */
-  readonly group: GroupSign | undefined;
+  readonly group: GroupMemory | undefined;
 }
 
 /** The others ended in good order, or were ended for their handler's or their worker's sake. */

@@ -1,9 +1,12 @@
 /**
  * Who else was at work in a worker when the kernel killed one of its runners for want of memory. The processes of a cgroup share a limit, and the kernel
- * takes the largest of them, which need not be the one that grew. So everybody who ran in the worker is a suspect.
+ * takes the largest of them, which need not be the one that grew. So everybody who ran in the worker is a suspect, unless the runner filled the
+ * limit by itself.
  */
+import { wantOfMemory } from "../recovery/memory-outlook.ts";
 import type { RunnerDeath } from "../runner/runner-death.ts";
 import type { TaskId } from "../task/ids.ts";
+import { runnerMemory } from "./runner-memory.ts";
 
 export interface Company {
   /** Those that were in other runners or inline, and may run again. */
@@ -16,7 +19,6 @@ export const NOBODY: Company = { beside: [], hasJustEnded: false };
 
 /** The end of a runner is known later than it was killed, by at most this. */
 const JUST_ENDED_MS = 1_000;
-const FULL = 0.9;
 
 interface Ended {
   readonly taskId: TaskId;
@@ -62,7 +64,7 @@ function isJust({ atMs }: Ended, nowMs: number): boolean {
   return nowMs - atMs < JUST_ENDED_MS;
 }
 
-function isForSharedMemory({ because, signal, group }: RunnerDeath): boolean {
-  if (because !== "exited" || signal !== "SIGKILL" || !group) return false;
-  return group.kills > 0 || group.used >= FULL * group.limit;
+function isForSharedMemory(death: RunnerDeath): boolean {
+  if (death.because !== "exited" || death.signal !== "SIGKILL") return false;
+  return wantOfMemory(runnerMemory(death), death.group)?.isShared === true;
 }

@@ -1,15 +1,13 @@
 /** What is known about the end of a runner, as a post-mortem takes it. Pure. */
 import type { DeathEvidence } from "../recovery/death-evidence.ts";
-import { type MemorySample, memoryOutlook } from "../recovery/memory-outlook.ts";
-import type { RunnerVitals } from "../runner/protocol.ts";
 import type { RunnerDeath } from "../runner/runner-death.ts";
 import { type Company, countOf } from "./company.ts";
+import { runnerMemory } from "./runner-memory.ts";
 
 const MIB = 1_048_576;
 
 export function runnerEvidence(death: RunnerDeath, company: Company): DeathEvidence {
-  const { because, exitCode, signal, livedMs, silentForMs, vitals, earlier, heapLimitMb, stack, stderrTail, message } =
-    death;
+  const { because, exitCode, signal, livedMs, silentForMs, vitals, heapLimitMb, stack, stderrTail, message } = death;
   const lines = [...stderrTail.split("\n"), ...(message === undefined ? [] : [message])];
   const { heapUsed, loopP99Ms, blockedForMs } = vitals ?? {};
   return {
@@ -17,7 +15,7 @@ export function runnerEvidence(death: RunnerDeath, company: Company): DeathEvide
     isThread: death.kind === "thread",
     because: because === "silent" ? "runner-silent" : "runner-ended",
     silentForMs: because === "silent" ? silentForMs : undefined,
-    memory: memoryOutlook([...sample(silentForMs, vitals), ...sample(earlier?.agoMs ?? 0, earlier?.vitals)]),
+    memory: runnerMemory(death),
     heap: heapLimitMb === undefined ? undefined : { used: heapUsed, limit: heapLimitMb * MIB },
     group: death.group,
     stack,
@@ -26,8 +24,4 @@ export function runnerEvidence(death: RunnerDeath, company: Company): DeathEvide
     before: { count: death.before.count, last: death.before.last.map(({ name, taskId }) => `${name} ${taskId}`) },
     stderr: lines.filter((line) => line.trim() !== ""),
   };
-}
-
-function sample(agoMs: number, vitals: RunnerVitals | undefined): MemorySample[] {
-  return vitals?.rss === undefined ? [] : [{ agoMs, rss: vitals.rss, limit: vitals.memoryLimit ?? 0 }];
 }

@@ -398,8 +398,8 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "src/worker/company.ts",
-        find: "return group.kills > 0 || group.used >= FULL * group.limit;",
-        replace: "return group.used > group.limit / FULL;",
+        find: "?.isShared === true;",
+        replace: "?.isShared === undefined;",
       },
     ],
   },

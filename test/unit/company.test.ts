@@ -17,6 +17,11 @@ const DEATH: RunnerDeath = {
   attempts: [{ taskId: steady, claimId: "1" as ClaimId, name: "steady", attempt: 1 }],
   group: { used: 50, limit: 100, kills: 1 },
 };
+/** A beat ago, with the same limit as its group. */
+const holding = (rss: number, before = rss): Partial<RunnerDeath> => ({
+  ...{ silentForMs: 500, vitals: { rss, memoryLimit: 100 } },
+  earlier: { agoMs: 1_000, vitals: { rss: before, memoryLimit: 100 } },
+});
 const watching = (...atWork: string[]) => new CompanyWatch(() => atWork.map(id));
 
 describe("beside a runner that the kernel killed for its memory", () => {
@@ -38,6 +43,10 @@ describe("beside a runner that the kernel killed for its memory", () => {
     ["the kernel counted a kill", {}, true],
     ["the group was full", { group: { used: 90, limit: 100, kills: 0 } }, true],
     ["the group had room, and nobody was killed for memory", { group: { used: 89, limit: 100, kills: 0 } }, false],
+    ["its own memory was less than what fills the limit", holding(89), true],
+    ["it had grown fast, and may have been about to stop", holding(60, 10), true],
+    ["it filled the limit by itself, and the kernel counted a kill", holding(90), false],
+    ["it filled the limit by itself", { ...holding(95), group: { used: 100, limit: 100, kills: 0 } }, false],
     ["there is no limit that is shared", { group: undefined }, false],
     ["it was another signal", { signal: "SIGSEGV" }, false],
     ["its worker has killed it", { because: "garbled" }, false],
@@ -50,13 +59,13 @@ describe("beside a runner that the kernel killed for its memory", () => {
 describe("a task whose runner was killed for its memory", () => {
   const { settings } = defineTask({ name: "steady", onCrash: "requeue", run: () => {} });
   const policy = { requeuesClaimed: true, recoversRunning: true, crashBudget: 3 };
-  const outcome = (company: typeof NOBODY, suspicion: number) =>
+  const outcome = (company: typeof NOBODY, suspicion: number, death: RunnerDeath = DEATH) =>
     runnerCrashOutcomeOf(
       {
         ...{ ref: { claim: "1" as ClaimId, task: steady, replica: "r" as ReplicaId } },
         ...{ crashes: 0, suspicion, completedInTransaction: false },
       },
-      { death: DEATH, company },
+      { death, company },
       { settings, policy, random: 0 },
     );
 
@@ -72,6 +81,17 @@ describe("a task whose runner was killed for its memory", () => {
   test("is charged where nothing else ran in its worker, and convicted by its budget", () => {
     expect(outcome(NOBODY, 0)).toMatchObject({ to: "pending", crashes: 1 });
     expect(outcome(NOBODY, 2)).toMatchObject({ to: "failed", crashes: 3, isConvicted: true });
+  });
+
+  test("is convicted by its budget on a busy worker too, where it filled the limit by itself", () => {
+    const death = { ...DEATH, ...holding(95) };
+    const company = watching("steady", "hog", "neighbour").suspectsBeside(death, 0);
+    expect(outcome(company, 0, death)).toMatchObject({ to: "pending", crashes: 1 });
+    const convicted = outcome(company, 2, death);
+    expect(convicted).toMatchObject({ to: "failed", crashes: 3, isConvicted: true, error: { code: "POISONED" } });
+    expect(convicted.error?.message).toContain("killed for its memory");
+    expect(convicted.error?.message).not.toContain("need not be the one that grew");
+    expect(evidenceLines(runnerEvidence(death, company)).join()).not.toContain("suspect");
   });
 
   test("is told what is known, and who else was there", () => {

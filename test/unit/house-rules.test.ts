@@ -48,7 +48,7 @@ const MAY_USE: Record<string, readonly string[]> = {
   service: ["database"],
   queue: [...FOUNDATION, "task", "events", "sql", "database"],
   heart: [...FOUNDATION, "task", "events", "sql", "database"],
-  recovery: [...FOUNDATION, "task", "events", "sql", "database", "queue", "service"],
+  recovery: [...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "service"],
   runner: [...FOUNDATION, "task", "events", "sql", "database", "heart"],
   // What a runner's process or thread starts from: at the top, as a command is.
   "runner-entry": [...FOUNDATION, "task", "heart", "runner", "index"],
