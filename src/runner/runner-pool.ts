@@ -6,6 +6,7 @@ import type { AnyTask } from "../task/define-task.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { afterFailedStart, afterPause, type Breaker, type BreakerRule, CLOSED } from "./breaker.ts";
 import type { OpenChannel } from "./channel.ts";
+import { FreshContext } from "./fresh-context.ts";
 import type { RunnerCharge } from "./protocol.ts";
 import { Runner } from "./runner.ts";
 import { isCrash, NoRunnerError, type RunnerDeath, type RunnerKind } from "./runner-death.ts";
@@ -52,6 +53,7 @@ export class RunnerPool {
   readonly #waiting: Waiting[] = [];
   /** Those that had a job which no other may follow. */
   readonly #spent = new WeakSet<Runner>();
+  readonly #outside = new FreshContext();
   readonly #timers = new Set<NodeJS.Timeout>();
   #breaker: Breaker = CLOSED;
   /** How many were ever needed at once. */
@@ -166,7 +168,7 @@ export class RunnerPool {
 
   #make(): void {
     const { kind, open, charge, settings, graces, groupMemory, replica, blockages, onDropped } = this.#parts;
-    const runner = new Runner({
+    const runnerParts: RunnerParts = {
       ...{ kind, open, charge, graces, groupMemory, blockages, onDropped },
       heapLimitMb: settings.heapLimitMb,
       leaseFd: replica.leaseFd,
@@ -174,7 +176,9 @@ export class RunnerPool {
       onReady: () => this.#onReady(runner),
       onIdle: () => this.#onIdle(runner),
       onEnded: (_, death) => this.#onEnded(runner, death),
-    });
+    };
+    // A runner outlives the task that needed it first, and is no part of that task.
+    const runner: Runner = this.#outside.run(() => new Runner(runnerParts));
     this.#runners.add(runner);
   }
 

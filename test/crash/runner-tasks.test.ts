@@ -1,7 +1,8 @@
 /** The same task inline, in a thread and in a process: the same input, context, result and errors. */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Everbeat } from "../../src/everbeat.ts";
-import { type BatchItem, defineBatchTask } from "../../src/task/define-task.ts";
+import { type BatchItem, defineBatchTask, defineTask } from "../../src/task/define-task.ts";
 import type { TaskId } from "../../src/task/ids.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
@@ -142,6 +143,27 @@ describe.each(["thread", "process"] as const)("a task in a %s", (runIn) => {
     const lines = worker.messages.filter(({ said }) => said === "flood").length;
     expect(lines).toBeGreaterThan(0);
     expect(lines).toBeLessThan(100_000);
+  });
+
+  test("does not own its runner: events about runners come outside of the context of every task", async () => {
+    const { url } = await openCrashDatabase();
+    const local = await Everbeat.open({ database: url, log: "silent" });
+    onTestFinished(() => local.close({ now: true }));
+    const ofTask = new AsyncLocalStorage<string>();
+    const told: [event: string, of: string | undefined][] = [];
+    local.on("runner.started", () => told.push(["started", ofTask.getStore()]));
+    local.on("runner.ended", () => told.push(["ended", ofTask.getStore()]));
+    const module = new URL("../support/runner-tasks.js", import.meta.url);
+    const wait = defineTask({ name: "wait", runIn, module, run: async (_: { ms: number }) => "inline" });
+    const worker = await local.work([wait], {
+      ...{ handleSignals: false, runners: { threads: 2, processes: 2 } },
+      middleware: [({ task: { id } }, next) => ofTask.run(id, next)],
+    });
+    const ids = await local.enqueueMany(wait, [{ ms: 1_000 }, { ms: 1_000 }]);
+    for (const id of ids) expect(await local.result(id, result)).toBe("waited");
+    await eventually(() => told.length === 2, { what: "both runners to be started" });
+    await worker.stop();
+    expect(told).toEqual(["started", "started", "ended", "ended"].map((event) => [event, undefined]));
   });
 
   test("is recycled after so many, and above its memory mark", async () => {
