@@ -95,7 +95,12 @@ export class LogWatch {
     const message = `Log lines are being dropped by ${this.#subject}: ${trouble.reason}. Its work goes on.`;
     const replica = this.#parts.replica();
     const part = replica === undefined ? {} : { part: replica };
-    await raiseAlert(this.#parts.database, { kind: KIND, subject: this.#subject, message, ...part });
+    // An alert that is open for the replica that this worker was before would be resolved by a sweep, and this one would not be raised beside it.
+    const isForAnother = trouble.raisedAtMs !== undefined && trouble.raisedFor !== replica;
+    if (isForAnother) await this.#resolve();
+    const isNew = await raiseAlert(this.#parts.database, { kind: KIND, subject: this.#subject, message, ...part });
+    // Somebody has locked the other one. The next look tries again.
+    if (isForAnother && !isNew) return;
     Object.assign(trouble, { raisedAtMs: nowMs, raisedFor: replica });
   }
 

@@ -1,4 +1,5 @@
 /** What a process tells of log lines that are dropped: one event and one alert when it begins, the count when it is over. */
+import pg from "pg";
 import { beforeEach, expect, test } from "vitest";
 import { Events } from "../../src/events.ts";
 import { LogRecord } from "../../src/log-health.ts";
@@ -138,22 +139,61 @@ test("the alert of a process that leaves is resolved", async () => {
   expect(await alerts()).toEqual(["log-dropped resolved: the disk is full"]);
 });
 
-test("the alert of a worker that was killed is resolved by a sweep, and that of a worker that came back is raised anew", async () => {
+const ANEW = ["log-dropped open: the disk is full", "log-dropped resolved: the disk is full"];
+
+/** A worker that has an open alert about its log, and that is declared dead. */
+async function declaredDead() {
   const claimer = handClaimer(everbeat.database, []);
   await claimer.claim();
-  let replica = claimer.replicaId;
-  const { watch, stderr } = watching(() => replica);
+  const worker = { id: claimer.replicaId };
+  const { watch, stderr } = watching(() => worker.id);
   const sweep = () => sweeper(everbeat.database).sweep();
   stderr.noteDropped(1, "the disk is full");
   await watch.lookOnce(0);
   await sweep();
   expect(await alerts()).toEqual(["log-dropped open: the disk is full"]);
-  await database.query("update everbeat.replica set status = 'dead' where id = $1", [replica]);
-  await eventually(async () => {
-    await sweep();
-    return (await alerts()).includes("log-dropped resolved: the disk is full");
-  });
-  replica = newReplicaId();
+  await database.query("update everbeat.replica set status = 'dead' where id = $1", [worker.id]);
+  const untilResolved = () =>
+    eventually(
+      async () => {
+        await sweep();
+        return alerts();
+      },
+      { until: (all) => all.includes("log-dropped resolved: the disk is full") },
+    );
+  return { worker, watch, untilResolved };
+}
+
+test("the alert of a worker that was killed is resolved by a sweep, and that of a worker that came back is raised anew", async () => {
+  const { worker, watch, untilResolved } = await declaredDead();
+  await untilResolved();
+  worker.id = newReplicaId();
   await watch.lookOnce(1_000);
-  expect(await alerts()).toEqual(["log-dropped open: the disk is full", "log-dropped resolved: the disk is full"]);
+  expect(await alerts()).toEqual(ANEW);
+});
+
+test("the alert of a worker that came back before a sweep is raised anew too, and that sweep leaves it open", async () => {
+  const { worker, watch, untilResolved } = await declaredDead();
+  const next = handClaimer(everbeat.database, []);
+  await next.claim();
+  worker.id = next.replicaId;
+  await watch.lookOnce(1_000);
+  await untilResolved();
+  expect(await alerts()).toEqual(ANEW);
+});
+
+test("one that somebody has locked when the worker comes back is raised anew by a later look", async () => {
+  const { worker, watch, untilResolved } = await declaredDead();
+  const next = handClaimer(everbeat.database, []);
+  await next.claim();
+  worker.id = next.replicaId;
+  const holder = new pg.Client({ connectionString: database.url });
+  await holder.connect();
+  await holder.query("begin");
+  await holder.query("select from everbeat.alert for update");
+  await watch.lookOnce(1_000);
+  await holder.end();
+  await watch.lookOnce(2_000);
+  await untilResolved();
+  expect(await alerts()).toEqual(ANEW);
 });
