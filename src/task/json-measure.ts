@@ -48,6 +48,7 @@ export class Measure {
 /** As `JSON.stringify`, which asks each `toJSON()`: what that says is measured before it is written. */
 export function stringifyWithin(value: unknown, limitBytes: number): string | undefined {
   const measure = new Measure(limitBytes);
+  refuseLongBuffer(value, limitBytes);
   return JSON.stringify(value, function (this: unknown, key: string, said: unknown) {
     if (said === undefined || typeof said === "function" || typeof said === "symbol") {
       // A list has a null in its place.
@@ -56,8 +57,24 @@ export function stringifyWithin(value: unknown, limitBytes: number): string | un
     }
     if (key !== "" && !Array.isArray(this)) measure.addKey(key);
     measure.add(said);
+    for (const entry of entriesOf(said, limitBytes)) refuseLongBuffer(entry, limitBytes);
     return said;
   });
+}
+
+/** Before it is asked: its `toJSON()` makes a list of its bytes, which takes many times its memory. */
+function refuseLongBuffer(value: unknown, limitBytes: number): void {
+  if (!Buffer.isBuffer(value) || value.toJSON !== Buffer.prototype.toJSON) return;
+  const leastBytes = LEAST_OF_AN_ELEMENT * value.length;
+  if (leastBytes > limitBytes) throw new TooLarge(leastBytes);
+}
+
+/** A list may be very long and have nothing in it: each of its places takes a byte at least. */
+function entriesOf(value: unknown, limitBytes: number): readonly unknown[] {
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return [];
+  if (!Array.isArray(value)) return Object.values(value);
+  if (value.length > limitBytes) throw new TooLarge(value.length);
+  return value;
 }
 
 /** A `DataView` has none. */

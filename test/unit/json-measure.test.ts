@@ -1,6 +1,7 @@
 /** A value is measured before it is made into text: what is too large costs no memory and little time. */
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
+import { toErrorRecord } from "../../src/task/error-record.ts";
 import { toJson } from "../../src/task/json.ts";
 import { stringifyWithin, TooLarge } from "../../src/task/json-measure.ts";
 
@@ -51,6 +52,31 @@ describe("too large, and never made into text:", () => {
     expect(() => stringifyWithin({ a: new String(longText()) }, LIMIT)).toThrow(TooLarge);
     expect(() => stringifyWithin(new Array(LIMIT), LIMIT)).toThrow(TooLarge);
   });
+});
+
+test.each([
+  ["itself", (buffer: Buffer) => buffer],
+  ["in an object", (buffer: Buffer) => ({ a: { buffer } })],
+  ["in a list", (buffer: Buffer) => [1, [buffer]]],
+  ["in what a toJSON() says", (buffer: Buffer) => ({ toJSON: () => ({ buffer }) })],
+])("a long buffer is not made into a list of its bytes: %s", (_where, put) => {
+  const toJSON = vi.spyOn(Buffer.prototype, "toJSON");
+  try {
+    expect(() => stringifyWithin(put(Buffer.alloc(1_000_000)), LIMIT)).toThrow(TooLarge);
+    expect(toErrorRecord(put(Buffer.alloc(1_000_000)))).toMatchObject({
+      message: expect.stringContaining("cannot be shown"),
+    });
+    expect(toJSON).not.toHaveBeenCalled();
+    expect(stringifyWithin(put(Buffer.alloc(3)), LIMIT)).toContain("[0,0,0]");
+  } finally {
+    toJSON.mockRestore();
+  }
+});
+
+test("a list of holes is not walked through to its end", () => {
+  const holes: unknown[] = [];
+  holes.length = 4_000_000_000;
+  expect(() => stringifyWithin(holes, LIMIT)).toThrow(TooLarge);
 });
 
 test("the limit is exact: what fits is taken, and one byte less is too little", () => {
