@@ -142,7 +142,7 @@ export class Runner {
     if (this.#isEnding) return;
     this.#beginEnd(because);
     this.#channel.send({ type: "leave" });
-    this.#nextStepAfter(this.#parts.graces.leaveMs, () => this.#channel.kill());
+    this.#nextStepAfter(this.#parts.graces.leaveMs, () => this.#killNow());
   }
 
   /** It is asked to end, and ended if it does not. */

@@ -53,7 +53,7 @@ export class Runners {
   readonly #pools = new Map<RunIn, RunnerPool>();
   /** How runners ended, where that is not on record yet. */
   #unwritten: RunnerRecord[] = [];
-  #isWriting = false;
+  #writing: Promise<void> | undefined;
   readonly #hadRunners = new Set<RunnerKind>();
   readonly #lookEveryMs: number;
   #listening: Listening;
@@ -109,8 +109,9 @@ export class Runners {
   }
 
   async stop(): Promise<void> {
-    await Promise.all([...this.#pools.values()].map((pool) => pool.stop()));
+    // First: should a runner take too long to end, nobody waits for the rest of this.
     clearInterval(this.#looking);
+    await Promise.all([...this.#pools.values()].map((pool) => pool.stop()));
     await Promise.all([this.#write(), this.#parts.blockages.settle()]);
   }
 
@@ -172,13 +173,26 @@ export class Runners {
     void this.#write();
   }
 
-  /** Again with the next look, should the database be away. */
-  async #write(): Promise<void> {
-    if (this.#isWriting || this.#unwritten.length === 0) return;
-    this.#isWriting = true;
-    const writing = this.#unwritten.splice(0);
-    await this.#parts.note(writing).catch(() => this.#unwritten.unshift(...writing));
-    this.#isWriting = false;
+  /** Resolves when all of them are on record, or could not be written: they are tried again with the next look. */
+  #write(): Promise<void> {
+    this.#writing ??= this.#writeAll().finally(() => {
+      this.#writing = undefined;
+    });
+    return this.#writing;
+  }
+
+  /** One after the other: others end while one is written. */
+  async #writeAll(): Promise<void> {
+    while (this.#unwritten.length > 0) {
+      const writing = this.#unwritten.splice(0);
+      const isWritten = await this.#parts.note(writing).then(
+        () => true,
+        () => false,
+      );
+      if (isWritten) continue;
+      this.#unwritten.unshift(...writing);
+      return;
+    }
   }
 
   #look(): void {

@@ -1,7 +1,12 @@
 /** Timeouts and cancels that really stop things: what does not stop when it is told to is ended, and nothing of it goes on. */
-import { describe, expect, test, vi } from "vitest";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pg from "pg";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { EventName } from "../../src/events.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
+import { eventually } from "../support/eventually.ts";
 import { isAlive } from "../support/processes.ts";
 import { startRunnerWorker, task } from "../support/runner-worker.ts";
 import { startWorker } from "../support/worker-process.ts";
@@ -120,6 +125,47 @@ describe("a worker that stops", () => {
       ["ended", "stopped"],
     ]);
     await expectSound();
+  });
+
+  test("has on record how each of its runners ended, also where the first of these cannot be written at once", async () => {
+    const { everbeat, url, query } = await openCrashDatabase();
+    const runners = { processes: 4 };
+    const worker = await startRunnerWorker({ url, tasks: [{ handler: "wait", runIn: "process" }], work: { runners } });
+    const ids = await everbeat.enqueueMany(
+      task("wait"),
+      Array.from({ length: 4 }, () => ({ ms: 1_500 })),
+    );
+    for (const id of ids) expect(await everbeat.result(id, { timeout: 20_000 })).toBe("waited");
+    const locker = new pg.Client(url);
+    await locker.connect();
+    onTestFinished(() => locker.end());
+    await locker.query("begin; lock table everbeat.runner in exclusive mode");
+    worker.close();
+    const waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%note_runners%'";
+    await eventually(async () => (await query(waiting)).length > 0, { what: "an end to be written" });
+    const ended = () => worker.messages.filter(({ event }) => event === "runner.ended").length;
+    await eventually(ended, { until: (count) => count === 4, what: "all of them to have ended" });
+    await locker.query("commit");
+    await worker.exited;
+    const ends = (await everbeat.runners()).map(({ status, exit }) => [status, exit?.because]);
+    expect(ends).toEqual(Array.from({ length: 4 }, () => ["ended", "stopped"]));
+  });
+
+  test("leaves a thread to itself that is stuck in native code, also where that thread has no task", async () => {
+    const { everbeat, url } = await openCrashDatabase();
+    const folder = mkdtempSync(join(tmpdir(), "everbeat-runner-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "stuck");
+    const worker = await startRunnerWorker({ url, tasks: [{ handler: "leaveStuck", runIn: "thread" }], work });
+    expect(await everbeat.result(await everbeat.enqueue(task("leaveStuck"), { file }), { timeout: 20_000 })).toBe(
+      "left",
+    );
+    await eventually(() => existsSync(file), { what: "the thread to be stuck" });
+    worker.close();
+    expect(await worker.heard({ event: "runner.ended" })).toMatchObject({
+      because: "stopped",
+      message: expect.stringContaining("left to itself"),
+    });
   });
 
   test("ends what does not stop in time; it is pending again, uncharged", async () => {

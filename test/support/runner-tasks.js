@@ -125,6 +125,14 @@ export const HANDLERS = {
     if (fails && context.task.attempt === 1) throw new Error("failed, and left a timer behind");
     return process.pid;
   },
+  /** Ends well, and then its thread is in a call that nobody can interrupt. */
+  async leaveStuck({ file }) {
+    setTimeout(() => {
+      appendFileSync(file, "stuck");
+      execFileSync("sleep", ["15"]);
+    }, 200);
+    return "left";
+  },
   /** Meets what was left behind in its runner, if anything was. */
   async meet(_, context) {
     globalThis.isMet = true;
