@@ -34,8 +34,12 @@ export interface ExitReport {
 
 /** A backend notices within milliseconds that its client is gone. One behind a proxy may not, and is waited with for this long. */
 const SESSION_ENDS_WITHIN_MS = 2_000;
-/** A process that ran a task for it notices its end, and ends too, in half of that. Nobody may run the task again before. */
-const RUNNERS_END_WITHIN_MS = 100;
+/**
+ * The processes of its runners end a moment after it: by the runner's heart after 50 ms (ORPHAN_GRACE_MS), or by the guardian after 100 ms
+ * (GUARDIAN_GRACE_MS) where the runner was killed too. Nobody may run their tasks again before that. It is waited for longer than the guardian
+ * waits, since a shell on a busy machine may notice the end late and act late, and nobody tells when it has.
+ */
+const RUNNERS_END_WITHIN_MS = 300;
 const FIRST_LOOK_AGAIN_MS = 5;
 const LAST_LOOK_AGAIN_MS = 100;
 

@@ -24,7 +24,10 @@ export interface RunnerHeartData {
   readonly ourFolder: string;
 }
 
-/** What a handler has to notice that its replica is dead. Others may run its task soon after that: this process must be gone. */
+/**
+ * How long a handler has to notice that its replica is dead. Then this process ends: before its guardian acts (GUARDIAN_GRACE_MS), and before others
+ * may run the task.
+ */
 const ORPHAN_GRACE_MS = 50;
 
 const MOST_UNREAD = 65_536;

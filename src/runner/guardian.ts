@@ -11,10 +11,14 @@ import { GUARD_FD } from "./pipes.ts";
 export const GUARDIAN_SHELL = ["/bin/sh"].find((path) => process.platform !== "win32" && existsSync(path));
 
 /**
- * What a handler sends to the whole group does not end the guardian. A line on the pipe means at once; its end means that the replica is
- * gone, and then the runner's heart comes first, which gives the handler a moment.
+ * How long the guardian waits when its replica is gone. The runner's heart ends the group sooner, in half of this (ORPHAN_GRACE_MS), and gives the
+ * handler that moment. So the guardian acts only where the runner is gone too. Whoever reports the end of the replica waits until the guardian has
+ * acted (RUNNERS_END_WITHIN_MS).
  */
-const SCRIPT = 'trap "" HUP INT QUIT TERM USR1 USR2 ALRM; read -r now || sleep 0.1; kill -KILL 0';
+const GUARDIAN_GRACE_MS = 100;
+
+/** What a handler sends to the whole group does not end the guardian. A line on the pipe means at once; its end means that the replica is gone. */
+const SCRIPT = `trap "" HUP INT QUIT TERM USR1 USR2 ALRM; read -r now || sleep ${GUARDIAN_GRACE_MS / 1_000}; kill -KILL 0`;
 
 export class Guardian {
   #shell: ChildProcess | undefined;

@@ -1,7 +1,7 @@
 /** A process that a task has started ends with its runner, however that ends: nothing of one try goes on beside the next. */
 import { describe, expect, test, vi } from "vitest";
 import { leaveBehind } from "../support/left-behind.ts";
-import { gone, isAlive, isOver } from "../support/processes.ts";
+import { gone, guardianOf, isAlive, isOver } from "../support/processes.ts";
 import { task } from "../support/runner-worker.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -53,6 +53,18 @@ describe("a process that a task has started is gone when its attempt is over", (
     process.kill(runner, "SIGKILL");
     await worker.exited;
     await gone(left);
+  });
+
+  test("after such a kill, before whoever reports it lets others run its task, also where the guardian wakes up late", async () => {
+    const { database, worker, runner, left } = await leaveBehind();
+    const guardian = guardianOf(runner);
+    for (const pid of [runner, guardian]) process.kill(pid, "SIGSTOP");
+    worker.signal("SIGKILL");
+    process.kill(runner, "SIGKILL");
+    await worker.exited;
+    process.kill(guardian, "SIGCONT");
+    const { verdict } = await database.everbeat.recovery.reportExit(worker.replicaId, { signal: "SIGKILL" });
+    expect([verdict, isOver(left)]).toEqual(["dead", true]);
   });
 });
 

@@ -311,8 +311,8 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "src/runner/guardian.ts",
-        find: "read -r now || sleep 0.1; kill -KILL 0'",
-        replace: "read -r now'",
+        find: "; kill -KILL 0`",
+        replace: "`",
       },
     ],
   },
