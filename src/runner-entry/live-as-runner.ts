@@ -17,6 +17,7 @@ export interface RunnerLifeParts {
   /** Says what is sealed already. */
   readonly send: (sealed: string) => void;
   readonly memory: () => number;
+  readonly areProcessesLeft: () => boolean;
   /** From here on it beats. */
   readonly onBegin: (charge: RunnerCharge, seal: string) => void;
   /** Whether what it runs must be over when its replica's lease is. */
@@ -26,7 +27,8 @@ export interface RunnerLifeParts {
   readonly end: (sayLast: () => Promise<void>) => void;
 }
 
-export function liveAsRunner({ send, memory, onBegin, onMustStop, leave, end }: RunnerLifeParts): RunnerLife {
+export function liveAsRunner(parts: RunnerLifeParts): RunnerLife {
+  const { send, memory, areProcessesLeft, onBegin, onMustStop, leave, end } = parts;
   let server: JobServer | undefined;
   let dropped: DroppedLines | undefined;
   markAsRunner();
@@ -38,7 +40,7 @@ export function liveAsRunner({ send, memory, onBegin, onMustStop, leave, end }: 
     dropped = new DroppedLines(say);
     try {
       const tasks = await loadTasks(charge);
-      server = new JobServer({ charge, tasks, send: say, memory, scopes: openHandlerScopes() });
+      server = new JobServer({ charge, tasks, send: say, memory, areProcessesLeft, scopes: openHandlerScopes() });
       say({ type: "ready" });
     } catch (error) {
       say({ type: "failed", error: carryError(error) });

@@ -9,6 +9,7 @@ import { residentMemoryReader } from "../heart/resident-memory.ts";
 import { SharedState } from "../heart/shared-state.ts";
 import { builtFile } from "../package-files.ts";
 import { endOwnGroup, Guardian } from "../runner/guardian.ts";
+import { areProcessesLeft } from "../runner/left-processes.ts";
 import { LineReader } from "../runner/line-reader.ts";
 import { MESSAGES_FD } from "../runner/pipes.ts";
 import { decode, type RunnerCharge } from "../runner/protocol.ts";
@@ -34,6 +35,7 @@ let heart: Thread | undefined;
 const life = liveAsRunner({
   send,
   memory: residentMemoryReader(),
+  areProcessesLeft: () => areProcessesLeft(guardian.pid),
   onBegin: startHeart,
   onMustStop: (mustStop) => heart?.postMessage(mustStop),
   leave: () => guardian.dismiss(() => process.exit(0)),

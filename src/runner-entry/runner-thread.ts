@@ -20,6 +20,8 @@ const memory = () => {
 const life = liveAsRunner({
   send,
   memory,
+  // What it starts belongs to the worker's process, and nobody ends it.
+  areProcessesLeft: () => false,
   onBegin({ beatEveryMs }, seal) {
     const beat = () =>
       send(encodeSealed(seal, { type: "beat", vitals: { heapUsed: getHeapStatistics().used_heap_size } }));

@@ -34,6 +34,10 @@ export class Guardian {
     closeSync(GUARD_FD);
   }
 
+  get pid(): number | undefined {
+    return this.#shell?.pid;
+  }
+
   /**
    * The runner leaves by itself, and its replica ends what it leaves behind. A guardian that outlived it would stay as a zombie wherever
    * the first process of a container does not wait for the children of others.

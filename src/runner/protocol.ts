@@ -98,6 +98,8 @@ export type FromRunner =
       readonly memory: number;
       /** Something of this job may still go on over there: the runner is not for anybody else. */
       readonly isTainted: boolean;
+      /** An attempt of this job has not ended well, and processes that were started over there are still running. */
+      readonly leavesProcesses: boolean;
     };
 
 /** A process tells all of them; a thread what is its own. */

@@ -9,17 +9,19 @@ import type { RanBefore } from "./ran-before.ts";
 export type RunnerKind = "thread" | "process";
 
 /**
- * recycled  it had run its share, or had grown too large
- * stopped   its worker stopped
- * aborted   its handler was told to stop and did not, so it was ended
- * silent    its heart was not heard any more, so it was ended
- * garbled   it could not be understood any more, since a handler had written where only the runner writes or had closed that, so it was ended
- * cut-off   its replica stood still for so long that others may run its task, so it ended itself
- * exited    by itself: a crash, an exit, a signal from elsewhere, no memory left
- * unstarted it never became ready
+ * recycled     it had run its share, or had grown too large
+ * left-behind  an attempt had not ended well and processes that it had started still ran, so it was ended with them
+ * stopped      its worker stopped
+ * aborted      its handler was told to stop and did not, so it was ended
+ * silent       its heart was not heard any more, so it was ended
+ * garbled      it could not be understood any more, since a handler had written where only the runner writes or had closed that, so it was ended
+ * cut-off      its replica stood still for so long that others may run its task, so it ended itself
+ * exited       by itself: a crash, an exit, a signal from elsewhere, no memory left
+ * unstarted    it never became ready
  */
 export type RunnerEndReason =
   | "recycled"
+  | "left-behind"
   | "stopped"
   | "aborted"
   | "silent"

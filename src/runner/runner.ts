@@ -50,6 +50,8 @@ export class Runner {
   /** Where its loop is blocked. */
   #stack: string | undefined;
   #onLateError: RunnerJob["onLateError"] | undefined;
+  /** Its last job is over, and is told of when it has ended. */
+  #toSettle: (() => void) | undefined;
   #endTimer: Timer | undefined;
 
   constructor(parts: RunnerParts) {
@@ -271,6 +273,11 @@ export class Runner {
     this.#isTainted = message.isTainted;
     this.#before = withJob(this.#before, this.attempts, job.outcomes);
     this.#endJob();
+    if (message.leavesProcesses && this.#state === "busy") {
+      this.#toSettle = () => job.resolve(job.outcomes);
+      this.kill("left-behind");
+      return;
+    }
     job.resolve(job.outcomes);
     // A runner that is being ended gets no other job, also where it has ended its last one in time.
     if (this.#state !== "busy") return;
@@ -311,6 +318,7 @@ export class Runner {
     this.#endTimer?.stop();
     this.#endJob();
     this.#parts.onEnded(this, death);
+    this.#toSettle?.();
     job?.reject(new RunnerEndedError(death));
   }
 }

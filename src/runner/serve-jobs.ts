@@ -22,6 +22,7 @@ export interface ServeParts {
   readonly scopes: HandlerScopes;
   readonly send: (message: FromRunner) => void;
   readonly memory: () => number;
+  readonly areProcessesLeft: () => boolean;
 }
 
 interface Job {
@@ -52,9 +53,11 @@ export class JobServer {
     for (const progress of this.#progress.splice(0)) progress.flush();
     this.#tellOfDropped(job);
     this.#current = undefined;
-    const { send, memory } = this.#parts;
+    const { send, memory, areProcessesLeft } = this.#parts;
+    // Another try may follow, and nothing of this one must go on beside it.
+    const leavesProcesses = outcomes.some(({ kind }) => kind === "threw") && areProcessesLeft();
     for (const [item, outcome] of outcomes.entries()) send({ type: "outcome", job: number, item, outcome });
-    send({ type: "ended", job: number, memory: memory(), isTainted: this.#isTainted });
+    send({ type: "ended", job: number, memory: memory(), isTainted: this.#isTainted, leavesProcesses });
   }
 
   abort(job: number, item: number, reason: unknown): void {

@@ -18,6 +18,23 @@ describe("a process that a task has started is gone when its attempt is over", (
     await database.expectSound();
   });
 
+  test.each([
+    ["an error that its handler threw", "throw", {}, "TASK_FAILED"],
+    ["a timeout that its handler obeyed", "obey", { timeout: 1_000 }, "TASK_TIMED_OUT"],
+  ])("after %s, and never writes beside the next attempt", async (_what, how, options, code) => {
+    const retry = { attempts: 2, backoff: "fixed", delay: 0 } as const;
+    const { database, worker, id, lines, allLeft } = await leaveBehind({ how }, { task: { ...options, retry } });
+    await expect(database.everbeat.result(id, { timeout: 40_000 })).rejects.toMatchObject({ code });
+    expect(allLeft().map(isOver)).toEqual([true, true]);
+    const claims = lines();
+    expect(new Set(claims).size).toBe(2);
+    expect(claims).toEqual([...claims].sort((a, b) => Number(a) - Number(b)));
+    expect(await worker.heard({ event: "runner.ended" })).toMatchObject({ because: "left-behind" });
+    // Nobody is charged with the end of the runner.
+    expect(await database.everbeat.tasks.show(id)).toMatchObject({ crashes: 0 });
+    await database.expectSound();
+  });
+
   test("after a cancel", async () => {
     const { database, id, left } = await leaveBehind();
     await database.everbeat.tasks.cancel(id);

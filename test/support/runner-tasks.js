@@ -217,6 +217,9 @@ export const HANDLERS = {
     await begun(context);
     if (how === "return") return pid;
     if (how === "exit") process.exit(3);
+    if (how === "throw") throw new Error("as asked");
+    if (how === "obey")
+      await new Promise((_, reject) => context.signal.addEventListener("abort", () => reject(context.signal.reason)));
     if (how !== "never") process.kill(process.pid, how);
     await never();
   },

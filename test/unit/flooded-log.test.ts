@@ -24,6 +24,7 @@ function serving() {
     },
     send: (message) => sent.push(message),
     memory: () => 0,
+    areProcessesLeft: () => false,
   });
   const run = async (job: number, lines: number) => {
     const item = { input: lines, task: { id: "t", enqueuedAt: new Date().toISOString() } } as unknown as RunItem;

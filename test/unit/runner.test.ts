@@ -48,7 +48,7 @@ describe("messages", () => {
   });
 
   test("of a runner is taken for its own only with its seal", () => {
-    const message = { type: "ended", job: 1, memory: 0, isTainted: false } as const;
+    const message = { type: "ended", job: 1, memory: 0, isTainted: false, leavesProcesses: false } as const;
     expect(decodeSealed("seal", encodeSealed("seal", message))).toEqual(message);
     const forged = [JSON.stringify(message), encodeSealed("other", message), `x${encodeSealed("seal", message)}`];
     for (const line of [...forged, "seal", "sealhello", "sealnull", undefined, 7, message])
