@@ -1,8 +1,7 @@
 /** How a replica's heart is doing, in a few words: by the same rules as the reaper's verdict. */
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
-import { evidenceOf } from "../recovery/evidence-of.ts";
-import { policyOf } from "../recovery/policy.ts";
+import { heartLimits } from "../recovery/limits.ts";
 import { causeOf, type Death } from "../recovery/recovery-action.ts";
 import { verdictOn } from "../recovery/verdict.ts";
 import type { ReplicaRow } from "../sql/replicas.ts";
@@ -18,7 +17,7 @@ export function heartStateOf(replica: ReplicaRow, settings: RecoverySettings): H
   const isFree = sessionFreeForMs !== null || (replica.hasSession && !replica.holdsSession);
   if (status === "dead" || status === "offline") return status;
   if (silentForMs === null || replica.unheardSince !== null) return "unheard";
-  const verdict = verdictOn(evidenceOf(replica), policyOf(settings, "running"));
+  const verdict = verdictOn(replica, heartLimits(replica, settings, "running"));
   if (verdict.kind === "dead") return "dying";
   if (isFree && settings.sessionGraceMs !== undefined) return "session-lost";
   if (verdict.kind === "stale") return "stale";

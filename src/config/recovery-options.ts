@@ -78,7 +78,7 @@ type Profile = Omit<
   "profile" | "requeuesClaimed" | "recoversRunning" | "postMortemAgeMs" | "crashBudget" | "massDeath" | "blockedLoop"
 >;
 
-/** How many beats may be missing before a warning, unless the user sets `warnAfter`. */
+/** How many beats may be missing before a warning, unless the user sets `warnAfter`; and before others take a heart for one that is not heard. */
 export const WARN_AFTER_BEATS = 3;
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

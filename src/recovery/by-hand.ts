@@ -1,11 +1,10 @@
 /** Whether an owner's tasks may be recovered by hand, and what is on record about the owner then. Pure. */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerSigns } from "../sql/stale-tasks.ts";
-import { evidenceOf } from "./evidence-of.ts";
-import { policyOf } from "./policy.ts";
+import { heartLimits, limitsByHand, type Role } from "./limits.ts";
 import type { Death } from "./recovery-action.ts";
 import type { StaleTask } from "./stale-tasks.ts";
-import { type Evidence, verdictOn } from "./verdict.ts";
+import { verdictOn } from "./verdict.ts";
 
 /** A beat may come later than its interval says. */
 const LONGEST_INTERVALS = 1.5;
@@ -22,7 +21,7 @@ export interface OwnerByHand {
  */
 export function ownerByHand(
   owner: OwnerSigns,
-  state: "claimed" | "running",
+  state: Role,
   settings: RecoverySettings,
   afterMs: number | undefined,
 ): OwnerByHand {
@@ -31,13 +30,13 @@ export function ownerByHand(
   if (!isHere || owner.promiseMs === null) return { isStale: true, isDead: true };
   // Nobody has ever listened, so nobody knows.
   if (silentForMs === null) return { isStale: false, isDead: false };
-  const evidence = evidenceOf(owner);
-  const isDead = verdictOn(evidence, policyOf(settings, "running")).kind === "dead";
-  if (afterMs === undefined)
-    return { isStale: isDead || verdictOn(evidence, policyOf(settings, state)).kind === "dead", isDead };
-  const hasEnded = hasSession && !holdsSession && sessionEndedForMs(evidence) > evidence.sessionPromiseMs;
-  const hasStopped = silentForMs > evidence.promiseMs || hasEnded;
-  return { isStale: silentForMs > afterMs && hasStopped, isDead: isDead || hasEnded };
+  const isDeadAs = (role: Role) => verdictOn(owner, heartLimits(owner, settings, role)).kind === "dead";
+  const isDead = isDeadAs("running");
+  if (afterMs === undefined) return { isStale: isDead || isDeadAs(state), isDead };
+  const limits = limitsByHand(owner, afterMs);
+  const hasEnded = hasSession && !holdsSession && sessionEndedForMs(owner) > limits.sessionGoneAfterMs;
+  const isStale = silentForMs > limits.deadAfterMs || (silentForMs > afterMs && hasEnded);
+  return { isStale, isDead: isDead || hasEnded };
 }
 
 /** What is known of the death of such an owner, for the post-mortems of its attempts. */
@@ -57,6 +56,6 @@ export function deathByHand(owner: Pick<StaleTask, "owner" | "ownerStatus" | "ho
  * For how long at least a session that is gone has been gone. Reapers note it; where none listens, it follows from the beats: there was none in the
  * time since, and the last one before may have been an interval earlier. A heart that is connecting anew has lost its session a moment ago.
  */
-function sessionEndedForMs({ sessionFreeForMs, silentForMs, intervalMs }: Evidence): number {
-  return Math.max(sessionFreeForMs ?? 0, silentForMs - LONGEST_INTERVALS * intervalMs);
+function sessionEndedForMs({ sessionFreeForMs, silentForMs, intervalMs }: OwnerSigns): number {
+  return Math.max(sessionFreeForMs ?? 0, (silentForMs ?? 0) - LONGEST_INTERVALS * (intervalMs ?? 0));
 }

@@ -4,7 +4,9 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import { innermostFrames, shortFrame } from "../task/stack-frames.ts";
 import type { Reason } from "./explain.ts";
-import { saidWords } from "./stall.ts";
+import { stallLimits } from "./limits.ts";
+import { type OnStall, saidWords } from "./stall.ts";
+import { verdictOn } from "./verdict.ts";
 
 type Finding = Omit<Reason, "evidence">;
 
@@ -74,12 +76,14 @@ function nextOfBlocked({ definition, heldForMs }: TaskFacts, blockedForMs: numbe
 function stalledFinding(facts: TaskFacts, settings: RecoverySettings): Finding | undefined {
   const { id, definition, quietForMs } = facts;
   const stalledAfterMs = definition?.stalledAfterMs ?? null;
-  if (facts.state !== "running" || stalledAfterMs === null || quietForMs === null || quietForMs <= stalledAfterMs)
+  if (facts.state !== "running" || stalledAfterMs === null || quietForMs === null) return undefined;
+  const onStall = definition?.onStall ?? "alert";
+  if (verdictOn({ silentForMs: quietForMs }, stallLimits({ stalledAfterMs, onStall })).kind === "fresh")
     return undefined;
   return {
     because: "stalled",
     summary: `Its worker is alive, but it has made no progress for ${formatDuration(quietForMs)} (stalledAfter is ${formatDuration(stalledAfterMs)}): ${saidWords(facts.progress ?? SAID_NOTHING)}.`,
-    next: nextOfStalled(definition?.onStall ?? "alert", settings),
+    next: nextOfStalled(onStall, settings),
     isStuck: false,
     advice: [`everbeat tasks cancel ${id}`],
   };
@@ -87,7 +91,7 @@ function stalledFinding(facts: TaskFacts, settings: RecoverySettings): Finding |
 
 const SAID_NOTHING = { phase: null, details: null, share: null, note: null };
 
-function nextOfStalled(onStall: "alert" | "fail" | "retry", { checkMs }: RecoverySettings): string {
+function nextOfStalled(onStall: OnStall, { checkMs }: RecoverySettings): string {
   if (onStall === "alert") return 'Nothing but an alert (onStall: "alert"): it ends when its handler does.';
   const soon = `At the next look, within ${formatDuration(1_000 + 1.25 * checkMs)},`;
   if (onStall === "fail") return `${soon} it fails with STALLED (onStall: "fail").`;

@@ -2,11 +2,10 @@
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
-import { evidenceOf } from "./evidence-of.ts";
 import type { Reason } from "./explain.ts";
 import { hungEvidence, hungFinding } from "./explain-hung.ts";
 import { actionOn, budgetWords, outcomeWords } from "./explain-outcome.ts";
-import { policyOf } from "./policy.ts";
+import { heartLimits, type Limits, type Role } from "./limits.ts";
 import { causeOf, type Death } from "./recovery-action.ts";
 import { isSweeping, unheardForMs } from "./sweeping.ts";
 import { type Verdict, verdictOn } from "./verdict.ts";
@@ -14,7 +13,6 @@ import { type Verdict, verdictOn } from "./verdict.ts";
 /** What workers and upkeep are left beyond the grace of a cancellation. */
 const CANCEL_MARGIN_MS = 5_000;
 
-type State = "claimed" | "running";
 type Finding = Omit<Reason, "evidence">;
 
 export function explainOwned(facts: TaskFacts, settings: RecoverySettings): Reason {
@@ -44,8 +42,12 @@ function findingOn(the: Case): Finding {
   return alive(the);
 }
 
-export function verdictOf({ facts, owner, settings }: Case): Verdict {
-  return verdictOn(evidenceOf(owner), policyOf(settings, facts.state as State));
+function verdictOf(the: Case): Verdict {
+  return verdictOn(the.owner, limitsOf(the));
+}
+
+function limitsOf({ facts, owner, settings }: Case): Limits {
+  return heartLimits(owner, settings, facts.state as Role);
 }
 
 /** Known before any reaper has noted it: what it will see is what is so now. */
@@ -113,10 +115,8 @@ function cancelling(forceInMs: number): Finding {
 }
 
 function sessionLost(the: Case): Finding {
-  const { owner, settings, facts } = the;
-  const policy = policyOf(settings, facts.state as State);
-  const limitMs = Math.max(policy.sessionGraceMs ?? 0, (owner.sessionPromiseMs ?? 0) + policy.sessionMarginMs);
-  const leftMs = Math.max(0, limitMs - (owner.sessionFreeForMs ?? 0));
+  const { owner, facts } = the;
+  const leftMs = Math.max(0, (limitsOf(the).sessionGoneAfterMs ?? 0) - (owner.sessionFreeForMs ?? 0));
   return {
     because: "session-lost",
     summary: `Its owner's database session ended ${owner.sessionFreeForMs === null ? "just now" : `${formatDuration(owner.sessionFreeForMs)} ago`}, as it does when a process dies.`,
@@ -129,10 +129,8 @@ function sessionLost(the: Case): Finding {
 }
 
 function stale(the: Case): Finding {
-  const { owner, settings, facts } = the;
-  const policy = policyOf(settings, facts.state as State);
-  const limitMs = Math.max(policy.deadAfterMs, (owner.promiseMs ?? 0) + policy.marginMs);
-  const leftMs = Math.max(0, limitMs - (owner.silentForMs ?? 0));
+  const { owner } = the;
+  const leftMs = Math.max(0, (limitsOf(the).deadAfterMs ?? 0) - (owner.silentForMs ?? 0));
   return {
     because: "owner-stale",
     summary: `Its owner has been silent for ${formatDuration(owner.silentForMs ?? 0)}: stale, which is a warning and nothing else.`,

@@ -3,32 +3,21 @@ import { formatDuration } from "../config/duration.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import { afterFailure, DEFAULT_RETRY, type RetryPolicy } from "../task/retry.ts";
 
-export interface QuietAttempt {
-  /** Since its last phase or progress, or its start; counted only while signs could be written. */
-  readonly quietForMs: number;
-  readonly failures: number;
-}
+export type OnStall = "alert" | "fail" | "retry";
 
-export interface StallPolicy {
-  readonly stalledAfterMs: number | undefined;
-  readonly onStall: "alert" | "fail" | "retry";
-  readonly retry: RetryPolicy | undefined;
-}
-
-export type StallAction =
-  | { readonly kind: "none" }
-  | { readonly kind: "alert" }
+export type AfterStall =
   | { readonly kind: "fail"; readonly failures: number }
   | { readonly kind: "again"; readonly failures: number; readonly delayMs: number };
 
-export function stallOn(attempt: QuietAttempt, policy: StallPolicy, random: number): StallAction {
-  if (policy.stalledAfterMs === undefined || attempt.quietForMs <= policy.stalledAfterMs) return { kind: "none" };
-  if (policy.onStall === "alert") return { kind: "alert" };
-  // As a failure of the handler's own would be, but for what its code might have said of it.
-  const isWorthRetrying = policy.onStall === "retry";
-  const next = afterFailure({ failures: attempt.failures, isWorthRetrying, random }, policy.retry ?? DEFAULT_RETRY);
-  const { failures } = next;
-  return next.kind === "fail" ? { kind: "fail", failures } : { kind: "again", failures, delayMs: next.delayMs };
+/** If it is ended: as a failure of the handler's own would be, but for what its code might have said of it. */
+export function afterStall(
+  failures: number,
+  { onStall, retry }: { onStall: OnStall; retry: RetryPolicy | undefined },
+  random: number,
+): AfterStall {
+  const next = afterFailure({ failures, isWorthRetrying: onStall === "retry", random }, retry ?? DEFAULT_RETRY);
+  if (next.kind === "fail") return { kind: "fail", failures: next.failures };
+  return { kind: "again", failures: next.failures, delayMs: next.delayMs };
 }
 
 /** What an attempt last said of itself, as far as it said anything. */

@@ -1,58 +1,38 @@
-/** What a silence means. Pure: the same evidence always gives the same verdict. */
-import { WARN_AFTER_BEATS } from "../config/recovery-options.ts";
+/** What a silence means, whoever is silent. Pure: the same signs and limits always give the same verdict. */
+import type { Limits } from "./limits.ts";
 
-/** How long a heart has not been heard, counted only while signs could be written, and what its session lock says. */
-export interface Evidence {
-  readonly silentForMs: number;
-  /** How long its session lock has been seen free; undefined where that proves nothing. */
-  readonly sessionFreeForMs: number | undefined;
-  /** How long the heart itself goes on without an acknowledged beat, and without its lock: nobody acts before that. */
-  readonly promiseMs: number;
-  readonly sessionPromiseMs: number;
-  /** How often the heart beats. */
-  readonly intervalMs: number;
+/** How long there has been no sign of life, by the database's clock and counted only while signs could be written. */
+export interface Silence {
+  /** Null: nobody has ever listened. */
+  readonly silentForMs: number | null;
+  /** How long its session has been seen gone; null where it is there, or where its end would prove nothing. */
+  readonly sessionFreeForMs?: number | null;
 }
 
-export interface SilencePolicy {
-  /** From here on a warning, and nothing else. */
-  readonly staleAfterMs: number;
-  /** The same settings have hearts beat this often. */
-  readonly beatIntervalMs: number;
-  /** Beyond this, dead. */
-  readonly deadAfterMs: number;
-  /** How long a free session lock is waited with; undefined where sessions are not to count. */
-  readonly sessionGraceMs: number | undefined;
-  /** What lies between a heart's own promise to stop and anybody else's right to act. */
-  readonly marginMs: number;
-  readonly sessionMarginMs: number;
+/** What a death can be known by. */
+export type VerdictReason = "session-lost" | "silent";
+
+export interface DeadVerdict {
+  readonly kind: "dead";
+  readonly because: VerdictReason;
+  /** The limit that was passed. Whoever acts looks at the evidence again in the moment of writing, and acts only beyond this. */
+  readonly beyondMs: number;
 }
 
-export type Verdict =
-  | { readonly kind: "fresh" }
-  | { readonly kind: "stale"; readonly because: "silent" }
-  | { readonly kind: "dead"; readonly because: "silent" | "session-lost" };
+export type Verdict = { readonly kind: "fresh" } | { readonly kind: "stale" } | DeadVerdict;
 
 export const FRESH: Verdict = { kind: "fresh" };
 
-export function verdictOn(evidence: Evidence, policy: SilencePolicy): Verdict {
-  const { silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs } = evidence;
-  if (policy.sessionGraceMs !== undefined && sessionFreeForMs !== undefined) {
-    if (sessionFreeForMs > Math.max(policy.sessionGraceMs, sessionPromiseMs + policy.sessionMarginMs)) {
-      return { kind: "dead", because: "session-lost" };
-    }
-  }
-  if (silentForMs > Math.max(policy.deadAfterMs, promiseMs + policy.marginMs))
-    return { kind: "dead", because: "silent" };
-  if (silentForMs >= staleFromMs(evidence, policy)) return { kind: "stale", because: "silent" };
+export function verdictOn({ silentForMs, sessionFreeForMs }: Silence, limits: Limits): Verdict {
+  const goneBeyondMs = passed(sessionFreeForMs, limits.sessionGoneAfterMs);
+  if (goneBeyondMs !== undefined) return { kind: "dead", because: "session-lost", beyondMs: goneBeyondMs };
+  const silentBeyondMs = passed(silentForMs, limits.deadAfterMs);
+  if (silentBeyondMs !== undefined) return { kind: "dead", because: "silent", beyondMs: silentBeyondMs };
+  if (limits.staleFromMs !== undefined && (silentForMs ?? 0) >= limits.staleFromMs) return { kind: "stale" };
   return FRESH;
 }
 
-/** A heart may have other settings than whoever judges it. One that beats more seldom is not stale before three of its own beats are missing. */
-function staleFromMs({ intervalMs }: Evidence, { staleAfterMs, beatIntervalMs }: SilencePolicy): number {
-  return intervalMs <= beatIntervalMs ? staleAfterMs : Math.max(staleAfterMs, WARN_AFTER_BEATS * intervalMs);
-}
-
-/** Below this silence, and with its session, a heart is fresh by each of these policies: nobody needs to be asked about it. */
-export function doubtFromMs(policies: readonly SilencePolicy[]): number {
-  return Math.min(...policies.flatMap(({ staleAfterMs, deadAfterMs }) => [staleAfterMs, deadAfterMs]));
+/** The limit, if there is one and it was passed. */
+function passed(ms: number | null | undefined, limitMs: number | undefined): number | undefined {
+  return ms != null && limitMs !== undefined && ms > limitMs ? limitMs : undefined;
 }

@@ -1,4 +1,5 @@
 /** Post-mortems: what is known about a death, and what was concluded from it. */
+import { WARN_AFTER_BEATS } from "../config/recovery-options.ts";
 import type { Store } from "../database/database.ts";
 import { storableText } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
@@ -126,7 +127,7 @@ export async function readUnexamined(store: Store, replicas: readonly ReplicaId[
          select x.status in ('online', 'draining') as is_here, case
              when xh.session_free_since < 'infinity' and h.session_free_since < 'infinity'
              then abs(extract(epoch from xh.session_free_since - h.session_free_since)) < 0.5
-             else (x.status = 'dead' or ${s}.silent_ms(xh, x.started_at, l) > 3 * xh.interval_ms)
+             else (x.status = 'dead' or ${s}.silent_ms(xh, x.started_at, l) > ${WARN_AFTER_BEATS} * xh.interval_ms)
                   and abs(extract(epoch from xh.beat_at - h.beat_at)) * 1000 <= 1.5 * greatest(xh.interval_ms, h.interval_ms)
            end as is_gone
          from ${s}.replica x join ${s}.heart xh on xh.replica_id = x.id

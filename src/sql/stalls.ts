@@ -1,4 +1,5 @@
 /** Attempts that do not get on: found, ended and told of. */
+import { WARN_AFTER_BEATS } from "../config/recovery-options.ts";
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import { unlocked } from "./alerts.ts";
@@ -27,11 +28,12 @@ export async function findStalled(store: Store): Promise<StalledClaim[]> {
     `select claim_id as "claimId", task_id::text as "taskId", replica_id::text as "replicaId", name, attempt, failures,
             quiet_for_ms as "quietForMs", stalled_after_ms::float8 as "stalledAfterMs", settings,
             phase, details, share, note
-     from ${store.schema}.find_stalled()`,
+     from ${store.schema}.find_stalled($1)`,
+    [WARN_AFTER_BEATS],
   );
 }
 
-/** Ends those that are still as quiet as that. Returns their claims. */
+/** Ends those that are still quiet for longer than that. Returns their claims. */
 export async function endStalled(
   store: Store,
   stalled: readonly { outcome: Outcome; stalledAfterMs: number }[],

@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
-import { policyOf } from "../../src/recovery/policy.ts";
+import { heartLimits } from "../../src/recovery/limits.ts";
 import { openCrashDatabase, openThrough } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { startSupervisor } from "../support/supervisor.ts";
@@ -38,7 +38,8 @@ describe("when the last worker of all is killed", () => {
     const { death } = await database.untilStatus(worker.replicaId, "dead");
     expect(death).toMatchObject({ because });
     // Too soon for the listener's own settings.
-    const { deadAfterMs } = policyOf(checkRecovery(own, new Problems()), "running");
+    const promise = { intervalMs: null, promiseMs: null, sessionPromiseMs: null };
+    const { deadAfterMs = 0 } = heartLimits(promise, checkRecovery(own, new Problems()), "running");
     expect((death as { silentForMs: number }).silentForMs).toBeLessThan(deadAfterMs);
     await eventually(() => recovered.length === 2);
     expect(recovered).toContainEqual({ taskId: requeued, action: "retried" });

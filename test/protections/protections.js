@@ -96,14 +96,9 @@ export const PROTECTIONS = [
     test: [SCENES, "promise: nobody is dead before the time in which its own heart stops its work"],
     changes: [
       {
-        file: "src/recovery/verdict.ts",
-        find: "Math.max(policy.deadAfterMs, promiseMs + policy.marginMs)",
-        replace: "Math.max(policy.deadAfterMs, 0 * promiseMs)",
-      },
-      {
-        file: "src/recovery/judged.ts",
-        find: "Math.max(policy.deadAfterMs, heart.promiseMs + policy.marginMs)",
-        replace: "policy.deadAfterMs",
+        file: "src/recovery/limits.ts",
+        find: "Math.max(deadAfterMs, (heart.promiseMs ?? 0) + deadAfterMs / MARGIN_PART)",
+        replace: "deadAfterMs",
       },
     ],
   },

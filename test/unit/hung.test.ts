@@ -4,9 +4,11 @@ import { describe, expect, test } from "vitest";
 import { blockageOn, blockedForMs } from "../../src/heart/blockage.ts";
 import { SharedDeadlines } from "../../src/heart/deadlines.ts";
 import { timedOutOutcome } from "../../src/heart/timed-out.ts";
+import { stallLimits } from "../../src/recovery/limits.ts";
 import { recoveryOf } from "../../src/recovery/recovery-action.ts";
-import { saidWords, stallError, stallOn } from "../../src/recovery/stall.ts";
+import { afterStall, type OnStall, saidWords, stallError } from "../../src/recovery/stall.ts";
 import { blameOn, crowdInRunner, noBlameOn } from "../../src/recovery/suspicion.ts";
+import { verdictOn } from "../../src/recovery/verdict.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
 import { checkPhase, checkProgress } from "../../src/task/progress.ts";
@@ -18,21 +20,19 @@ import { LogRing } from "../../src/worker/log-ring.ts";
 const retry = { ...DEFAULT_RETRY, attempts: 3, jitter: 0 };
 
 describe("a stall", () => {
-  const policy = { stalledAfterMs: 1_000, onStall: "alert", retry } as const;
+  const verdict = (silentForMs: number, onStall: OnStall, stalledAfterMs: number | undefined = 1_000) =>
+    verdictOn({ silentForMs }, stallLimits({ stalledAfterMs, onStall })).kind;
 
-  test("begins beyond the threshold, not at it", () => {
-    const at = (quietForMs: number) => stallOn({ quietForMs, failures: 0 }, policy, 0).kind;
-    expect([at(999), at(1_000), at(1_001)]).toEqual(["none", "none", "alert"]);
+  test("begins with the threshold for a warning, and beyond it for an end", () => {
+    const at = (onStall: OnStall) => [999, 1_000, 1_001].map((quietForMs) => verdict(quietForMs, onStall));
+    expect(at("alert")).toEqual(["fresh", "stale", "stale"]);
+    for (const onStall of ["fail", "retry"] as const) expect(at(onStall)).toEqual(["fresh", "fresh", "dead"]);
   });
 
-  test("is treated as the definition says", () => {
-    const quiet = { quietForMs: 5_000, failures: 1 };
-    expect(stallOn(quiet, { ...policy, onStall: "fail" }, 0)).toEqual({ kind: "fail", failures: 2 });
-    expect(stallOn(quiet, { ...policy, onStall: "retry" }, 0)).toEqual({ kind: "again", failures: 2, delayMs: 2_000 });
-    expect(stallOn({ ...quiet, failures: 2 }, { ...policy, onStall: "retry" }, 0)).toEqual({
-      kind: "fail",
-      failures: 3,
-    });
+  test("ends the attempt as the definition says", () => {
+    expect(afterStall(1, { onStall: "fail", retry }, 0)).toEqual({ kind: "fail", failures: 2 });
+    expect(afterStall(1, { onStall: "retry", retry }, 0)).toEqual({ kind: "again", failures: 2, delayMs: 2_000 });
+    expect(afterStall(2, { onStall: "retry", retry }, 0)).toEqual({ kind: "fail", failures: 3 });
   });
 
   test("is none where nobody set a threshold, and never ends more than its retries allow", () => {
@@ -43,11 +43,10 @@ describe("a stall", () => {
         fc.constantFrom("alert", "fail", "retry"),
         fc.double({ min: 0, max: 1, noNaN: true }),
         (quietForMs, failures, onStall, random) => {
-          const unset = stallOn({ quietForMs, failures }, { stalledAfterMs: undefined, onStall, retry }, random);
-          expect(unset).toEqual({ kind: "none" });
-          const action = stallOn({ quietForMs, failures }, { ...policy, onStall }, random);
-          if (action.kind === "again") expect(action.failures).toBeLessThan(retry.attempts);
-          expect(action.kind === "none").toBe(quietForMs <= 1_000);
+          const unset = stallLimits({ stalledAfterMs: undefined, onStall });
+          expect(verdictOn({ silentForMs: quietForMs }, unset).kind).toBe("fresh");
+          const next = afterStall(failures, { onStall, retry }, random);
+          if (next.kind === "again") expect(next.failures).toBeLessThan(retry.attempts);
         },
       ),
     );

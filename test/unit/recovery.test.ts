@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Problems } from "../../src/config/problems.ts";
-import { checkRecovery, PROFILES } from "../../src/config/recovery-options.ts";
+import { checkRecovery, PROFILES, type RecoverySettings } from "../../src/config/recovery-options.ts";
 import { heartPlanOf } from "../../src/heart/heart-plan.ts";
 import { fenceOn } from "../../src/heart/self-fencing.ts";
+import { doubtFromMs, heartLimits, type PromiseOnRecord } from "../../src/recovery/limits.ts";
 import { countDying, holdOn } from "../../src/recovery/mass-death.ts";
-import { policyOf } from "../../src/recovery/policy.ts";
 import {
   causeOf,
   crashError,
@@ -14,7 +14,7 @@ import {
   recoveryOf,
 } from "../../src/recovery/recovery-action.ts";
 import { blameOn, crowdInRunner } from "../../src/recovery/suspicion.ts";
-import { doubtFromMs, type Evidence, type SilencePolicy, verdictOn } from "../../src/recovery/verdict.ts";
+import { type Silence, verdictOn } from "../../src/recovery/verdict.ts";
 
 const settingsOf = (options: unknown) => {
   const problems = new Problems();
@@ -23,22 +23,17 @@ const settingsOf = (options: unknown) => {
 };
 
 describe("a verdict", () => {
-  const policy: SilencePolicy = {
-    staleAfterMs: 100,
-    beatIntervalMs: 50,
-    deadAfterMs: 1_000,
-    sessionGraceMs: 200,
-    marginMs: 50,
-    sessionMarginMs: 10,
+  const settings: RecoverySettings = {
+    ...settingsOf({}).settings,
+    ...{ claimerIntervalMs: 50, runnerIntervalMs: 50, staleAfterMs: 100 },
+    ...{ claimedDeadAfterMs: 1_000, runningDeadAfterMs: 1_000, sessionGraceMs: 200 },
   };
-  const evidence = (given: Partial<Evidence>): Evidence => ({
-    silentForMs: 0,
-    sessionFreeForMs: undefined,
-    promiseMs: 0,
-    sessionPromiseMs: 0,
-    intervalMs: 50,
+  const promiseOf = (given: Partial<PromiseOnRecord> = {}): PromiseOnRecord => ({
+    ...{ intervalMs: 50, promiseMs: 0, sessionPromiseMs: 0 },
     ...given,
   });
+  const verdict = (silence: Partial<Silence>, promise: Partial<PromiseOnRecord> = {}, by = settings) =>
+    verdictOn({ silentForMs: 0, ...silence }, heartLimits(promiseOf(promise), by, "running"));
 
   test.each([
     [99, "fresh"],
@@ -47,20 +42,24 @@ describe("a verdict", () => {
     [999, "stale"],
     [1_000, "stale"],
     [1_001, "dead"],
-  ])("on %d ms of silence is %s", (silentForMs, kind) =>
-    expect(verdictOn(evidence({ silentForMs }), policy).kind).toBe(kind),
-  );
+  ])("on %d ms of silence is %s", (silentForMs, kind) => expect(verdict({ silentForMs }).kind).toBe(kind));
 
   test.each([
     [199, "fresh"],
     [200, "fresh"],
     [201, "dead"],
   ])("on a session that has been free for %d ms is %s", (sessionFreeForMs, kind) =>
-    expect(verdictOn(evidence({ sessionFreeForMs }), policy).kind).toBe(kind),
+    expect(verdict({ sessionFreeForMs }).kind).toBe(kind),
   );
 
   test("does not count sessions where they are not to count", () => {
-    expect(verdictOn(evidence({ sessionFreeForMs: 1e9 }), { ...policy, sessionGraceMs: undefined }).kind).toBe("fresh");
+    expect(verdict({ sessionFreeForMs: 1e9 }, {}, { ...settings, sessionGraceMs: undefined }).kind).toBe("fresh");
+  });
+
+  test("is none on one of whom nobody has ever listened, nor where there are no limits", () => {
+    expect(verdict({ silentForMs: null, sessionFreeForMs: null }).kind).toBe("fresh");
+    const none = { staleFromMs: undefined, deadAfterMs: undefined, sessionGoneAfterMs: undefined };
+    expect(verdictOn({ silentForMs: 1e9, sessionFreeForMs: 1e9 }, none).kind).toBe("fresh");
   });
 
   test("never comes before the heart's own promise and a margin, whatever the thresholds were lowered to", () => {
@@ -68,60 +67,60 @@ describe("a verdict", () => {
     fc.assert(
       fc.property(
         number,
-        fc.option(number, { nil: undefined }),
+        fc.option(number),
         number,
         number,
         number,
-        (silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs, deadAfterMs) => {
-          const verdict = verdictOn(evidence({ silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs }), {
-            ...policy,
-            deadAfterMs,
-          });
-          if (verdict.kind !== "dead") return;
-          if (verdict.because === "silent") expect(silentForMs).toBeGreaterThan(promiseMs + policy.marginMs);
-          else expect(sessionFreeForMs).toBeGreaterThan(sessionPromiseMs + policy.sessionMarginMs);
+        (silentForMs, sessionFreeForMs, promiseMs, sessionPromiseMs, runningDeadAfterMs) => {
+          const given = verdict(
+            { silentForMs, sessionFreeForMs },
+            { promiseMs, sessionPromiseMs },
+            { ...settings, runningDeadAfterMs },
+          );
+          if (given.kind !== "dead") return;
+          if (given.because === "silent") {
+            expect(given.beyondMs).toBeGreaterThanOrEqual(promiseMs + runningDeadAfterMs / 10);
+            expect(silentForMs).toBeGreaterThan(given.beyondMs);
+          } else {
+            expect(given.beyondMs).toBeGreaterThanOrEqual(sessionPromiseMs + 200 / 5);
+            expect(sessionFreeForMs).toBeGreaterThan(given.beyondMs);
+          }
         },
       ),
     );
   });
 
-  test("is fresh by every policy where nobody is to be asked about the heart", () => {
+  test("is fresh in each role where nobody is to be asked about the heart", () => {
     const number = fc.integer({ min: 0, max: 10_000 });
-    const anyPolicy = fc
-      .record({ staleAfterMs: number, deadAfterMs: number })
-      .map((given) => ({ ...policy, ...given }));
+    const anySettings = fc
+      .record({ staleAfterMs: number, claimedDeadAfterMs: number, runningDeadAfterMs: number })
+      .map((given) => ({ ...settings, ...given }));
     fc.assert(
-      fc.property(
-        number,
-        number,
-        number,
-        fc.array(anyPolicy, { minLength: 1 }),
-        (silentForMs, promiseMs, intervalMs, policies) => {
-          fc.pre(silentForMs < doubtFromMs(policies));
-          const heard = evidence({ silentForMs, promiseMs, intervalMs });
-          for (const one of policies) expect(verdictOn(heard, one).kind).toBe("fresh");
-        },
-      ),
+      fc.property(number, number, number, anySettings, (silentForMs, promiseMs, intervalMs, by) => {
+        fc.pre(silentForMs < doubtFromMs(by));
+        for (const role of ["claimed", "running"] as const) {
+          const limits = heartLimits(promiseOf({ promiseMs, intervalMs }), by, role);
+          expect(verdictOn({ silentForMs }, limits).kind).toBe("fresh");
+        }
+      }),
     );
   });
 
   test("is no warning before three beats of a heart that beats more seldom than the settings say", () => {
-    const slow = (silentForMs: number) => evidence({ silentForMs, intervalMs: 300, promiseMs: 10_000 });
-    expect(verdictOn(slow(899), policy).kind).toBe("fresh");
-    expect(verdictOn(slow(900), policy).kind).toBe("stale");
+    const slow = { intervalMs: 300, promiseMs: 10_000 };
+    expect(verdict({ silentForMs: 899 }, slow).kind).toBe("fresh");
+    expect(verdict({ silentForMs: 900 }, slow).kind).toBe("stale");
     // A warning after two beats stays one, for all that beat as its settings say; and a later one is no sooner for anybody.
-    expect(verdictOn(evidence({ silentForMs: 100, intervalMs: 50 }), policy).kind).toBe("stale");
-    expect(verdictOn(slow(999), { ...policy, staleAfterMs: 1_000 }).kind).toBe("fresh");
+    expect(verdict({ silentForMs: 100 }, { intervalMs: 50 }).kind).toBe("stale");
+    expect(verdict({ silentForMs: 999 }, slow, { ...settings, staleAfterMs: 1_000 }).kind).toBe("fresh");
   });
 
   test("only gets worse with more silence", () => {
     const rank = { fresh: 0, stale: 1, dead: 2 };
     fc.assert(
-      fc.property(fc.nat(10_000), fc.nat(10_000), (silence, more) => {
-        const before = verdictOn(evidence({ silentForMs: silence }), policy).kind;
-        expect(rank[verdictOn(evidence({ silentForMs: silence + more }), policy).kind]).toBeGreaterThanOrEqual(
-          rank[before],
-        );
+      fc.property(fc.nat(10_000), fc.nat(10_000), (silentForMs, more) => {
+        const before = verdict({ silentForMs }).kind;
+        expect(rank[verdict({ silentForMs: silentForMs + more }).kind]).toBeGreaterThanOrEqual(rank[before]);
       }),
     );
   });
@@ -156,10 +155,12 @@ describe("a heart's own promise", () => {
       const { settings } = settingsOf({ profile, sessionEvidence: true });
       const { promise, promiseAtStart, fenceAfter, stopWithinMs } = heartPlanOf(settings);
       for (const role of ["claimed", "running"] as const) {
-        const policy = policyOf(settings, role);
-        expect(promise.promiseMs).toBeLessThan(policy.deadAfterMs);
+        const { deadAfterMs = 0, sessionGoneAfterMs = 0 } = heartLimits(promise, settings, role);
+        expect(promise.promiseMs).toBeLessThan(Math.min(deadAfterMs, settings.runningDeadAfterMs));
         expect(promise.promiseMs).toBeGreaterThanOrEqual(promise.intervalMs);
-        expect(promise.sessionPromiseMs).toBeLessThan(policy.sessionGraceMs ?? 0);
+        // With the promise that these settings make, its margin adds nothing to the threshold and to the grace.
+        expect(sessionGoneAfterMs).toBe(settings.sessionGraceMs);
+        expect(promise.sessionPromiseMs).toBeLessThan(sessionGoneAfterMs);
       }
       // Whichever of the two fences it, it has stopped by both promises: a fenced heart closes its session as well.
       for (const stopMs of Object.values(stopWithinMs)) expect(stopMs).toBeLessThanOrEqual(promise.sessionPromiseMs);
@@ -270,7 +271,7 @@ test.each([
 
 describe("the guard against mass death", () => {
   const policy = { share: 0.5, atLeast: 3, holdMs: 60_000 };
-  const fleet = { machines: 10, dying: 0, heldForMs: undefined, isConfirmed: false };
+  const fleet = { groups: 10, dying: 0, heldForMs: undefined, isConfirmed: false };
 
   test.each([
     [10, 2, "act"],
@@ -279,8 +280,8 @@ describe("the guard against mass death", () => {
     [10, 5, "act"],
     [10, 6, "hold"],
     [1, 1, "act"],
-  ])("of %d machines %d silent: %s", (machines, dying, decision) =>
-    expect(holdOn({ ...fleet, machines, dying }, policy)).toBe(decision),
+  ])("of %d machines %d silent: %s", (groups, dying, decision) =>
+    expect(holdOn({ ...fleet, groups, dying }, policy)).toBe(decision),
   );
 
   test("ends at its cap, or when somebody confirms", () => {
@@ -302,10 +303,10 @@ describe("the guard against mass death", () => {
         const doubtful = fleet
           .filter(({ state }) => state !== "sure")
           .map(({ machine, state }) => ({
-            ...{ machine, machines: machines.size, isWell: state === "well" },
-            isMachineWell: fleet.some((one) => one.machine === machine && one.state === "sure"),
+            ...{ group: machine, groups: machines.size, isWell: state === "well" },
+            isGroupWell: fleet.some((one) => one.machine === machine && one.state === "sure"),
           }));
-        const { dying, machines: counted } = countDying(doubtful);
+        const { dying, groups: counted } = countDying(doubtful);
         expect(dying).toBe([...machines].filter((machine) => !isWell(machine)).length);
         expect(counted).toBe(doubtful.length > 0 ? machines.size : 0);
       }),

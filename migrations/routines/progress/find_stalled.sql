@@ -1,7 +1,7 @@
 -- The attempts that have not got on for longer than their definition allows. An owner that is not heard itself is judged by
--- its heart, not by what it cannot write. Where no definition says `stalledAfter`, this is one look at a small table; where one
+-- its heart, not by what it cannot write: one that has missed p_owner_beats of its beats. Where no definition says `stalledAfter`, this is one look at a small table; where one
 -- does, a walk over `running`, which has no index for it: it would cost every claim and every end.
-create or replace function find_stalled() returns table (
+create or replace function find_stalled(p_owner_beats integer) returns table (
   claim_id bigint, task_id uuid, replica_id uuid, name text, attempt integer, failures integer, quiet_for_ms double precision,
   stalled_after_ms bigint, settings json, phase text, details json, share double precision, note text)
 language plpgsql set search_path from current set enable_mergejoin = off set jit = off
@@ -31,7 +31,7 @@ begin
       select d.name, d.stalled_after_ms, d.settings from definition d where d.name = any (v_names)
     ), heard as materialized (
       select h.replica_id from heart h join replica r on r.id = h.replica_id
-      where r.status in ('online', 'draining') and silent_ms(h, r.started_at, v_listening) < 3 * h.interval_ms
+      where r.status in ('online', 'draining') and silent_ms(h, r.started_at, v_listening) < p_owner_beats * h.interval_ms
     )
     select u.claim_id, u.task_id, u.replica_id, u.name, u.attempt, u.failures,
            quiet_ms(p.changed_at, u.started_at, v_listening.hearing_since, v_now),
