@@ -35,6 +35,22 @@ describe("a process that a task has started is gone when its attempt is over", (
     await database.expectSound();
   });
 
+  test("after a timeout that its handler obeyed too late, where the runner does not end by SIGTERM", async () => {
+    const retry = { attempts: 2, backoff: "fixed", delay: 0 } as const;
+    const module = new URL("../support/patient-runner-tasks.js", import.meta.url).href;
+    const work = { abortGrace: 1_000, runners: { processes: 2 } };
+    const { database, id, lines, allLeft } = await leaveBehind(
+      { how: "obey late" },
+      { task: { timeout: 500, retry, module }, work },
+    );
+    await expect(database.everbeat.result(id, { timeout: 40_000 })).rejects.toMatchObject({ code: "TASK_TIMED_OUT" });
+    expect(allLeft().map(isOver)).toEqual([true, true]);
+    const claims = lines();
+    expect(new Set(claims).size).toBe(2);
+    expect(claims).toEqual([...claims].sort((a, b) => Number(a) - Number(b)));
+    await database.expectSound();
+  });
+
   test("after a cancel", async () => {
     const { database, id, left } = await leaveBehind();
     await database.everbeat.tasks.cancel(id);
