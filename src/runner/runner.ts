@@ -279,7 +279,7 @@ export class Runner {
     else settle();
     // A runner that is being ended gets no other job, also where it has ended its last one in time.
     if (this.#state !== "busy") return;
-    if (message.leavesProcesses) return this.leave("left-behind", this.#parts.graces.terminateMs);
+    if (message.leavesProcesses) return void this.leave("left-behind", this.#parts.graces.terminateMs);
     this.#state = "idle";
     this.#parts.onIdle(this);
   }
