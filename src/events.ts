@@ -111,19 +111,6 @@ export interface EverbeatEvents {
     message: string;
   };
   "runners.resumed": { replicaId: ReplicaId; kind: "thread" | "process" };
-  /** A supervisor's children: each a replica in a process of its own, numbered by the place that it fills. */
-  "child.started": ChildRef;
-  /** It has joined and its heart beats; or it has joined anew, and is another replica now. */
-  "child.ready": ChildRef & { replicaId: ReplicaId };
-  "child.leaving": ChildRef & { now: boolean };
-  "child.exited": ChildRef & { exitCode: number | null; signal: string | null; wasAsked: boolean };
-  "child.restarting": { child: number; pauseMs: number; exitsInARow: number };
-  "child.looping": { child: number; exitsInARow: number };
-  /** Every child is being replaced, one at a time. */
-  "roll.begun": { children: readonly number[] };
-  "roll.done": { children: readonly number[] };
-  /** The first new child that did not become ready ended it. What was not replaced yet goes on as it is. */
-  "roll.stopped": { child: number };
   "recovery.resumed": { replicaId: ReplicaId };
   /** One thing failed, and the others were done; told once, until it could be done. */
   "sweep.passed-by": { what: string; error: unknown };
@@ -141,21 +128,44 @@ export interface EverbeatEvents {
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 
+/**
+ * What happens in the process of a supervisor, which has no tasks and no listeners of a user's: these events are for its log. Its children are
+ * replicas, each in a process of its own, numbered by the place that it fills.
+ */
+export interface SupervisorEvents {
+  "child.started": ChildRef;
+  /** It has joined and its heart beats; or it has joined anew, and is another replica now. */
+  "child.ready": ChildRef & { replicaId: ReplicaId };
+  "child.leaving": ChildRef & { now: boolean };
+  "child.exited": ChildRef & { exitCode: number | null; signal: string | null; wasAsked: boolean };
+  "child.restarting": { child: number; pauseMs: number; exitsInARow: number };
+  "child.looping": { child: number; exitsInARow: number };
+  /** Every child is being replaced, one at a time. */
+  "roll.begun": { children: readonly number[] };
+  "roll.done": { children: readonly number[] };
+  /** The first new child that did not become ready ended it. What was not replaced yet goes on as it is. */
+  "roll.stopped": { child: number };
+}
+
+interface AllEvents extends EverbeatEvents, SupervisorEvents {}
+
+/** Those that a user's program can subscribe to. */
 export type EventName = keyof EverbeatEvents;
-export type EventListener<N extends EventName> = (event: EverbeatEvents[N]) => void;
-export type AnyListener = <N extends EventName>(name: N, event: EverbeatEvents[N]) => void;
+export type EventListener<N extends AnyEventName> = (event: AllEvents[N]) => void;
+export type AnyEventName = keyof AllEvents;
+export type AnyListener = <N extends AnyEventName>(name: N, event: AllEvents[N]) => void;
 
 export class Events {
-  readonly #listeners = new Map<EventName, Set<(event: never) => void>>();
-  readonly #all = new Map<AnyListener, (name: EventName) => boolean>();
-  readonly #onListenerError: (error: unknown, name: EventName) => void;
+  readonly #listeners = new Map<AnyEventName, Set<(event: never) => void>>();
+  readonly #all = new Map<AnyListener, (name: AnyEventName) => boolean>();
+  readonly #onListenerError: (error: unknown, name: AnyEventName) => void;
 
-  constructor(onListenerError: (error: unknown, name: EventName) => void) {
+  constructor(onListenerError: (error: unknown, name: AnyEventName) => void) {
     this.#onListenerError = onListenerError;
   }
 
   /** Returns the function that ends the subscription. */
-  on<N extends EventName>(name: N, listener: EventListener<N>): () => void {
+  on<N extends AnyEventName>(name: N, listener: EventListener<N>): () => void {
     const listeners = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, listeners);
     listeners.add(listener);
@@ -163,25 +173,25 @@ export class Events {
   }
 
   /** Only those that it wants, where it can say so. */
-  onAny(listener: AnyListener, wants: (name: EventName) => boolean = () => true): () => void {
+  onAny(listener: AnyListener, wants: (name: AnyEventName) => boolean = () => true): () => void {
     this.#all.set(listener, wants);
     return () => this.#all.delete(listener);
   }
 
   /** Spares making events that nobody hears. */
-  isHeard(name: EventName): boolean {
+  isHeard(name: AnyEventName): boolean {
     if ((this.#listeners.get(name)?.size ?? 0) > 0) return true;
     for (const wants of this.#all.values()) if (wants(name)) return true;
     return false;
   }
 
-  emit<N extends EventName>(name: N, event: EverbeatEvents[N]): void {
+  emit<N extends AnyEventName>(name: N, event: AllEvents[N]): void {
     for (const listener of this.#listeners.get(name) ?? [])
       this.#call(name, () => (listener as EventListener<N>)(event));
     for (const [listener, wants] of this.#all) if (wants(name)) this.#call(name, () => listener(name, event));
   }
 
-  #call(name: EventName, listener: () => void): void {
+  #call(name: AnyEventName, listener: () => void): void {
     try {
       listener();
     } catch (error) {

@@ -10,7 +10,7 @@ import { openDatabase } from "./database/open-database.ts";
 import { type EventListener, type EventName, Events } from "./events.ts";
 import { neverThrowing } from "./given-logger.ts";
 import { jsonLogger, type Logger } from "./log.ts";
-import { EVENT_NAMES, logEvents } from "./log-events.ts";
+import { EVENT_NAMES, isSupervisorEvent, logEvents } from "./log-events.ts";
 import { LogRecord } from "./log-health.ts";
 import { outletOf } from "./outlet/outlets.ts";
 import { Enqueuer } from "./queue/enqueue.ts";
@@ -255,6 +255,9 @@ export class Everbeat implements AsyncDisposable {
 /** Ends of tasks are one event, however they ended. */
 export function unknownEvent(name: string): string {
   const isEnd = /^task\.(fail|complet|succe|finish|crash|cancel|done|error|expire)/.test(name);
+  if (isSupervisorEvent(name)) {
+    return "happens in the process of a supervisor (everbeat start --processes), which writes it to its log; nobody can subscribe to it";
+  }
   if (!isEnd) return unknownKey(name, EVENT_NAMES, "event");
   return 'there is no such event; "task.ended" tells of every end, and its `outcome` says how';
 }

@@ -1,11 +1,15 @@
 /** The one subscriber that turns events into log lines. */
-import type { EventName, Events, EverbeatEvents } from "./events.ts";
+import type { AnyEventName, EventListener, EventName, Events, SupervisorEvents } from "./events.ts";
 import type { Logger, LogLevel } from "./log.ts";
 import { inOneLine, toErrorRecord } from "./task/error-record.ts";
 
-type Line<N extends EventName> = { level: Exclude<LogLevel, "silent">; message: (event: EverbeatEvents[N]) => string };
+type Line<N extends AnyEventName> = {
+  level: Exclude<LogLevel, "silent">;
+  message: (event: Parameters<EventListener<N>>[0]) => string;
+};
+type Lines<N extends AnyEventName> = { [Name in N]: Line<Name> };
 
-const LINES: { [N in EventName]: Line<N> } = {
+const EVERBEAT_LINES: Lines<EventName> = {
   "worker.started": {
     level: "info",
     message: (e) => `worker started with ${e.tasks.length} tasks, concurrency ${e.concurrency}`,
@@ -114,6 +118,28 @@ const LINES: { [N in EventName]: Line<N> } = {
     message: (e) => `no ${e.kind} could be started ${e.failures} times; their tasks are left to others: ${e.message}`,
   },
   "runners.resumed": { level: "info", message: (e) => `runners can be started again (${e.kind})` },
+  "sweep.passed-by": { level: "error", message: (e) => `passed by in a sweep: ${e.what} failed` },
+  "upkeep.passed-by": { level: "error", message: (e) => `passed by in upkeep: ${e.what} failed` },
+  "claim.passed-by": { level: "error", message: (e) => `set aside: ${e.what} could not be claimed: ${e.reason}` },
+  "queue.locked": {
+    level: "error",
+    message: (e) =>
+      `another transaction keeps the row of queue ${JSON.stringify(e.queue)} locked: its tasks are passed by`,
+  },
+  "claims.failing": {
+    level: "error",
+    message: (e) => `every claim from queue ${JSON.stringify(e.queue)} fails; its tasks wait: ${e.reason}`,
+  },
+  "log.dropped": { level: "error", message: (e) => `log lines are being dropped: ${e.reason}` },
+  // As loud as the loss: whoever looks at the log should know that it has a gap.
+  "log.back": { level: "error", message: (e) => `log lines are written again; ${e.dropped} were dropped` },
+  "upkeep.done": {
+    level: "debug",
+    message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,
+  },
+};
+
+const SUPERVISOR_LINES: Lines<keyof SupervisorEvents> = {
   "child.started": { level: "info", message: (e) => `child ${e.child} started as process ${e.pid}` },
   "child.ready": { level: "info", message: (e) => `child ${e.child} is ready: process ${e.pid} is this replica` },
   "child.leaving": {
@@ -137,37 +163,25 @@ const LINES: { [N in EventName]: Line<N> } = {
     level: "error",
     message: (e) => `the new child ${e.child} did not become ready; the children that were not replaced yet go on`,
   },
-  "sweep.passed-by": { level: "error", message: (e) => `passed by in a sweep: ${e.what} failed` },
-  "upkeep.passed-by": { level: "error", message: (e) => `passed by in upkeep: ${e.what} failed` },
-  "claim.passed-by": { level: "error", message: (e) => `set aside: ${e.what} could not be claimed: ${e.reason}` },
-  "queue.locked": {
-    level: "error",
-    message: (e) =>
-      `another transaction keeps the row of queue ${JSON.stringify(e.queue)} locked: its tasks are passed by`,
-  },
-  "claims.failing": {
-    level: "error",
-    message: (e) => `every claim from queue ${JSON.stringify(e.queue)} fails; its tasks wait: ${e.reason}`,
-  },
-  "log.dropped": { level: "error", message: (e) => `log lines are being dropped: ${e.reason}` },
-  // As loud as the loss: whoever looks at the log should know that it has a gap.
-  "log.back": { level: "error", message: (e) => `log lines are written again; ${e.dropped} were dropped` },
-  "upkeep.done": {
-    level: "debug",
-    message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,
-  },
 };
+
+const LINES: Lines<AnyEventName> = { ...EVERBEAT_LINES, ...SUPERVISOR_LINES };
 
 /** In one line: the message lists each address that was tried in a line of its own. */
 function reasonOf(error: unknown): string {
   return inOneLine(toErrorRecord(error)).replace(/\s*\n\s*/g, " ");
 }
 
-/** All there are: the compiler sees to it that each has its line. */
-export const EVENT_NAMES = Object.keys(LINES) as EventName[];
+/** All that can be subscribed to: the compiler sees to it that each has its line. */
+export const EVENT_NAMES = Object.keys(EVERBEAT_LINES) as EventName[];
+
+/** Those of a supervisor are in its log only. */
+export function isSupervisorEvent(name: string): boolean {
+  return Object.hasOwn(SUPERVISOR_LINES, name);
+}
 
 export function logEvents(events: Events, logger: Logger): () => void {
-  const wants = (name: EventName) => logger.isLevelEnabled?.(LINES[name].level) !== false;
+  const wants = (name: AnyEventName) => logger.isLevelEnabled?.(LINES[name].level) !== false;
   return events.onAny((name, event) => {
     const line = LINES[name] as Line<typeof name>;
     const fields: Record<string, unknown> = { event: name, ...event };

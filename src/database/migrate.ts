@@ -115,7 +115,10 @@ async function takeStep(database: Database, wanted: Wanted): Promise<Step | unde
   return database.transaction(async (tx) => {
     await liftLimits(tx);
     await lockMigrations(tx);
-    const step = nextStep(await readRecord(tx), wanted);
+    // A newer version may have made its own while we waited.
+    const record = await readRecord(tx);
+    refuseStrange(database.schemaName, record, wanted.migrations);
+    const step = nextStep(record, wanted);
     if (step?.kind === "migration") await applyMigration(tx, step.migration);
     if (step?.kind === "routines") {
       const { release, routines } = wanted;

@@ -26,3 +26,10 @@ test("a name that is none is refused with the nearest one, and so is what cannot
   expect(() => everbeat.on(undefined as never, () => {})).toThrow(/there is no such event/);
   expect(() => everbeat.on("task.ended", "log it" as never)).toThrow(/the listener: must be a function, not "log it"/);
 });
+
+test("what happens in a supervisor's process is not offered: nobody could hear it here", () => {
+  // @ts-expect-error It is no name of an event here.
+  expect(() => everbeat.on("child.exited", () => {})).toThrow(/child\.exited: happens in the process of a supervisor/);
+  // @ts-expect-error Nor is this.
+  expect(() => everbeat.on("roll.done", () => {})).toThrow(/roll\.done: happens in the process of a supervisor/);
+});

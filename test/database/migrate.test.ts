@@ -11,6 +11,11 @@ import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { describeSchema } from "../support/describe-schema.ts";
+import { eventually } from "../support/eventually.ts";
+
+/** In this test's database. */
+const WAITING_MIGRATORS = `select from pg_locks l join pg_database d on d.oid = l.database
+  where d.datname = current_database() and l.locktype = 'advisory' and not l.granted`;
 
 const database = await createTestDatabase();
 afterAll(() => database.drop());
@@ -224,6 +229,21 @@ describe("a schema", () => {
       code: "SCHEMA_TOO_NEW",
     });
     await one.close();
+  });
+
+  test("that a newer version makes its own while an older one waits for the lock is refused by the older one", async () => {
+    const one = open("overtaken");
+    const newer = new pg.Client(database.url);
+    onTestFinished(() => newer.end());
+    onTestFinished(() => one.close());
+    await migrate(one, { migrations: [extra(1, 1)], routines: [] });
+    await newer.connect();
+    await newer.query(`begin; select pg_advisory_xact_lock(hashtextextended('everbeat/migrate/"overtaken"', 0))`);
+    const older = migrate(one, { migrations: [extra(1, 1), extra(2, 1)], routines: [] }).catch((error) => error);
+    await eventually(async () => (await database.query(WAITING_MIGRATORS)).length === 1);
+    await newer.query(`set search_path to overtaken; ${extra(2, 1).sql}; ${extra(3, 3).sql};
+      insert into migration (version, name, checksum, compatible_from) values (2, '2_extra', 'sum-2', 1), (3, '3_extra', 'sum-3', 3); commit`);
+    expect(await older).toMatchObject({ code: "SCHEMA_TOO_NEW", found: 3, known: 2 });
   });
 
   test("that was migrated with another text is refused", async () => {

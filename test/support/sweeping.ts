@@ -2,7 +2,7 @@
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery, type RecoveryOptions } from "../../src/config/recovery-options.ts";
 import type { Database } from "../../src/database/database.ts";
-import { type EventName, Events } from "../../src/events.ts";
+import { type AnyEventName, Events } from "../../src/events.ts";
 import { createReaper } from "../../src/recovery/reaper.ts";
 import { newReplicaId } from "../../src/task/ids.ts";
 
@@ -10,7 +10,7 @@ export interface Sweeper {
   /** One whole sweep. */
   sweep(): Promise<void>;
   /** The events of all sweeps so far. */
-  readonly told: { readonly event: EventName; readonly [field: string]: unknown }[];
+  readonly told: { readonly event: AnyEventName; readonly [field: string]: unknown }[];
   /** What went to the log besides. */
   readonly errors: unknown[];
 }

@@ -152,6 +152,10 @@ describe("a caller is told", () => {
     expect(unknownEvent(name)).toContain('"task.ended" tells of every end');
   });
 
+  test.each(["child.exited", "roll.done"])("that %s happens elsewhere", (name) => {
+    expect(unknownEvent(name)).toContain("happens in the process of a supervisor");
+  });
+
   test("the nearest event of any other name", () => {
     expect(unknownEvent("worker.start")).toContain('did you mean "worker.started"?');
   });
