@@ -140,11 +140,11 @@ export class Runner {
   }
 
   /** It has nothing to do and is not needed any more. */
-  leave(because: RunnerEndReason): void {
+  leave(because: RunnerEndReason, withinMs = this.#parts.graces.leaveMs): void {
     if (this.#isEnding) return;
     this.#beginEnd(because);
     this.#channel.send({ type: "leave" });
-    this.#nextStepAfter(this.#parts.graces.leaveMs, () => this.#killNow());
+    this.#nextStepAfter(withinMs, () => this.#killNow());
   }
 
   /** It is asked to end, and ended if it does not. */
@@ -273,14 +273,13 @@ export class Runner {
     this.#isTainted = message.isTainted;
     this.#before = withJob(this.#before, this.attempts, job.outcomes);
     this.#endJob();
-    if (message.leavesProcesses && this.#state === "busy") {
-      this.#toSettle = () => job.resolve(job.outcomes);
-      this.kill("left-behind");
-      return;
-    }
-    job.resolve(job.outcomes);
+    const settle = () => job.resolve(job.outcomes);
+    // They end with the runner, also where it is being ended already.
+    if (message.leavesProcesses) this.#toSettle = settle;
+    else settle();
     // A runner that is being ended gets no other job, also where it has ended its last one in time.
     if (this.#state !== "busy") return;
+    if (message.leavesProcesses) return void this.leave("left-behind", this.#parts.graces.terminateMs);
     this.#state = "idle";
     this.#parts.onIdle(this);
   }

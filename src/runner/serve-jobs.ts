@@ -54,8 +54,9 @@ export class JobServer {
     this.#tellOfDropped(job);
     this.#current = undefined;
     const { send, memory, areProcessesLeft } = this.#parts;
-    // Another try may follow, and nothing of this one must go on beside it.
-    const leavesProcesses = outcomes.some(({ kind }) => kind === "threw") && areProcessesLeft();
+    // Another try may follow, or run somewhere else already, and nothing of this one must go on beside it.
+    const hasEndedWell = outcomes.every(({ kind }) => kind === "returned") && !isToldToStop(job);
+    const leavesProcesses = !hasEndedWell && areProcessesLeft();
     for (const [item, outcome] of outcomes.entries()) send({ type: "outcome", job: number, item, outcome });
     send({ type: "ended", job: number, memory: memory(), isTainted: this.#isTainted, leavesProcesses });
   }
@@ -143,6 +144,10 @@ export class JobServer {
       onCompleting: () => send({ type: "completing", job: number, item: index }),
     });
   }
+}
+
+function isToldToStop({ aborts }: Job): boolean {
+  return aborts.some(({ signal }) => signal.aborted);
 }
 
 function threw(task: AnyTask, thrown: unknown): CarriedOutcome {

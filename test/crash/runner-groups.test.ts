@@ -1,5 +1,6 @@
 /** A process that a task has started ends with its runner, however that ends: nothing of one try goes on beside the next. */
 import { describe, expect, test, vi } from "vitest";
+import { eventually } from "../support/eventually.ts";
 import { leaveBehind } from "../support/left-behind.ts";
 import { gone, guardianOf, isAlive, isOver } from "../support/processes.ts";
 import { task } from "../support/runner-worker.ts";
@@ -33,6 +34,53 @@ describe("a process that a task has started is gone when its attempt is over", (
     // Nobody is charged with the end of the runner.
     expect(await database.everbeat.tasks.show(id)).toMatchObject({ crashes: 0 });
     await database.expectSound();
+  });
+
+  test("after a timeout that its handler obeyed too late, where the runner does not end by SIGTERM", async () => {
+    const retry = { attempts: 2, backoff: "fixed", delay: 0 } as const;
+    const module = new URL("../support/patient-runner-tasks.js", import.meta.url).href;
+    const work = { abortGrace: 1_000, runners: { processes: 2 } };
+    const { database, id, lines, allLeft } = await leaveBehind(
+      { how: "obey late" },
+      { task: { timeout: 500, retry, module }, work },
+    );
+    await expect(database.everbeat.result(id, { timeout: 40_000 })).rejects.toMatchObject({ code: "TASK_TIMED_OUT" });
+    expect(allLeft().map(isOver)).toEqual([true, true]);
+    const claims = lines();
+    expect(new Set(claims).size).toBe(2);
+    expect(claims).toEqual([...claims].sort((a, b) => Number(a) - Number(b)));
+    await database.expectSound();
+  });
+
+  test("after it was snoozed", async () => {
+    const { database, id, left, allLeft, lines } = await leaveBehind({ how: "snooze once" });
+    const last = await database.everbeat.result(id, { timeout: 30_000 });
+    expect(allLeft()).toEqual([left, last]);
+    expect(isOver(left)).toBe(true);
+    const claims = lines();
+    expect(claims).toEqual([...claims].sort((a, b) => Number(a) - Number(b)));
+    await database.expectSound();
+  });
+
+  test.each(["return in time", "obey"])("after it lost its claim and its handler did this: %s", async (how) => {
+    // An attempt that waits for its runner for that long is a stall, too.
+    const retry = { attempts: 50, backoff: "fixed", delay: 0 } as const;
+    const { database, worker, id, left, allLeft } = await leaveBehind(
+      { how },
+      { task: { stalledAfter: 700, onStall: "retry", retry } },
+    );
+    await worker.heard({ event: "claim.lost", taskId: id });
+    await eventually(() => allLeft().length > 1, { within: 30_000, what: "the next attempt" });
+    expect(isOver(left)).toBe(true);
+    await database.expectSound();
+  });
+
+  test("after a cancel that came while its handler was about to return", async () => {
+    const { database, worker, id, left } = await leaveBehind({ how: "return in time" });
+    await database.everbeat.tasks.cancel(id);
+    await database.everbeat.result(id, { timeout: 30_000 }).catch(() => {});
+    expect(isOver(left)).toBe(true);
+    expect(await worker.heard({ event: "runner.ended" })).toMatchObject({ because: "left-behind" });
   });
 
   test("after a cancel", async () => {

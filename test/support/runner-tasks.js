@@ -70,6 +70,16 @@ async function writeAll(fd, text) {
   }
 }
 
+/** What a handler does when it is told to stop. */
+const TOLD_TO_STOP = {
+  obey: (signal) => signal.throwIfAborted(),
+  "return in time": () => "returned in time",
+  async "obey late"(signal) {
+    await pause(1_100);
+    signal.throwIfAborted();
+  },
+};
+
 export const HANDLERS = {
   /** Ends well, and leaves something behind that fails. */
   async failLater({ how }) {
@@ -207,7 +217,8 @@ export const HANDLERS = {
   },
   /**
    * Starts a process that appends the claim to a file for as long as it lives, deaf to SIGTERM. Once it has written, the handler dies, returns,
-   * or waits for ever. With `detached` that process is in a session of its own. It holds on to the runner's standard error.
+   * does something once its signal has fired, or waits for ever. With `detached` that process is in a session of its own. It holds on to the
+   * runner's standard error.
    */
   async leaveBehind({ file, how = "never", detached = false }, context) {
     const script = `trap '' TERM; while :; do echo ${context.claim.id} >> "$0"; sleep 0.02; done`;
@@ -218,8 +229,12 @@ export const HANDLERS = {
     if (how === "return") return pid;
     if (how === "exit") process.exit(3);
     if (how === "throw") throw new Error("as asked");
-    if (how === "obey")
-      await new Promise((_, reject) => context.signal.addEventListener("abort", () => reject(context.signal.reason)));
+    if (how === "snooze once") return context.task.attempt === 1 ? context.snooze(0) : pid;
+    if (how in TOLD_TO_STOP) {
+      const { signal } = context;
+      if (!signal.aborted) await new Promise((resume) => signal.addEventListener("abort", resume));
+      return TOLD_TO_STOP[how](signal);
+    }
     if (how !== "never") process.kill(process.pid, how);
     await never();
   },
