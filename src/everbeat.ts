@@ -21,6 +21,7 @@ import { TaskOrders } from "./queue/task-orders.ts";
 import { createListener } from "./recovery/listener.ts";
 import { RecoveryOrders } from "./recovery/recovery-orders.ts";
 import { isInsideRunner, WorkInsideRunnerError } from "./runner/inside-runner.ts";
+import { readClock } from "./sql/clock.ts";
 import type { ReplicaRow } from "./sql/replicas.ts";
 import { listRunners, type RunnerRow } from "./sql/runners.ts";
 import type { Task } from "./task/define-task.ts";
@@ -57,7 +58,7 @@ export interface ManyOptions<Input> {
 const OPEN_INSTEAD = "it is made by Everbeat.open: const everbeat = await Everbeat.open({ database })";
 
 export class Everbeat implements AsyncDisposable {
-  /** Cancel, retry, list and show tasks. */
+  /** Cancel, retry, list and show tasks; enqueue one by its name. */
   readonly tasks: TaskOrders;
   /** Pause, resume, limit and list queues. */
   readonly queues: QueueOrders;
@@ -98,7 +99,8 @@ export class Everbeat implements AsyncDisposable {
     this.#notices = new Notices(database);
     this.#enqueuer = new Enqueuer(database, { inputLimitBytes: settings.maxJsonBytes });
     this.#results = new Results(database, this.#notices);
-    this.tasks = new TaskOrders(database, { cancelGraceMs: settings.cancelGraceMs });
+    const { cancelGraceMs, maxJsonBytes: inputLimitBytes } = settings;
+    this.tasks = new TaskOrders(database, { cancelGraceMs, inputLimitBytes });
     this.queues = new QueueOrders(database);
     this.recovery = new RecoveryOrders(database, this.#events, settings.recovery);
     this.#listener = settings.listens ? this.#createListener() : undefined;
@@ -156,7 +158,7 @@ export class Everbeat implements AsyncDisposable {
   /** Waits until the task has ended. Throws a TaskEndedError unless it completed, a ResultTimeoutError if it takes too long. */
   async result<Output = unknown>(
     id: TaskHandle<Output> | string,
-    options?: { timeout?: Duration; signal?: AbortSignal },
+    options?: { timeout?: Duration | undefined; signal?: AbortSignal | undefined },
   ): Promise<Output> {
     return (await this.#results.wait(id as TaskId, checkWait(id, options))) as Output;
   }
@@ -194,6 +196,11 @@ export class Everbeat implements AsyncDisposable {
       this.#workers.delete(worker);
     });
     return worker;
+  }
+
+  /** The database's clock, which stamps everything. */
+  now(): Promise<Date> {
+    return readClock(this.database);
   }
 
   /** The threads and processes that replicas run tasks in, and those that have ended of late. */

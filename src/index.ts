@@ -25,7 +25,8 @@ export { type EnqueueArguments, Everbeat, type ManyOptions, type TaskHandle } fr
 export type { Logger, LogLevel } from "./log.ts";
 export type { EnqueueOptions } from "./queue/enqueue-options.ts";
 export type { QueueOptions } from "./queue/queue-orders.ts";
-export type { TaskPage, TaskQuery } from "./queue/task-orders.ts";
+export type { TaskByName } from "./queue/task-by-name.ts";
+export type { CancelOptions, OrderProgress, TaskPage, TaskQuery } from "./queue/task-orders.ts";
 export type { Because, Explanation } from "./recovery/explain.ts";
 export { PartlyRecoveredError, type RefusedRecovery } from "./recovery/partly-recovered.ts";
 export type { PostMortemQuery } from "./recovery/post-mortem-query.ts";
@@ -40,6 +41,7 @@ export type { RunnerOptions } from "./runner/runner-options.ts";
 export type { AlertRow } from "./sql/alerts.ts";
 export type { ReplicaSettings } from "./sql/fleet-settings.ts";
 export type { MachineRow } from "./sql/machines.ts";
+export type { CancelOutcome, Ordered, RetryOutcome } from "./sql/orders.ts";
 export type { PostMortemKind, PostMortemRow } from "./sql/post-mortems.ts";
 export type { LogLine, ProgressRow } from "./sql/progress.ts";
 export type { QueueRow } from "./sql/queues.ts";
@@ -82,6 +84,13 @@ export {
 export type { HandlerLog, LogCall } from "./task/handler-log.ts";
 export type { ClaimId, ReplicaId, TaskId } from "./task/ids.ts";
 export type { ProgressValue } from "./task/progress.ts";
-export { ENDED_STATES, type EndedState, TASK_STATES, TASK_TRANSITIONS, type TaskState } from "./task/states.ts";
+export {
+  type AttemptOutcome,
+  ENDED_STATES,
+  type EndedState,
+  TASK_STATES,
+  TASK_TRANSITIONS,
+  type TaskState,
+} from "./task/states.ts";
 export type { WorkOptions } from "./worker/options.ts";
 export type { Worker } from "./worker/worker.ts";

@@ -1,22 +1,24 @@
 /** What the commands that change a queue have in common: doing it, and showing the queue as it is then. */
 import { nearestKey } from "../config/nearest-key.ts";
-import type { Everbeat } from "../everbeat.ts";
+import type { InputOf } from "../operations/operations.ts";
+import { asking } from "./asking.ts";
 import type { Call } from "./command.ts";
-import { withEverbeat } from "./open-for-command.ts";
 import { queueTable } from "./queue-table.ts";
 
-export async function changeQueue(
+type Change = "queues.pause" | "queues.resume" | "queues.set";
+
+export async function changeQueue<Name extends Change>(
   call: Call,
-  change: (queues: Everbeat["queues"], name: string) => Promise<void>,
+  change: Name,
+  settings: Omit<InputOf<Name>, "name">,
 ): Promise<undefined> {
   const { screen } = call;
   const [name = ""] = call.words;
-  await withEverbeat(call, async ({ queues }) => {
-    const before = (await queues.list()).map((queue) => queue.name);
-    await change(queues, name);
-    const queue = (await queues.list()).find((row) => row.name === name);
+  await asking(call, async ({ ask }) => {
+    const before = (await ask("queues.list", {})).queues.map((queue) => queue.name);
+    const answer = await ask(change, { name, ...settings } as InputOf<Name>);
     if (!before.includes(name)) screen.remark(screen.errorColours.yellow(newQueueNote(name, before)));
-    screen.answer({ queue }, () => (queue ? queueTable([queue], screen) : []));
+    screen.answer(answer, () => (answer.queue ? queueTable([answer.queue], screen) : []));
   });
   return undefined;
 }

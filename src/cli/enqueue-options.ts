@@ -2,6 +2,7 @@
 import { Option } from "commander";
 import { describe } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
+import type { InputOf } from "../operations/operations.ts";
 import { checkEnqueueOptions, type ENQUEUE_SHAPE } from "../queue/enqueue-options.ts";
 import { isResultTimeout } from "../queue/results.ts";
 import { isName } from "../task/settings.ts";
@@ -58,7 +59,7 @@ export interface EnqueueCliOptions extends Readonly<Record<string, unknown>> {
 export interface EnqueueCall {
   readonly name: string;
   readonly inputJson: string;
-  readonly options: Readonly<Record<string, unknown>>;
+  readonly options: InputOf<"tasks.enqueue">["options"];
   readonly timeoutMs: number | undefined;
 }
 

@@ -1,7 +1,7 @@
 /** Queues as a table. */
 import { formatDuration } from "../config/duration.ts";
 import { rateWords } from "../config/rate-words.ts";
-import type { QueueRow } from "../sql/queues.ts";
+import type { QueueRow } from "../index.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
 import { type Column, NOTHING, table } from "./table.ts";

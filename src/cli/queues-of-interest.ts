@@ -1,5 +1,5 @@
 /** Which of many queues are shown. A queue per tenant makes thousands, and most of them are idle. Pure. */
-import type { QueueRow } from "../sql/queues.ts";
+import type { QueueRow } from "../index.ts";
 import { formatted } from "./formatted.ts";
 
 /** It waits, runs, is paused or is limited. */

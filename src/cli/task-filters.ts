@@ -1,12 +1,11 @@
 /** The options by which tasks are chosen, shared by the commands that list, cancel and retry them. */
 import type { Command } from "commander";
 import { Option } from "commander";
-import type { Everbeat } from "../everbeat.ts";
-import type { TaskQuery } from "../queue/task-orders.ts";
-import { readClock } from "../sql/clock.ts";
+import type { InputOf } from "../operations/operations.ts";
 import { isName } from "../task/settings.ts";
 import { TASK_STATES, type TaskState } from "../task/states.ts";
 import { checkedBy, type Since, since } from "./arguments.ts";
+import type { Asking } from "./asking.ts";
 
 export interface TaskFilters {
   readonly state?: TaskState;
@@ -34,22 +33,17 @@ export function hasFilters(options: TaskFilters): boolean {
   return [state, name, queue, replica, errorCode, from].some((filter) => filter !== undefined);
 }
 
-export async function toTaskQuery(options: TaskFilters, everbeat: Everbeat): Promise<TaskQuery> {
+type TaskQuery = Omit<InputOf<"tasks.list">, "limit" | "before">;
+
+export async function toTaskQuery(options: TaskFilters, asking: Asking): Promise<TaskQuery> {
   const { state, name, queue, replica, errorCode } = options;
-  const createdAfter = await momentOf(options.since, everbeat);
-  return {
-    ...(state === undefined ? {} : { state }),
-    ...(name === undefined ? {} : { name }),
-    ...(queue === undefined ? {} : { queue }),
-    ...(replica === undefined ? {} : { replicaId: replica }),
-    ...(errorCode === undefined ? {} : { errorCode }),
-    ...(createdAfter === undefined ? {} : { createdAfter }),
-  };
+  const createdAfter = await momentOf(options.since, asking);
+  return { state, name, queue, replicaId: replica, errorCode, createdAfter };
 }
 
 /** Counted back from the database's now: its clock stamped the tasks, and ours may differ. */
-async function momentOf(given: Since | undefined, everbeat: Everbeat): Promise<Date | string | undefined> {
+async function momentOf(given: Since | undefined, { now }: Asking): Promise<string | undefined> {
   if (given === undefined) return undefined;
   if ("at" in given) return given.at;
-  return new Date((await readClock(everbeat.database)).getTime() - given.agoMs);
+  return new Date((await now()).getTime() - given.agoMs).toISOString();
 }

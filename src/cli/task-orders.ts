@@ -1,8 +1,8 @@
 /** What the commands that order something done to tasks have in common: which tasks, and what came of it. */
-import type { Everbeat } from "../everbeat.ts";
+import type { Ordered } from "../index.ts";
+import type { InputOf } from "../operations/operations.ts";
 import { stateProblem, type TaskOrder } from "../queue/orderable-states.ts";
-import type { TaskQuery } from "../queue/task-orders.ts";
-import type { Ordered } from "../sql/orders.ts";
+import type { Asking } from "./asking.ts";
 import type { Call } from "./command.ts";
 import { UsageError } from "./errors.ts";
 import { EXIT, type ExitCode } from "./exit-codes.ts";
@@ -23,9 +23,9 @@ const MOST_SHOWN = 50;
 /** Ids or filters, never both and never neither: an order to everything is given on purpose or not at all. */
 export async function chosenTasks(
   { words, options }: Pick<Call<TaskFilters>, "words" | "options">,
-  everbeat: Everbeat,
-): Promise<readonly string[] | TaskQuery> {
-  return words.length > 0 ? words : await toTaskQuery(options, everbeat);
+  asking: Asking,
+): Promise<InputOf<"tasks.retry">> {
+  return words.length > 0 ? { ids: [...words] } : toTaskQuery(options, asking);
 }
 
 export function assertChoice({ words, options }: Pick<Call<TaskFilters>, "words" | "options">, order: TaskOrder): void {
@@ -59,9 +59,13 @@ export function limitReached(taken: number, limit: number): string[] {
 
 export function answerOrder<Outcome extends string>(
   { words, screen }: Pick<Call, "words" | "screen">,
-  done: readonly Ordered<Outcome>[],
+  answer: {
+    readonly tasks: readonly Ordered<Outcome>[];
+    readonly counts: Readonly<Record<string, number | undefined>>;
+  },
   { meaning, failures }: OutcomeWords<Outcome>,
 ): ExitCode {
+  const { tasks: done, counts } = answer;
   const failed = done.filter((each) => failures.includes(each.outcome));
   const { colours, width } = screen;
   const columns: Column<Ordered<Outcome>>[] = [
@@ -73,9 +77,9 @@ export function answerOrder<Outcome extends string>(
     },
     { title: "MEANING", label: "", value: (each) => meaning[each.outcome], style: (text) => colours.dim(text) },
   ];
-  screen.answer({ tasks: done, counts: countOutcomes(done) }, () => {
+  screen.answer(answer, () => {
     if (done.length === 0) return "No task fits these filters, so nothing was done.";
-    const totals = Object.entries(countOutcomes(done)).map(([outcome, count]) => `${formatted(count)} ${outcome}`);
+    const totals = Object.entries(counts).map(([outcome, count]) => `${formatted(count ?? 0)} ${outcome}`);
     const shown = inOrderOfInterest(done, failures).slice(0, words.length > 0 ? done.length : MOST_SHOWN);
     const left = done.length - shown.length;
     const more = left > 0 ? ["", `and ${formatted(left)} more; --json lists them all`] : [];
@@ -92,10 +96,4 @@ function inOrderOfInterest<Outcome extends string>(
 ): readonly Ordered<Outcome>[] {
   const isFailure = ({ outcome }: Ordered<Outcome>) => failures.includes(outcome);
   return [...done.filter(isFailure), ...done.filter((each) => !isFailure(each))];
-}
-
-function countOutcomes(done: readonly Ordered<string>[]): Record<string, number> {
-  const counts: Record<string, number> = {};
-  for (const { outcome } of done) counts[outcome] = (counts[outcome] ?? 0) + 1;
-  return counts;
 }

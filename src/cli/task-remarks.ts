@@ -1,5 +1,5 @@
 /** What is worth saying about a task besides its state, in a few words. */
-import type { TaskSummary } from "../sql/tasks.ts";
+import type { TaskSummary } from "../index.ts";
 import { inOneLine } from "../task/error-record.ts";
 import { fromNow, lasting } from "./times.ts";
 

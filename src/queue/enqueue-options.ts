@@ -50,7 +50,7 @@ export interface EnqueueOptions {
   /** How many at once with the same exclusive key (default 1). */
   exclusiveLimit?: number | undefined;
   /** A budget of `limit` starts for tasks with this key, in any queue, earned back evenly over `per`. */
-  rateLimit?: { key: string; limit: number; per: Duration };
+  rateLimit?: { key: string; limit: number; per: Duration } | undefined;
   /** Kept with the task and shown; not seen by the handler's schema. */
   metadata?: unknown | undefined;
   /** Enqueue inside this transaction of yours: the task exists if and only if it commits. */

@@ -11,17 +11,17 @@ export interface QueueOptions {
   /** How many tasks of this queue run at once in the whole cluster; null for any number. */
   concurrency?: number | null | undefined;
   /** A budget of `limit` starts, earned back evenly over `per`; null for any number. */
-  rateLimit?: { limit: number; per: Duration } | null;
+  rateLimit?: { limit: number; per: Duration } | null | undefined;
 }
 
-const SHAPE = {
+export const QUEUE_RULES = {
   concurrency: orNull(isInteger({ min: 0, max: 1_000_000 })),
   rateLimit: orNull(isRateLimit),
 };
 
 export function checkQueue(name: string, options: QueueOptions): QueueSettings {
   const problems = new Problems();
-  const { concurrency, rateLimit } = checkOptions(options, SHAPE, { path: "", problems });
+  const { concurrency, rateLimit } = checkOptions(options, QUEUE_RULES, { path: "", problems });
   problems.throwIfAny(`The settings of queue ${JSON.stringify(name)}`);
   return { concurrency, rateLimit };
 }

@@ -23,6 +23,7 @@ import { isUuid, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { TASK_STATES, type TaskState } from "../task/states.ts";
 import { stateProblem, type TaskOrder } from "./orderable-states.ts";
+import { putByName, type TaskByName } from "./task-by-name.ts";
 
 export interface TaskQuery {
   state?: TaskState | undefined;
@@ -40,7 +41,7 @@ export interface TaskPage {
   readonly next: TaskId | undefined;
 }
 
-const QUERY_SHAPE = {
+export const QUERY_RULES = {
   state: isOneOf(TASK_STATES),
   name: isName,
   queue: isName,
@@ -49,22 +50,23 @@ const QUERY_SHAPE = {
   createdAfter: isInstant,
   createdBefore: isInstant,
 };
-const PAGE_SHAPE = { ...QUERY_SHAPE, limit: isInteger({ min: 1, max: 1_000 }), before: isText({ max: 36 }) };
+export const PAGE_RULES = { ...QUERY_RULES, limit: isInteger({ min: 1, max: 1_000 }), before: isText({ max: 36 }) };
 const ORDER_BATCH = 500;
 
 /** An order to many tasks is carried out in batches. This is called before the first and after each of them; if it throws, the order ends there. */
 export type OrderProgress = (progress: { readonly done: number; readonly of: number }) => void;
 
 export interface CancelOptions {
-  reason?: string;
-  grace?: Duration;
-  onProgress?: OrderProgress;
+  reason?: string | undefined;
+  grace?: Duration | undefined;
+  onProgress?: OrderProgress | undefined;
 }
 
 export const isCancelGrace = isDuration({ minMs: 0, maxMs: 86_400_000 });
 
+export const CANCEL_RULES = { reason: isText({ max: 1_000 }), grace: isCancelGrace };
 const RETRY_SHAPE = { force: isBoolean, onProgress: isFunction as Check<OrderProgress> };
-const CANCEL_SHAPE = { reason: isText({ max: 1_000 }), grace: isCancelGrace, onProgress: RETRY_SHAPE.onProgress };
+const CANCEL_SHAPE = { ...CANCEL_RULES, onProgress: RETRY_SHAPE.onProgress };
 
 export function checkCancel(options: unknown): Checked<typeof CANCEL_SHAPE> {
   const problems = new Problems();
@@ -83,16 +85,23 @@ function checkRetry(options: unknown): Checked<typeof RETRY_SHAPE> {
 export class TaskOrders {
   readonly #database: Database;
   readonly #cancelGraceMs: number;
+  readonly #inputLimitBytes: number;
 
-  constructor(database: Database, options: { cancelGraceMs: number }) {
+  constructor(database: Database, options: { cancelGraceMs: number; inputLimitBytes: number }) {
     this.#database = database;
     this.#cancelGraceMs = options.cancelGraceMs;
+    this.#inputLimitBytes = options.inputLimitBytes;
+  }
+
+  /** A task that this process need not know: its queue and its priority are those of the definition that its workers have stored. */
+  enqueue(task: TaskByName): Promise<TaskId> {
+    return putByName(this.#database, task, this.#inputLimitBytes);
   }
 
   /** Newest first. */
-  async list(query: TaskQuery & { limit?: number; before?: string } = {}): Promise<TaskPage> {
+  async list(query: TaskQuery & { limit?: number | undefined; before?: string | undefined } = {}): Promise<TaskPage> {
     const problems = new Problems();
-    const { limit = 50, before, ...filter } = checkOptions(query, PAGE_SHAPE, { path: "", problems });
+    const { limit = 50, before, ...filter } = checkOptions(query, PAGE_RULES, { path: "", problems });
     if (before !== undefined && !isUuid(before)) problems.add("before", "must be the id that the last page ended with");
     problems.throwIfAny("The list of tasks");
     const tasks = await listTasks(this.#database, filter, { before, limit });
@@ -129,7 +138,7 @@ export class TaskOrders {
    */
   async retry(
     which: string | readonly string[] | TaskQuery,
-    options: { force?: boolean; onProgress?: OrderProgress } = {},
+    options: { force?: boolean | undefined; onProgress?: OrderProgress | undefined } = {},
   ): Promise<readonly Ordered<RetryOutcome>[]> {
     const { force = false, onProgress } = checkRetry(options);
     const chosen = await this.#choose(which, {
@@ -149,7 +158,7 @@ export class TaskOrders {
       return { ids: toTaskIds(typeof which === "string" ? [which] : which), stillFitting: async (ids) => ids };
     }
     const problems = new Problems();
-    const filter: TaskFilter = checkOptions(which, QUERY_SHAPE, { path: "", problems });
+    const filter: TaskFilter = checkOptions(which, QUERY_RULES, { path: "", problems });
     // A filter whose every value happens to be undefined must not mean everything there is.
     if (problems.isEmpty && Object.values(filter).every((value) => value === undefined)) {
       problems.add("", "it is not said which tasks: give ids, or a filter such as { state, name, queue }");

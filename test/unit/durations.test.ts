@@ -264,10 +264,13 @@ const CHECKED_IN: Readonly<Record<string, string>> = {
   "task/settings.ts": "those of define-task.ts",
 };
 
+/** Where the type is made, and where it is only said that a value is one: the rules of the table check it. */
+const BESIDE = ["config/duration.ts", "operations/schemas.ts"];
+
 describe("the table above", () => {
   const root = fileURLToPath(new URL("../../src", import.meta.url));
   const files = readdirSync(root, { recursive: true, encoding: "utf8" })
-    .filter((file) => file.endsWith(".ts") && file !== "config/duration.ts")
+    .filter((file) => file.endsWith(".ts") && !BESIDE.includes(file))
     .map((file) => ({ file, text: withoutComments(readFileSync(join(root, file), "utf8")) }));
   const declared = files.flatMap(({ file, text }) =>
     [...text.matchAll(/(\w+)\??: [^;,(){}=]*?\bDuration\b/g)].map((match) => `${file} ${match[1]}`),

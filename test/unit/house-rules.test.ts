@@ -57,6 +57,8 @@ const MAY_USE: Record<string, readonly string[]> = {
     ...[...FOUNDATION, "given-logger", "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery"],
     ...["runner", "worker"],
   ],
+  // What can be asked, over the public parts: a statement that is missing there is added there.
+  operations: [...FOUNDATION, "task", "queue", "recovery", "everbeat", "index"],
   testing: [...FOUNDATION, "task", "events", "sql", "database", "queue", "runner", "worker", "everbeat"],
   supervisor: [
     ...FOUNDATION,
@@ -84,6 +86,7 @@ const MAY_USE: Record<string, readonly string[]> = {
     "runner",
     "worker",
     "everbeat",
+    "operations",
     "index",
   ],
   index: [...FOUNDATION, "task", "events", "sql", "database", "queue", "recovery", "runner", "worker", "everbeat"],
@@ -177,6 +180,13 @@ describe("files", () => {
     const loads = files.filter(({ text }) => text.includes('"jiti"'));
     expect(loads.length).toBeGreaterThan(0);
     expect(loads.filter(({ text }) => /^import (?!type ).*"jiti"/m.test(text)).map(({ path }) => path)).toEqual([]);
+  });
+
+  test("load the schemas of operations only where an operation is asked for: a worker's start does not pay for them", () => {
+    const outside = files.filter(({ path }) => !path.startsWith("operations/"));
+    const loading = /^import (?!type )[^;]*?"(zod|[^"]*\/operations\/[^"]*)"/m;
+    expect(outside.filter(({ text }) => loading.test(text)).map(({ path }) => path)).toEqual([]);
+    expect(files.filter(({ text }) => loading.test(text)).length).toBeGreaterThan(2);
   });
 
   test("decide nothing by PID", () => {

@@ -1,14 +1,9 @@
 /** `everbeat enqueue`: one task by its name, which this process need not know. */
 import { text } from "node:stream/consumers";
 import type { Command } from "commander";
-import type { Everbeat } from "../../everbeat.ts";
-import { asEnqueueError } from "../../queue/enqueue-refusals.ts";
-import { enqueueByName } from "../../sql/enqueue-by-name.ts";
-import { TaskNotFoundError } from "../../task/errors.ts";
-import { type TaskId, TaskIds } from "../../task/ids.ts";
+import { type Asking, asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { type EnqueueCall, type EnqueueCliOptions, enqueueFlags, readEnqueueCall } from "../enqueue-options.ts";
-import { withEverbeat } from "../open-for-command.ts";
+import { type EnqueueCliOptions, enqueueFlags, readEnqueueCall } from "../enqueue-options.ts";
 import type { Screen } from "../screen.ts";
 
 const MONTH_MS = 30 * 86_400_000;
@@ -41,55 +36,31 @@ export function addEnqueue(cli: Cli, program: Command): void {
 async function enqueue(call: Call<EnqueueCliOptions>): Promise<undefined> {
   const { options, screen } = call;
   const [name = "", json = "null"] = call.words;
-  const task = readEnqueueCall(name, json === "-" ? await text(process.stdin) : json, options);
+  const { timeoutMs, ...task } = readEnqueueCall(name, json === "-" ? await text(process.stdin) : json, options);
 
-  await withEverbeat(call, async (everbeat) => {
-    const given = typeof task.options["id"] === "string" ? task.options["id"] : new TaskIds().next();
-    const id = await put(everbeat, { ...task, options: { ...task.options, id: given } });
-    const { queue, isUnknown, isGone } = await whereIs(everbeat, id);
-    const wasThere = id !== given;
+  await asking(call, async ({ ask }) => {
+    const answer = await ask("tasks.enqueue", task);
+    const { id, queue, wasThere, isUnknown } = answer;
     const { colours } = screen;
-    const removed = isGone ? ", and its record has been removed since" : "";
+    const removed = queue === null ? ", and its record has been removed since" : "";
     const headline = wasThere ? `was there already under this key${removed}` : "enqueued";
     if (!screen.isJson) screen.say(`${colours.green("✓")} ${colours.bold(name)} ${headline}: ${id}`);
     if (isUnknown) screen.remark(screen.errorColours.yellow(unknownNote(name)));
-    if (!options.wait) return screen.answer({ id, name, queue, wasThere }, () => []);
-    const result = await awaitResult(everbeat, id, { screen, timeoutMs: task.timeoutMs });
-    screen.answer({ id, name, queue, wasThere, result }, () => JSON.stringify(result, null, 2).split("\n"));
+    if (!options.wait) return screen.answer(answer, () => []);
+    const result = await awaitResult(ask, id, { screen, timeoutMs });
+    screen.answer({ ...answer, result }, () => JSON.stringify(result, null, 2).split("\n"));
   });
   return undefined;
 }
 
-async function put(everbeat: Everbeat, { name, inputJson, options }: EnqueueCall): Promise<TaskId> {
-  try {
-    const optionsJson = JSON.stringify(options);
-    return (await enqueueByName(everbeat.database, { name, inputJson, optionsJson })) as TaskId;
-  } catch (error) {
-    throw asEnqueueError(error);
-  }
-}
-
-/** A key may be taken by a task whose record was removed: it is asked for longer than records stay. */
-async function whereIs(
-  everbeat: Everbeat,
-  id: TaskId,
-): Promise<{ queue: string | null; isUnknown: boolean; isGone: boolean }> {
-  try {
-    return { ...(await everbeat.tasks.show(id)), isGone: false };
-  } catch (error) {
-    if (error instanceof TaskNotFoundError) return { queue: null, isUnknown: false, isGone: true };
-    throw error;
-  }
-}
-
 async function awaitResult(
-  everbeat: Everbeat,
-  id: TaskId,
+  ask: Asking["ask"],
+  id: string,
   { screen, timeoutMs }: { screen: Screen; timeoutMs: number | undefined },
 ): Promise<unknown> {
   screen.progress.show("waiting for its result");
   try {
-    return await everbeat.result(id, { timeout: timeoutMs ?? MONTH_MS });
+    return (await ask("tasks.result", { id, timeout: timeoutMs ?? MONTH_MS })).result;
   } finally {
     screen.progress.clear();
   }

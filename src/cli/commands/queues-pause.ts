@@ -8,6 +8,6 @@ export function addQueuesPause(cli: Cli, parent: Command): void {
     usage: "pause <name>",
     description: "start no more tasks of this queue; what is running goes on",
     examples: ["everbeat queues pause mail"],
-    run: (call) => changeQueue(call, (queues, name) => queues.pause(name)),
+    run: (call) => changeQueue(call, "queues.pause", {}),
   });
 }

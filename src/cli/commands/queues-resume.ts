@@ -8,6 +8,6 @@ export function addQueuesResume(cli: Cli, parent: Command): void {
     usage: "resume <name>",
     description: "start tasks of this queue again",
     examples: ["everbeat queues resume mail"],
-    run: (call) => changeQueue(call, (queues, name) => queues.resume(name)),
+    run: (call) => changeQueue(call, "queues.resume", {}),
   });
 }

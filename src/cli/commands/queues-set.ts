@@ -36,12 +36,10 @@ async function setQueue(call: Call<SetOptions>): Promise<undefined> {
   const { concurrency: atOnce, rateLimit: perTime } = call.options;
   if (atOnce === undefined && perTime === undefined)
     throw new UsageError("Nothing is set. Give --concurrency, --rate-limit or both.");
-  return changeQueue(call, (queues, name) =>
-    queues.set(name, {
-      ...(atOnce === undefined ? {} : { concurrency: atOnce === "none" ? null : atOnce }),
-      ...(perTime === undefined ? {} : { rateLimit: perTime === "none" ? null : perTime }),
-    }),
-  );
+  return changeQueue(call, "queues.set", {
+    ...(atOnce === undefined ? {} : { concurrency: atOnce === "none" ? null : atOnce }),
+    ...(perTime === undefined ? {} : { rateLimit: perTime === "none" ? null : perTime }),
+  });
 }
 
 function concurrency(text: string): number | "none" {

@@ -2,9 +2,9 @@
 import { type Command, Option } from "commander";
 import { nearestKey } from "../../config/nearest-key.ts";
 import { wholeNumber } from "../arguments.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { UsageError } from "../errors.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import { queueTable } from "../queue-table.ts";
 import { leftOutWords, mostBusy } from "../queues-of-interest.ts";
 import { addQueuesPause } from "./queues-pause.ts";
@@ -48,9 +48,10 @@ async function listQueues(call: Call<QueuesOptions>, group: Command): Promise<un
   const [word] = call.words;
   const { options, screen } = call;
   if (word !== undefined && word !== "list") throw unknownCommand(word, group);
-  await withEverbeat(call, async (everbeat) => {
-    const queues = await everbeat.queues.list();
-    screen.answer({ queues }, () => {
+  await asking(call, async ({ ask }) => {
+    const answer = await ask("queues.list", {});
+    screen.answer(answer, () => {
+      const { queues } = answer;
       if (queues.length === 0) return "There are no queues yet: the first task that is enqueued into one makes it.";
       const shown = options.all ? queues : mostBusy(queues, options.limit);
       const rest = leftOutWords(queues, shown);

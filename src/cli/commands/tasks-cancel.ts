@@ -1,12 +1,12 @@
 /** `everbeat tasks cancel`: tasks that should not run, or not go on running. */
 import type { Command } from "commander";
+import type { CancelOutcome } from "../../index.ts";
 import { isCancelGrace } from "../../queue/task-orders.ts";
-import type { CancelOutcome } from "../../sql/orders.ts";
 import { duration } from "../arguments.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import type { ExitCode } from "../exit-codes.ts";
 import { interruptible } from "../interruptible.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import { addTaskFilters, type TaskFilters } from "../task-filters.ts";
 import { answerOrder, assertChoice, chosenTasks, type OutcomeWords } from "../task-orders.ts";
 
@@ -51,14 +51,10 @@ export function addTasksCancel(cli: Cli, parent: Command): void {
 async function cancelTasks(call: Call<CancelOptions>): Promise<ExitCode> {
   assertChoice(call, "cancel");
   const { reason, grace } = call.options;
-  return interruptible(call, (onProgress) =>
-    withEverbeat(call, async (everbeat) => {
-      const done = await everbeat.tasks.cancel(await chosenTasks(call, everbeat), {
-        onProgress,
-        ...(reason === undefined ? {} : { reason }),
-        ...(grace === undefined ? {} : { grace }),
-      });
-      return answerOrder(call, done, WORDS);
+  return interruptible(call, (context) =>
+    asking(call, async (asked) => {
+      const chosen = await chosenTasks(call, asked);
+      return answerOrder(call, await asked.ask("tasks.cancel", { ...chosen, reason, grace }, context), WORDS);
     }),
   );
 }

@@ -1,10 +1,9 @@
 /** `everbeat tasks list`: a page of tasks, newest first. */
 import type { Command } from "commander";
-import { readClock } from "../../sql/clock.ts";
-import type { TaskSummary } from "../../sql/tasks.ts";
+import type { TaskSummary } from "../../index.ts";
 import { wholeNumber } from "../arguments.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import { type Column, table } from "../table.ts";
 import { queueColumn, taskColumns } from "../task-columns.ts";
 import { addTaskFilters, hasFilters, type TaskFilters, toTaskQuery } from "../task-filters.ts";
@@ -38,12 +37,11 @@ export function addTasksList(cli: Cli, parent: Command): void {
 
 async function listTasks(call: Call<ListOptions>): Promise<undefined> {
   const { options, screen } = call;
-  await withEverbeat(call, async (everbeat) => {
-    const { limit, before } = options;
-    const query = await toTaskQuery(options, everbeat);
-    const page = await everbeat.tasks.list({ ...query, limit, ...(before === undefined ? {} : { before }) });
-    const now = await readClock(everbeat.database);
-    screen.answer({ tasks: page.tasks, next: page.next ?? null }, () =>
+  const { limit, before } = options;
+  await asking(call, async (asked) => {
+    const page = await asked.ask("tasks.list", { ...(await toTaskQuery(options, asked)), limit, before });
+    const now = await asked.now();
+    screen.answer(page, () =>
       page.tasks.length === 0 ? nothing(options) : [...taskTable(page.tasks, now, screen), ...more(page.next)],
     );
   });
@@ -65,8 +63,8 @@ export function taskTable(tasks: readonly TaskSummary[], now: Date, screen: Call
   return table(tasks, columns, { colours, width });
 }
 
-function more(next: string | undefined): string[] {
-  return next === undefined ? [] : ["", `There may be more: add --before ${next}`];
+function more(next: string | null): string[] {
+  return next === null ? [] : ["", `There may be more: add --before ${next}`];
 }
 
 function nothing(options: ListOptions): string {

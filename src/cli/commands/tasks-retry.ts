@@ -1,10 +1,10 @@
 /** `everbeat tasks retry`: failed tasks once more, waiting ones at once, and with force those that somebody holds. */
 import type { Command } from "commander";
-import type { RetryOutcome } from "../../sql/orders.ts";
+import type { RetryOutcome } from "../../index.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import type { ExitCode } from "../exit-codes.ts";
 import { interruptible } from "../interruptible.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import { addTaskFilters, type TaskFilters } from "../task-filters.ts";
 import { answerOrder, assertChoice, chosenTasks, type OutcomeWords } from "../task-orders.ts";
 
@@ -45,10 +45,10 @@ export function addTasksRetry(cli: Cli, parent: Command): void {
 async function retryTasks(call: Call<RetryOptions>): Promise<ExitCode> {
   const force = call.options.force === true;
   assertChoice(call, force ? "retry by force" : "retry");
-  return interruptible(call, (onProgress) =>
-    withEverbeat(call, async (everbeat) => {
-      const done = await everbeat.tasks.retry(await chosenTasks(call, everbeat), { force, onProgress });
-      return answerOrder(call, done, WORDS);
+  return interruptible(call, (context) =>
+    asking(call, async (asked) => {
+      const chosen = await chosenTasks(call, asked);
+      return answerOrder(call, await asked.ask("tasks.retry", { ...chosen, force }, context), WORDS);
     }),
   );
 }

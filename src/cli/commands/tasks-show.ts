@@ -1,13 +1,11 @@
 /** `everbeat tasks show`: one task with all its attempts. */
 import type { Command } from "commander";
 import { rateWords } from "../../config/rate-words.ts";
-import { readClock } from "../../sql/clock.ts";
-import type { ProgressRow } from "../../sql/progress.ts";
-import type { AttemptRow, LateRow, TaskDetails } from "../../sql/tasks.ts";
+import type { AttemptRow, LateRow, ProgressRow, TaskDetails } from "../../index.ts";
 import { type ErrorRecord, inOneLine } from "../../task/error-record.ts";
+import { asking } from "../asking.ts";
 import type { Colours } from "../colours.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import { printable } from "../printable.ts";
 import type { Screen } from "../screen.ts";
 import { shortJson } from "../short-json.ts";
@@ -31,9 +29,9 @@ export function addTasksShow(cli: Cli, parent: Command): void {
 
 async function showTask(call: Call): Promise<undefined> {
   const [id = ""] = call.words;
-  await withEverbeat(call, async (everbeat) => {
-    const task = await everbeat.tasks.show(id);
-    const now = await readClock(everbeat.database);
+  await asking(call, async (asked) => {
+    const task = await asked.ask("tasks.show", { id });
+    const now = await asked.now();
     call.screen.answer(task, () => describeTask(task, now, call.screen));
   });
   return undefined;

@@ -1,0 +1,26 @@
+/** What a command does with operations: it opens Everbeat, asks, and closes it again, whatever happens in between. */
+import type { OperationContext } from "../operations/operation.ts";
+import type { InputOf, OperationName, ValueOf } from "../operations/operations.ts";
+import type { Call } from "./command.ts";
+import { withEverbeat } from "./open-for-command.ts";
+
+export interface Asking {
+  ask<Name extends OperationName>(name: Name, input: InputOf<Name>, context?: OperationContext): Promise<ValueOf<Name>>;
+  /** The database's clock: every stamp that is shown comes from it. */
+  now(): Promise<Date>;
+}
+
+export async function asking<T>(
+  call: Pick<Call, "options" | "screen">,
+  work: (asking: Asking) => Promise<T>,
+): Promise<T> {
+  // Only here: the commands that run tasks do not pay for the schemas.
+  const loading = import("../operations/operations.ts");
+  return withEverbeat(call, async (everbeat) => {
+    const { perform } = await loading;
+    return work({
+      ask: (name, input, context) => perform(everbeat, name, input, context),
+      now: () => everbeat.now(),
+    });
+  });
+}

@@ -1,0 +1,167 @@
+/** Every operation against a real database: what it answers fits its schema, which is what clients and documents are made from. */
+import { randomUUID } from "node:crypto";
+import { beforeAll, describe, expect, test } from "vitest";
+import * as z from "zod";
+import type { Operation } from "../../src/operations/operation.ts";
+import { type InputOf, OPERATIONS, type OperationName, perform } from "../../src/operations/operations.ts";
+import { defineTask } from "../../src/task/define-task.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+
+const { everbeat } = await openTestEverbeat();
+
+const greet = defineTask({ name: "greet", run: async (name: string) => `Hello, ${name}!` });
+const stumble = defineTask({
+  name: "stumble",
+  queue: "danger",
+  async run(_: undefined, { phase, progress, log }) {
+    await phase("download", { platform: "cdn" });
+    progress({ done: 3, total: 12 }, "page 3");
+    log.warn({ today: true }, "slow");
+    throw Object.assign(new Error("it stumbled", { cause: new Error("a stone") }), { code: "STONE" });
+  },
+});
+const idle = defineTask({ name: "idle", queue: "nobody-works-here", run: async () => {} });
+
+const greeted = await everbeat.enqueue(greet, "Ada");
+const stumbled = await everbeat.enqueue(stumble);
+
+beforeAll(async () => {
+  await everbeat.work([greet, stumble], { handleSignals: false, queues: ["default", "danger"] });
+  await everbeat.result(greeted);
+  await everbeat.result(stumbled).catch(() => {});
+});
+
+/** With what each is asked here. One that is not in this list is an error of the compiler. */
+const INPUTS: { readonly [Name in OperationName]: () => Promise<readonly InputOf<Name>[]> } = {
+  "tasks.list": async () => [{}, { state: "failed", limit: 1 }, { createdAfter: "2999-01-01" }],
+  "tasks.show": async () => [{ id: greeted }, { id: stumbled }],
+  "tasks.counts": async () => [{}],
+  async "tasks.cancel"() {
+    const id = await everbeat.enqueue(idle);
+    await everbeat.enqueue(idle, undefined, { queue: "to-be-cancelled" });
+    return [
+      { ids: [id, greeted, randomUUID()], reason: "called off" },
+      { queue: "to-be-cancelled", grace: "1s" },
+    ];
+  },
+  "tasks.retry": async () => [{ ids: [stumbled, greeted] }, { errorCode: "NONE" }, { ids: [stumbled], force: true }],
+  "tasks.enqueue": async () => [
+    { name: "greet", input: "Bo" },
+    { name: "unheard-of", inputJson: "12345678901234567890", options: { delay: "1h", uniqueKey: "once" } },
+    { name: "unheard-of", options: { uniqueKey: "once" } },
+  ],
+  "tasks.result": async () => [{ id: greeted, timeout: "10s" }],
+  "queues.list": async () => [{}],
+  "queues.pause": async () => [{ name: "mail" }],
+  "queues.resume": async () => [{ name: "mail" }],
+  "queues.set": async () => [
+    { name: "mail", concurrency: 5, rateLimit: { limit: 100, per: "1m" } },
+    { name: "mail", concurrency: null },
+  ],
+};
+
+describe("the answer of each operation fits its schema", () => {
+  test.each(Object.keys(OPERATIONS) as OperationName[])("%s", async (name) => {
+    const inputs = await INPUTS[name]();
+    expect(inputs.length).toBeGreaterThan(0);
+    const { answer: schema } = OPERATIONS[name] as unknown as Operation<string, z.ZodType, z.ZodType, unknown>;
+    for (const input of inputs) {
+      const answer = await perform(everbeat, name, input);
+      const read = schema.safeParse(JSON.parse(JSON.stringify(answer)));
+      expect(read.success ? "fits" : z.prettifyError(read.error)).toBe("fits");
+      // A client that reads the JSON by the schema has what this process had.
+      expect(read.data).toEqual(answer);
+    }
+  });
+
+  test("which one that differs does not", async () => {
+    const { queues } = await perform(everbeat, "queues.list", {});
+    const schema = OPERATIONS["queues.list"].answer;
+    const wrong = queues.map((queue) => ({ ...queue, isPaused: "no", colour: "red" }));
+    const read = schema.safeParse({ queues: wrong });
+    expect(z.prettifyError(read.error as z.ZodError)).toMatch(/colour[\s\S]*isPaused|isPaused[\s\S]*colour/);
+  });
+});
+
+test("what is on record for an operation that changes nothing stays as it is", async () => {
+  const before = await everbeat.tasks.show(stumbled);
+  await perform(everbeat, "tasks.list", { state: "failed" });
+  await perform(everbeat, "tasks.show", { id: stumbled });
+  expect(await everbeat.tasks.show(stumbled)).toEqual(before);
+});
+
+describe("an input", () => {
+  const refusal = (work: Promise<unknown>) => work.then(() => undefined).catch((error: Error) => error.message);
+
+  test("is refused by the rules of the API, with everything that is wrong with it, before anything is written", async () => {
+    const message = await refusal(
+      perform(everbeat, "tasks.cancel", { queue: "no spaces", state: "failed", grace: "20d" }),
+    );
+    expect(message).toMatch(/^The input of tasks\.cancel cannot be used as given:\n/);
+    expect(message).toContain("queue: must be 1 to 128 ASCII letters");
+    expect(message).toContain("grace: must be a duration");
+  });
+
+  test("with an option that is none is refused", async () => {
+    const input = { sate: "failed" } as InputOf<"tasks.list">;
+    expect(await refusal(perform(everbeat, "tasks.list", input))).toContain("sate");
+  });
+
+  test("with ids and a filter is refused, since one of them would be left out", async () => {
+    const input = { ids: [greeted], queue: "mail" };
+    expect(await refusal(perform(everbeat, "tasks.retry", input))).toContain("ids and filters exclude each other");
+  });
+
+  test("that says of no task is refused", async () => {
+    expect(await refusal(perform(everbeat, "tasks.cancel", {}))).toContain("it is not said which tasks");
+  });
+
+  test("as JSON text is kept to the letter", async () => {
+    const { id } = await perform(everbeat, "tasks.enqueue", { name: "greet-exactly", inputJson: '{"n": 1.50}' });
+    const [kept] = await everbeat.database.query<{ input: string }>(
+      `select input::text from ${everbeat.database.schema}.task where id = $1`,
+      [id],
+    );
+    expect(kept?.input).toBe('{"n": 1.50}');
+    const both = { name: "greet", input: 1, inputJson: "2" };
+    expect(await refusal(perform(everbeat, "tasks.enqueue", both))).toContain("exclude each other");
+    const none = { name: "greet", inputJson: "{" };
+    expect(await refusal(perform(everbeat, "tasks.enqueue", none))).toContain("inputJson: is not JSON");
+  });
+});
+
+describe("a long operation", () => {
+  test("tells how far it has come, and ends between two steps when its signal fires", async () => {
+    await everbeat.enqueueMany(idle, Array.from({ length: 1_200 }), { options: { queue: "long" } });
+    const reached: string[] = [];
+    const enough = new Error("enough");
+    const stopping = new AbortController();
+    const cancelling = perform(
+      everbeat,
+      "tasks.cancel",
+      { queue: "long" },
+      {
+        signal: stopping.signal,
+        progress({ done, of }) {
+          reached.push(`${done} of ${of}`);
+          if (done === 500) stopping.abort(enough);
+        },
+      },
+    );
+    await expect(cancelling).rejects.toBe(enough);
+    expect(reached).toEqual(["0 of 1200", "500 of 1200"]);
+    const rest = await perform(everbeat, "tasks.cancel", { queue: "long", state: "pending" });
+    expect(rest.counts).toEqual({ cancelled: 700 });
+  });
+
+  test("that waits for a result ends with its signal", async () => {
+    const id = await everbeat.enqueue(idle);
+    const stopping = new AbortController();
+    const waiting = perform(everbeat, "tasks.result", { id, timeout: "1m" }, { signal: stopping.signal });
+    const enough = new Error("enough");
+    stopping.abort(enough);
+    await expect(waiting).rejects.toBe(enough);
+    await eventually(async () => (await everbeat.tasks.show(id)).state === "pending");
+  });
+});
