@@ -19,7 +19,7 @@ export {
   TransactionRolledBackError,
   UnsupportedServerError,
 } from "./database/errors.ts";
-export { EverbeatError } from "./errors.ts";
+export { type ErrorKind, EverbeatError } from "./errors.ts";
 export type { EventName, EverbeatEvents, TaskRef } from "./events.ts";
 export { type EnqueueArguments, Everbeat, type ManyOptions, type TaskHandle } from "./everbeat.ts";
 export type { Logger, LogLevel } from "./log.ts";

@@ -3,6 +3,7 @@ import { EverbeatError } from "../errors.ts";
 
 export class InvalidOptionsError extends EverbeatError {
   readonly code = "INVALID_OPTIONS";
+  readonly kind = "bad-request";
   readonly problems: readonly string[];
 
   constructor(what: string, problems: readonly string[]) {

@@ -3,6 +3,7 @@ import { EverbeatError } from "../errors.ts";
 
 export class ClosedError extends EverbeatError {
   readonly code = "CLOSED";
+  readonly kind = "unavailable";
   constructor() {
     super("This Everbeat has been closed. Open another one, or close this one later.");
   }
@@ -10,6 +11,7 @@ export class ClosedError extends EverbeatError {
 
 export class DatabaseUnavailableError extends EverbeatError {
   readonly code = "DATABASE_UNAVAILABLE";
+  readonly kind = "unavailable";
   constructor(attempts: readonly string[], options?: { cause?: unknown }) {
     super(
       `No database could be reached:\n${attempts.map((attempt) => `  - ${attempt}`).join("\n")}\n` +
@@ -21,6 +23,7 @@ export class DatabaseUnavailableError extends EverbeatError {
 
 export class DatabaseFullError extends EverbeatError {
   readonly code = "DATABASE_FULL";
+  readonly kind = "unavailable";
   constructor(detail: string, options?: { cause?: unknown }) {
     super(
       `The database has no room for it: ${detail}. Nothing of this call was written. ` +
@@ -32,6 +35,7 @@ export class DatabaseFullError extends EverbeatError {
 
 export class NoReplyError extends EverbeatError {
   readonly code = "NO_REPLY";
+  readonly kind = "unavailable";
   constructor(readonly waitedMs: number) {
     super(
       `The database has not answered a statement within ${waitedMs} ms, and its connection was closed. ` +
@@ -42,6 +46,7 @@ export class NoReplyError extends EverbeatError {
 
 export class TimeNotReadableError extends EverbeatError {
   readonly code = "TIME_NOT_READABLE";
+  readonly kind = "not-now";
   constructor(text: string) {
     super(
       `The database wrote a time as ${JSON.stringify(text)}: somebody has changed the DateStyle of this session since it was begun. ` +
@@ -52,6 +57,7 @@ export class TimeNotReadableError extends EverbeatError {
 
 export class PoolExhaustedError extends EverbeatError {
   readonly code = "POOL_EXHAUSTED";
+  readonly kind = "unavailable";
   constructor(
     readonly connections: number,
     readonly waitedMs: number,
@@ -65,6 +71,7 @@ export class PoolExhaustedError extends EverbeatError {
 
 export class TransactionRolledBackError extends EverbeatError {
   readonly code = "TRANSACTION_ROLLED_BACK";
+  readonly kind = "bad-request";
   constructor(options?: { cause?: unknown }) {
     super(
       "The transaction was rolled back, and nothing of it was written: a statement in it had failed, and its error was caught. " +
@@ -76,6 +83,7 @@ export class TransactionRolledBackError extends EverbeatError {
 
 export class TransactionEndedError extends EverbeatError {
   readonly code = "TRANSACTION_ENDED";
+  readonly kind = "bad-request";
   constructor() {
     super(
       "This transaction has ended: await everything inside the callback. The statement was not run. " +
@@ -87,6 +95,7 @@ export class TransactionEndedError extends EverbeatError {
 /** Never migrated: most often another schema or another database was meant. */
 export class SchemaMissingError extends EverbeatError {
   readonly code = "SCHEMA_MISSING";
+  readonly kind = "refused";
   constructor(
     readonly schema: string,
     where: { readonly database: string; readonly hosts: string },
@@ -100,6 +109,7 @@ export class SchemaMissingError extends EverbeatError {
 
 export class SchemaTooOldError extends EverbeatError {
   readonly code = "SCHEMA_TOO_OLD";
+  readonly kind = "refused";
   constructor(
     readonly schema: string,
     readonly found: number,
@@ -114,6 +124,7 @@ export class SchemaTooOldError extends EverbeatError {
 
 export class RoutinesTooOldError extends EverbeatError {
   readonly code = "ROUTINES_TOO_OLD";
+  readonly kind = "refused";
   constructor(
     readonly schema: string,
     readonly count: number,
@@ -128,6 +139,7 @@ export class RoutinesTooOldError extends EverbeatError {
 
 export class SchemaTooNewError extends EverbeatError {
   readonly code = "SCHEMA_TOO_NEW";
+  readonly kind = "refused";
   constructor(
     readonly schema: string,
     readonly found: number,
@@ -142,6 +154,7 @@ export class SchemaTooNewError extends EverbeatError {
 
 export class MigrationChangedError extends EverbeatError {
   readonly code = "MIGRATION_CHANGED";
+  readonly kind = "refused";
   constructor(name: string) {
     super(
       `Migration ${name} was applied with another text than this version of Everbeat has. ` +
@@ -152,6 +165,7 @@ export class MigrationChangedError extends EverbeatError {
 
 export class UnsupportedServerError extends EverbeatError {
   readonly code = "UNSUPPORTED_SERVER";
+  readonly kind = "refused";
   constructor(version: string) {
     super(`PostgreSQL ${version} is too old: Everbeat needs 14 or newer.`);
   }

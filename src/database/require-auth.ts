@@ -12,6 +12,7 @@ const SCRAM = "scram-sha-256";
 
 class ServerUnprovenError extends EverbeatError {
   readonly code = "SERVER_UNPROVEN";
+  readonly kind = "refused";
 
   constructor(what: string) {
     super(

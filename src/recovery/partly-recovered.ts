@@ -10,6 +10,7 @@ export interface RefusedRecovery {
 
 export class PartlyRecoveredError extends EverbeatError {
   readonly code = "PARTLY_RECOVERED";
+  readonly kind = "conflict";
 
   constructor(
     /** Of those that were recovered. */

@@ -7,6 +7,7 @@ import { type AnyTask, tasksIn } from "../task/define-task.ts";
 
 class TaskNotExportedError extends EverbeatError {
   readonly code = "TASK_NOT_EXPORTED";
+  readonly kind = "refused";
   constructor(names: readonly string[], modules: readonly string[]) {
     super(
       `A runner cannot find ${names.map((name) => `"${name}"`).join(", ")} among the exports of ${modules.map((url) => fileURLToPath(url)).join(", ")}. ` +

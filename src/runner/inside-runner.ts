@@ -3,6 +3,7 @@ import { EverbeatError } from "../errors.ts";
 
 export class WorkInsideRunnerError extends EverbeatError {
   readonly code = "WORK_INSIDE_RUNNER";
+  readonly kind = "bad-request";
   constructor() {
     super(
       "A module that starts a worker was loaded by a runner, to find a task in it. Put tasks with runIn into a module of their own, that only defines them.",

@@ -67,6 +67,7 @@ export function isCrash({ because }: Pick<RunnerDeath, "because">): boolean {
 /** A runner ended in the middle of its work. */
 export class RunnerEndedError extends EverbeatError {
   readonly code = "RUNNER_ENDED";
+  readonly kind = "unavailable";
   constructor(readonly death: RunnerDeath) {
     super(`The runner of this task ${describeEnd(death)}.`);
   }
@@ -75,6 +76,7 @@ export class RunnerEndedError extends EverbeatError {
 /** There is no runner to be had: the task has not begun, and is given back. */
 export class NoRunnerError extends EverbeatError {
   readonly code = "NO_RUNNER";
+  readonly kind = "not-now";
   constructor(kind: RunnerKind, why: string) {
     super(`No ${kind} could be started for this task, which has not begun and was given back: ${why}`);
   }

@@ -8,6 +8,7 @@ import type { EndedState } from "./states.ts";
 
 export class ClaimLostError extends EverbeatError {
   readonly code = "CLAIM_LOST";
+  readonly kind = "conflict";
   constructor(
     readonly claimId: ClaimId,
     readonly taskId: TaskId,
@@ -23,6 +24,7 @@ export class ClaimLostError extends EverbeatError {
 
 export class TaskCancelledError extends EverbeatError {
   readonly code = "TASK_CANCELLED";
+  readonly kind = "conflict";
   constructor(
     readonly taskId: TaskId,
     readonly reason?: string,
@@ -33,6 +35,7 @@ export class TaskCancelledError extends EverbeatError {
 
 export class TaskTimedOutError extends EverbeatError {
   readonly code = "TASK_TIMED_OUT";
+  readonly kind = "refused";
   constructor(
     readonly taskId: TaskId,
     readonly timeoutMs: number,
@@ -45,6 +48,7 @@ export class TaskTimedOutError extends EverbeatError {
 
 export class WorkerStoppingError extends EverbeatError {
   readonly code = "WORKER_STOPPING";
+  readonly kind = "not-now";
   constructor(readonly taskId: TaskId) {
     super(`The worker is shutting down and task ${taskId} did not end within the grace; it will run again, uncharged.`);
   }
@@ -53,6 +57,7 @@ export class WorkerStoppingError extends EverbeatError {
 /** The replica cannot prove its claims any more, and others may soon take them. */
 export class CutOffError extends EverbeatError {
   readonly code = "CUT_OFF";
+  readonly kind = "unavailable";
   constructor(readonly taskId: TaskId) {
     super(
       `The worker is cut off from the database and task ${taskId} may be run by another: this one stops, uncharged.`,
@@ -63,6 +68,7 @@ export class CutOffError extends EverbeatError {
 /** In a runner: the replica that it works for is dead, and another may soon run the task. */
 export class ReplicaGoneError extends EverbeatError {
   readonly code = "REPLICA_GONE";
+  readonly kind = "conflict";
   constructor(readonly taskId: TaskId) {
     super(`The replica that task ${taskId} runs for is dead: this runner ends now, and nothing it writes will count.`);
   }
@@ -70,6 +76,7 @@ export class ReplicaGoneError extends EverbeatError {
 
 export class InvalidInputError extends EverbeatError {
   readonly code = "INVALID_INPUT";
+  readonly kind = "bad-request";
   constructor(
     readonly task: string,
     readonly problems: readonly string[],
@@ -82,6 +89,7 @@ export class InvalidInputError extends EverbeatError {
 
 export class ResultNotStorableError extends EverbeatError {
   readonly code = "RESULT_NOT_STORABLE";
+  readonly kind = "bad-request";
   /** `cause`: what a getter or a toJSON() of the result threw. */
   constructor(task: string, { problem, cause }: { problem: string; cause?: unknown }) {
     const advice = problem.startsWith(NOT_JSON) ? " Return plain JSON, or nothing." : "";
@@ -91,6 +99,7 @@ export class ResultNotStorableError extends EverbeatError {
 
 export class CompletionNotCommittedError extends EverbeatError {
   readonly code = "COMPLETION_NOT_COMMITTED";
+  readonly kind = "conflict";
   constructor(readonly taskId: TaskId) {
     super(
       `Task ${taskId} was completed in a transaction of its own (completeIn) that did not commit, so it has not completed.`,
@@ -101,6 +110,7 @@ export class CompletionNotCommittedError extends EverbeatError {
 /** A transaction was to be taken part in, and none was begun: the statement would commit by itself. */
 export class NotInTransactionError extends EverbeatError {
   readonly code = "NOT_IN_TRANSACTION";
+  readonly kind = "bad-request";
   /** `wanted`: what was to be in it. */
   constructor(wanted: string, options?: { cause?: unknown }) {
     super(
@@ -113,6 +123,7 @@ export class NotInTransactionError extends EverbeatError {
 
 export class CompletedDifferentlyError extends EverbeatError {
   readonly code = "COMPLETED_DIFFERENTLY";
+  readonly kind = "conflict";
   constructor(
     readonly taskId: TaskId,
     options?: { cause?: unknown },
@@ -126,6 +137,7 @@ export class CompletedDifferentlyError extends EverbeatError {
 
 export class DuplicateTaskError extends EverbeatError {
   readonly code = "DUPLICATE_TASK";
+  readonly kind = "conflict";
   constructor(
     readonly task: string,
     readonly uniqueKey: string,
@@ -138,6 +150,7 @@ export class DuplicateTaskError extends EverbeatError {
 /** An id that a caller chose twice, for tasks of two names. */
 export class IdTakenError extends EverbeatError {
   readonly code = "ID_TAKEN";
+  readonly kind = "conflict";
   constructor(
     readonly task: string,
     readonly taskId: TaskId,
@@ -150,6 +163,7 @@ export class IdTakenError extends EverbeatError {
 
 export class TaskNotFoundError extends EverbeatError {
   readonly code = "TASK_NOT_FOUND";
+  readonly kind = "not-found";
   constructor(readonly taskId: string) {
     super(
       `There is no task ${taskId}: it was never enqueued, its transaction did not commit, or it was purged after its retention.`,
@@ -160,6 +174,7 @@ export class TaskNotFoundError extends EverbeatError {
 /** Somebody waited for a result, and the task ended without one. */
 export class TaskEndedError extends EverbeatError {
   readonly code: string;
+  readonly kind = "conflict";
   constructor(
     readonly taskId: TaskId,
     readonly state: Exclude<EndedState, "completed">,
@@ -172,6 +187,7 @@ export class TaskEndedError extends EverbeatError {
 
 export class ResultTimeoutError extends EverbeatError {
   readonly code = "RESULT_TIMEOUT";
+  readonly kind = "not-now";
   constructor(
     readonly taskId: TaskId,
     readonly timeoutMs: number,

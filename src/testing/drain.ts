@@ -23,6 +23,7 @@ export interface DrainOptions {
 
 export class DrainTimeoutError extends EverbeatError {
   readonly code = "DRAIN_TIMEOUT";
+  readonly kind = "not-now";
   constructor(
     readonly timeoutMs: number,
     readonly left: readonly DueTask[],

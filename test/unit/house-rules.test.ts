@@ -46,6 +46,7 @@ const MAY_USE: Record<string, readonly string[]> = {
   sql: [...FOUNDATION, "task", "database"],
   database: [...FOUNDATION, "task", "sql"],
   service: ["database"],
+  "told-error": ["errors", "database"],
   queue: [...FOUNDATION, "task", "events", "sql", "database"],
   heart: [...FOUNDATION, "task", "events", "sql", "database"],
   recovery: [...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "service"],
@@ -76,6 +77,7 @@ const MAY_USE: Record<string, readonly string[]> = {
   cli: [
     ...FOUNDATION,
     "terminal",
+    "told-error",
     "supervisor",
     "task",
     "events",

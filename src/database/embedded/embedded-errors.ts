@@ -6,6 +6,7 @@ const OR_OWN_SERVER = "or set DATABASE_URL to a PostgreSQL server of your own";
 
 export class EmbeddedPackageMissingError extends EverbeatError {
   readonly code = "EMBEDDED_PACKAGE_MISSING";
+  readonly kind = "refused";
 
   constructor(options?: { cause?: unknown }) {
     super(
@@ -18,6 +19,7 @@ export class EmbeddedPackageMissingError extends EverbeatError {
 
 export class EmbeddedPlatformUnsupportedError extends EverbeatError {
   readonly code = "EMBEDDED_PLATFORM_UNSUPPORTED";
+  readonly kind = "refused";
   readonly platform: string;
 
   constructor(platform: string) {
@@ -30,6 +32,7 @@ export class EmbeddedPlatformUnsupportedError extends EverbeatError {
 
 export class EmbeddedPlatformPackageMissingError extends EverbeatError {
   readonly code = "EMBEDDED_PLATFORM_PACKAGE_MISSING";
+  readonly kind = "refused";
   readonly packageName: string;
 
   constructor(packageName: string, options?: { cause?: unknown }) {
@@ -44,6 +47,7 @@ export class EmbeddedPlatformPackageMissingError extends EverbeatError {
 
 export class EmbeddedBinariesUnusableError extends EverbeatError {
   readonly code = "EMBEDDED_BINARIES_UNUSABLE";
+  readonly kind = "refused";
   readonly program: string;
   readonly output: string;
 
@@ -59,6 +63,7 @@ export class EmbeddedBinariesUnusableError extends EverbeatError {
 
 export class EmbeddedFolderNotWritableError extends EverbeatError {
   readonly code = "EMBEDDED_FOLDER_NOT_WRITABLE";
+  readonly kind = "refused";
   readonly folder: string;
 
   /** `writer`: the user in whose name root works there. */
@@ -72,6 +77,7 @@ export class EmbeddedFolderNotWritableError extends EverbeatError {
 
 export class EmbeddedFolderOfAnotherUserError extends EverbeatError {
   readonly code = "EMBEDDED_FOLDER_OF_ANOTHER_USER";
+  readonly kind = "refused";
   readonly dataFolder: string;
 
   constructor(dataFolder: string, options?: { cause?: unknown }) {
@@ -86,6 +92,7 @@ export class EmbeddedFolderOfAnotherUserError extends EverbeatError {
 
 export class EmbeddedFileForeignError extends EverbeatError {
   readonly code = "EMBEDDED_FILE_FOREIGN";
+  readonly kind = "refused";
   readonly file: string;
 
   constructor(file: string, options?: { cause?: unknown }) {
@@ -99,6 +106,7 @@ export class EmbeddedFileForeignError extends EverbeatError {
 
 export class EmbeddedDiskFullError extends EverbeatError {
   readonly code = "EMBEDDED_DISK_FULL";
+  readonly kind = "unavailable";
   readonly folder: string;
 
   constructor(folder: string, options?: { cause?: unknown }) {
@@ -112,6 +120,7 @@ export class EmbeddedDiskFullError extends EverbeatError {
 
 export class EmbeddedDataVersionError extends EverbeatError {
   readonly code = "EMBEDDED_DATA_VERSION";
+  readonly kind = "refused";
   readonly dataFolder: string;
   readonly dataMajor: string;
   readonly binariesMajor: string;
@@ -134,6 +143,7 @@ export class EmbeddedDataVersionError extends EverbeatError {
 
 export class EmbeddedDataDamagedError extends EverbeatError {
   readonly code = "EMBEDDED_DATA_DAMAGED";
+  readonly kind = "refused";
   readonly dataFolder: string;
   readonly problem: string;
 
@@ -150,6 +160,7 @@ export class EmbeddedDataDamagedError extends EverbeatError {
 
 export class EmbeddedPasswordRefusedError extends EverbeatError {
   readonly code = "EMBEDDED_PASSWORD_REFUSED";
+  readonly kind = "refused";
   readonly dataFolder: string;
 
   constructor(dataFolder: string, passwordFile: string, obstacle: string) {
@@ -163,6 +174,7 @@ export class EmbeddedPasswordRefusedError extends EverbeatError {
 
 export class EmbeddedSystemFolderInsecureError extends EverbeatError {
   readonly code = "EMBEDDED_SYSTEM_FOLDER_INSECURE";
+  readonly kind = "refused";
   readonly folder: string;
 
   constructor(folder: string) {
@@ -176,6 +188,7 @@ export class EmbeddedSystemFolderInsecureError extends EverbeatError {
 
 export class EmbeddedDataOpenError extends EverbeatError {
   readonly code = "EMBEDDED_DATA_OPEN";
+  readonly kind = "refused";
   readonly dataFolder: string;
 
   constructor(dataFolder: string) {
@@ -188,6 +201,7 @@ export class EmbeddedDataOpenError extends EverbeatError {
 
 export class EmbeddedSocketFolderInsecureError extends EverbeatError {
   readonly code = "EMBEDDED_SOCKET_FOLDER_INSECURE";
+  readonly kind = "refused";
   readonly folder: string;
 
   constructor(folder: string, dataFolder: string) {
@@ -201,6 +215,7 @@ export class EmbeddedSocketFolderInsecureError extends EverbeatError {
 
 export class EmbeddedDataOfOriginalError extends EverbeatError {
   readonly code = "EMBEDDED_DATA_OF_ORIGINAL";
+  readonly kind = "refused";
   readonly link: string;
 
   constructor(link: string, dataFolder: string) {
@@ -214,6 +229,7 @@ export class EmbeddedDataOfOriginalError extends EverbeatError {
 
 export class EmbeddedUserUnnamedError extends EverbeatError {
   readonly code = "EMBEDDED_USER_UNNAMED";
+  readonly kind = "refused";
   readonly output: string;
 
   constructor(output: string) {
@@ -227,6 +243,7 @@ export class EmbeddedUserUnnamedError extends EverbeatError {
 
 export class EmbeddedInitialisationError extends EverbeatError {
   readonly code = "EMBEDDED_INITIALISATION_FAILED";
+  readonly kind = "unavailable";
   readonly folder: string;
   readonly output: string;
 
@@ -239,6 +256,7 @@ export class EmbeddedInitialisationError extends EverbeatError {
 
 export class EmbeddedServerRefusedError extends EverbeatError {
   readonly code = "EMBEDDED_SERVER_REFUSED";
+  readonly kind = "unavailable";
   readonly logFile: string;
   readonly output: string;
 
@@ -251,6 +269,7 @@ export class EmbeddedServerRefusedError extends EverbeatError {
 
 export class EmbeddedServerLateError extends EverbeatError {
   readonly code = "EMBEDDED_SERVER_LATE";
+  readonly kind = "unavailable";
   readonly logFile: string;
   readonly waitedMs: number;
 
@@ -266,6 +285,7 @@ export class EmbeddedServerLateError extends EverbeatError {
 
 export class EmbeddedKeeperMissingError extends EverbeatError {
   readonly code = "EMBEDDED_KEEPER_MISSING";
+  readonly kind = "refused";
   readonly script: string;
 
   constructor(script: string) {
@@ -276,6 +296,7 @@ export class EmbeddedKeeperMissingError extends EverbeatError {
 
 export class EmbeddedServerElsewhereError extends EverbeatError {
   readonly code = "EMBEDDED_SERVER_ELSEWHERE";
+  readonly kind = "refused";
   readonly dataFolder: string;
 
   constructor(dataFolder: string) {
@@ -289,6 +310,7 @@ export class EmbeddedServerElsewhereError extends EverbeatError {
 
 export class EmbeddedServerStoppedError extends EverbeatError {
   readonly code = "EMBEDDED_SERVER_STOPPED";
+  readonly kind = "unavailable";
 
   constructor(folder: string) {
     super(
