@@ -1,5 +1,6 @@
 /** The public names, and nothing else. */
 
+export type { Advice, AdvisedOperation } from "./advice.ts";
 export type { Duration } from "./config/duration.ts";
 export type { MemorySize } from "./config/memory-size.ts";
 export type { DatabaseOption, OpenOptions } from "./config/open-options.ts";

@@ -39,6 +39,13 @@ export const errorRecord: z.ZodType<ErrorRecord, ErrorRecord> = z.looseObject({
   errorsLeftOff: z.int().exactOptional(),
 });
 
+/** Where it is more than words: the name of an operation, and an input for it. */
+export const advice = z.strictObject({
+  sentence: z.string(),
+  operation: z.string().optional(),
+  input: z.unknown().optional(),
+});
+
 /** Checked by the rule of the API, too, and refused in its words. */
 export function ruled<Schema extends z.ZodType>(check: Check<unknown>, schema: Schema): Schema {
   return schema.superRefine((value, context) => {

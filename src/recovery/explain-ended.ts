@@ -1,4 +1,5 @@
 /** How a task ended, and whether that is the end of it. */
+import { advise } from "../advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import type { TaskFacts } from "../sql/explain-task.ts";
 import { type ErrorRecord, inOneLine } from "../task/error-record.ts";
@@ -19,7 +20,7 @@ function endingOf(facts: TaskFacts): Ending {
   const { id, state, error } = facts;
   const ago = facts.endedAgoMs === null ? "" : ` ${formatDuration(facts.endedAgoMs)} ago`;
   const told = error ? `: ${inOneLine(error)}` : ".";
-  const retry = `everbeat tasks retry ${id}`;
+  const retry = advise("Run it again.", "tasks.retry", { ids: [id] });
   if (state === "completed")
     return { because: "completed", summary: `It completed${ago}.`, next: "Nothing more.", advice: [] };
   if (state === "cancelled")
@@ -31,7 +32,10 @@ function endingOf(facts: TaskFacts): Ending {
       because: "quarantined",
       summary: `It went into quarantine${ago}: it was running when ${deathsWords(facts.crashes, whoDied(error))} died, more than any other task there.${why(facts)}`,
       next: "Nothing, until somebody has found out why they died.",
-      advice: [`everbeat post-mortem ${id}`, `everbeat tasks quarantined ${id} --redrive`],
+      advice: [
+        advise("See what they probably died of.", "post-mortems.show", { of: id }),
+        advise("Run it again when the cause is mended, with its budget as new.", "tasks.retry", { ids: [id] }),
+      ],
     };
   }
   if (error?.code === "NOT_CLAIMABLE") {
@@ -39,7 +43,7 @@ function endingOf(facts: TaskFacts): Ending {
       because: "not-claimable",
       summary: `It was set aside${ago} without having run: every claim that met it failed${told}`,
       next: "Nothing, until somebody has put that right and runs it again.",
-      advice: [retry],
+      advice: [advise("Put that right, then run it again.", "tasks.retry", { ids: [id] })],
     };
   }
   if (error?.code === "STALLED") {
@@ -63,7 +67,10 @@ function endingOf(facts: TaskFacts): Ending {
     because: "needs-review",
     summary,
     next: "Nothing, until somebody has looked at what it left behind.",
-    advice: [`everbeat tasks review ${id} --done`, `everbeat tasks review ${id} --redrive`],
+    advice: [
+      advise("Take it off the list of tasks to review, if nothing is left to do.", "review.mark", { ids: [id] }),
+      advise("Run it again, if it can be repeated.", "tasks.retry", { ids: [id] }),
+    ],
   };
 }
 

@@ -1,4 +1,5 @@
 /** The words for work that is alive and does not get on: a blocked event loop, a stall, and what a task last said of itself. */
+import { type Advice, advise } from "../advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
@@ -28,7 +29,7 @@ function blockedFinding(facts: TaskFacts, owner: OwnerFacts, settings: RecoveryS
     ? `${who} has been blocked for ${formatDuration(forMs)}, in: ${shortFrame(stack)}.`
     : `${who} has not turned for ${formatDuration(forMs)}: ${isRunner ? "its" : "some"} handler there blocks it.`;
   if (isRunner) {
-    const advice = [`everbeat tasks cancel ${facts.id}`];
+    const advice = [cancelling(facts)];
     return { because: "runner-blocked", summary, next: nextOfBlockedRunner(facts), isStuck: false, advice };
   }
   return {
@@ -36,7 +37,7 @@ function blockedFinding(facts: TaskFacts, owner: OwnerFacts, settings: RecoveryS
     summary,
     next: nextOfBlocked(facts, forMs, settings),
     isStuck: false,
-    advice: [`everbeat tasks list --state running --replica ${owner.replicaId}`],
+    advice: [advise("See which tasks run there.", "tasks.list", { state: "running", replicaId: owner.replicaId })],
   };
 }
 
@@ -74,7 +75,7 @@ function nextOfBlocked({ definition, heldForMs }: TaskFacts, blockedForMs: numbe
 }
 
 function stalledFinding(facts: TaskFacts, settings: RecoverySettings): Finding | undefined {
-  const { id, definition, quietForMs } = facts;
+  const { definition, quietForMs } = facts;
   const stalledAfterMs = definition?.stalledAfterMs ?? null;
   if (facts.state !== "running" || stalledAfterMs === null || quietForMs === null) return undefined;
   const onStall = definition?.onStall ?? "alert";
@@ -85,8 +86,12 @@ function stalledFinding(facts: TaskFacts, settings: RecoverySettings): Finding |
     summary: `Its worker is alive, but it has made no progress for ${formatDuration(quietForMs)} (stalledAfter is ${formatDuration(stalledAfterMs)}): ${saidWords(facts.progress ?? SAID_NOTHING)}.`,
     next: nextOfStalled(onStall, settings),
     isStuck: false,
-    advice: [`everbeat tasks cancel ${id}`],
+    advice: [cancelling(facts)],
   };
+}
+
+function cancelling({ id }: TaskFacts): Advice {
+  return advise("Cancel it, if it should not go on.", "tasks.cancel", { ids: [id] });
 }
 
 const SAID_NOTHING = { phase: null, details: null, share: null, note: null };

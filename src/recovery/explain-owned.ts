@@ -1,10 +1,12 @@
 /** How a task that somebody holds is doing: its owner, the owner's heart, the verdict, and what follows. */
+import { type Advice, advise } from "../advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import type { Reason } from "./explain.ts";
 import { hungEvidence, hungFinding } from "./explain-hung.ts";
 import { actionOn, budgetWords, outcomeWords } from "./explain-outcome.ts";
+import { START_A_WORKER } from "./explain-words.ts";
 import { heartLimits, type Limits, type Role } from "./limits.ts";
 import { causeOf, type Death } from "./recovery-action.ts";
 import { isSweeping, unheardForMs } from "./sweeping.ts";
@@ -60,7 +62,7 @@ function hasLostSession({ owner, settings }: Case): boolean {
 function lost(the: Case, verdict: Verdict | undefined): Finding {
   const { facts, owner, settings } = the;
   const summary = verdict ? dyingWords(the, verdict) : goneWords(owner);
-  const byHand = handCommands(facts);
+  const byHand = recoveringByHand(facts);
   const action = actionOn(the);
   if (action.kind === "leave") {
     const option = facts.state === "claimed" ? "autoRequeueStaleClaimed" : "autoFailStaleRunning";
@@ -71,7 +73,7 @@ function lost(the: Case, verdict: Verdict | undefined): Finding {
   if (verdict && facts.listening?.heldForMs != null && !facts.listening.isConfirmed) {
     const leftMs = Math.max(0, settings.massDeath.holdMs - facts.listening.heldForMs);
     const next = `Recovery is held, because too many machines fell silent at once. It goes on when they are heard again, when somebody confirms, or in ${formatDuration(leftMs)}. Then ${outcomeWords(the)}.`;
-    return { because: "recovery-held", summary, next, isStuck: false, advice: ["everbeat recover --confirm"] };
+    return { because: "recovery-held", summary, next, isStuck: false, advice: [CONFIRM] };
   }
   const next = `At the next sweep, within ${formatDuration(1.25 * settings.checkMs)}, ${outcomeWords(the)}.`;
   return { because: verdict ? "owner-dying" : "owner-gone", summary, next, isStuck: false, advice: [] };
@@ -99,7 +101,7 @@ function nobodySweeps(facts: TaskFacts, summary: string): Finding {
   const { listening } = facts;
   const ago = listening ? `the last sweep was ${formatDuration(listening.sweptAgoMs)} ago` : "nobody ever has";
   const next = `Nothing until a worker runs: every worker sweeps, but ${ago}.`;
-  const advice = ["everbeat start tasks.ts", ...handCommands(facts)];
+  const advice = [START_A_WORKER, ...recoveringByHand(facts)];
   return { because: "nobody-sweeps", summary, next, isStuck: true, advice };
 }
 
@@ -136,7 +138,7 @@ function stale(the: Case): Finding {
     summary: `Its owner has been silent for ${formatDuration(owner.silentForMs ?? 0)}: stale, which is a warning and nothing else.`,
     next: `Unless it is heard again, it is declared dead in ${formatDuration(leftMs)}. Then ${outcomeWords(the)}.`,
     isStuck: false,
-    advice: [`everbeat stale --replica ${owner.replicaId}`],
+    advice: [advise("See which of its tasks are stale.", "recovery.stale", { replicaId: owner.replicaId })],
   };
 }
 
@@ -213,6 +215,10 @@ function deathWords({ silentForMs, sessionFreeForMs }: OwnerFacts, verdict: Verd
   return `its heart has been silent for ${formatDuration(silentForMs ?? 0)}`;
 }
 
-function handCommands({ state, owner }: TaskFacts): string[] {
-  return [`everbeat recover --${state} --replica ${owner?.replicaId}`];
+function recoveringByHand({ state, owner }: TaskFacts): Advice[] {
+  if (!owner) return [];
+  const what = { state: state as Role, replicaId: owner.replicaId };
+  return [advise("Recover by hand what that replica holds.", "recovery.recover", what)];
 }
+
+const CONFIRM = advise("Confirm it, if those machines are dead indeed.", "recovery.confirm", {});

@@ -1,11 +1,12 @@
 /** Why a task waits. Everything that stands in its way is named; the first of it is the answer. */
+import { type Advice, advise } from "../advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import { rateWords } from "../config/rate-words.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { KeyHolder, TaskFacts } from "../sql/explain-task.ts";
 import { inOneLine } from "../task/error-record.ts";
 import type { Reason } from "./explain.ts";
-import { counted, deathsWords, triesWords } from "./explain-words.ts";
+import { counted, deathsWords, START_A_WORKER, startAWorker, triesWords } from "./explain-words.ts";
 import type { Death } from "./recovery-action.ts";
 import { presencesOf } from "./suspicion.ts";
 import { unheardForMs } from "./sweeping.ts";
@@ -69,7 +70,7 @@ function parked({ isParked, key, unheardMs }: PendingFacts): Obstacle | undefine
       ? `Its key is free as soon as task ${holder.taskId} has been recovered.`
       : `Its key is free as soon as task ${holder.taskId} has ended, waits for a retry, or is given back.`,
     isStuck: false,
-    advice: [`everbeat explain ${holder.taskId}`],
+    advice: [advise("See how the task that has the key is doing.", "tasks.explain", { id: holder.taskId })],
   };
 }
 
@@ -92,14 +93,14 @@ function keptApart({ id, isApart, isParked, dueInMs, ...facts }: TaskFacts): Obs
     summary: `It was running when ${deathsWords(presencesOf(facts), isOfRunner(facts.last) ? "runner" : "worker")} died, so it runs apart: beside no other task that is suspected of that.`,
     next: "It is taken by the first worker that could take it and is running no other suspect.",
     isStuck: false,
-    advice: [`everbeat post-mortem ${id}`],
+    advice: [advise("See what they probably died of.", "post-mortems.show", { of: id })],
   };
 }
 
 function notDue({ dueInMs, last, rate, isParked, isApart, id }: TaskFacts): Obstacle | undefined {
   if (isParked || dueInMs <= (isApart ? APART_MS : 0)) return undefined;
   const next = `It is due in ${formatDuration(dueInMs)}.`;
-  const advice = [`everbeat tasks retry ${id}`];
+  const advice = [advise("Let it start at once.", "tasks.retry", { ids: [id] })];
   if (last?.outcome === "failed" || last?.outcome === "crashed") {
     const how =
       last.outcome === "failed"
@@ -127,7 +128,13 @@ function paused({ queueIs, queue }: TaskFacts): Obstacle | undefined {
       summary: `Its queue "${queue}" was paused because ${queueIs.trouble}.`,
       next: "It stays until somebody has put that right and resumes the queue.",
       isStuck: true,
-      advice: [`everbeat queues set ${queue}`, `everbeat queues resume ${queue}`],
+      advice: [
+        advise("If its rate limit is at fault, take that away, or set another.", "queues.set", {
+          name: queue,
+          rateLimit: null,
+        }),
+        resuming(queue),
+      ],
     };
   }
   return {
@@ -135,8 +142,12 @@ function paused({ queueIs, queue }: TaskFacts): Obstacle | undefined {
     summary: `Its queue "${queue}" is paused.`,
     next: "It stays until somebody resumes the queue.",
     isStuck: true,
-    advice: [`everbeat queues resume ${queue}`],
+    advice: [resuming(queue)],
   };
+}
+
+function resuming(name: string): Advice {
+  return advise("Let its tasks start again.", "queues.resume", { name });
 }
 
 function noWorker({ workers, name, queue, unheardMs }: PendingFacts): Obstacle | undefined {
@@ -146,7 +157,7 @@ function noWorker({ workers, name, queue, unheardMs }: PendingFacts): Obstacle |
       summary: `No worker is heard: nobody has listened for ${formatDuration(unheardMs)}, which every worker does.`,
       next: "It stays until a worker runs and reaches the database.",
       isStuck: true,
-      advice: ["everbeat start tasks.ts"],
+      advice: [START_A_WORKER],
     };
   }
   if (workers.serving > 0) return undefined;
@@ -157,16 +168,21 @@ function noWorker({ workers, name, queue, unheardMs }: PendingFacts): Obstacle |
       because: "no-worker",
       summary: "No worker is online and heard.",
       next: `It stays until a worker starts that knows "${name}" and works on the queue "${queue}".`,
-      advice: ["everbeat start tasks.ts"],
+      advice: [START_A_WORKER],
     };
   const online =
     workers.online === 1 ? "The one worker that is online does" : `The ${workers.online} workers that are online do`;
   if (workers.knowing === 0) {
     const summary = `${online} not know a task named "${name}".`;
-    return { ...base, because: "unknown-task", summary, advice: ["everbeat replicas"] };
+    return {
+      ...base,
+      because: "unknown-task",
+      summary,
+      advice: [advise("See which workers are there.", "replicas.list", {})],
+    };
   }
   const summary = `The workers that know "${name}" do not work on the queue "${queue}".`;
-  return { ...base, because: "queue-not-served", summary, advice: [`everbeat start tasks.ts --queues ${queue}`] };
+  return { ...base, because: "queue-not-served", summary, advice: [startAWorker(queue)] };
 }
 
 function atItsLimit({ queueIs, queue }: TaskFacts): Obstacle | undefined {
@@ -178,7 +194,7 @@ function atItsLimit({ queueIs, queue }: TaskFacts): Obstacle | undefined {
       summary: `Its queue "${queue}" has a concurrency of 0, which lets nothing start.`,
       next: "It stays until the limit is raised.",
       isStuck: true,
-      advice: [`everbeat queues set ${queue} --concurrency N`],
+      advice: [advise("Take the limit away, or set another.", "queues.set", { name: queue, concurrency: null })],
     };
   }
   return {
@@ -186,7 +202,7 @@ function atItsLimit({ queueIs, queue }: TaskFacts): Obstacle | undefined {
     summary: `Its queue "${queue}" is at its limit: ${limited} of ${concurrency} at once, on all replicas together.`,
     next: "It can go on as soon as one of those has ended.",
     isStuck: false,
-    advice: [`everbeat tasks list --state running --queue ${queue}`],
+    advice: [advise("See which tasks of it run.", "tasks.list", { state: "running", queue })],
   };
 }
 

@@ -1,4 +1,5 @@
 /** Words that the explanations share. */
+import type { Advice } from "../advice.ts";
 
 /** "1 attempt", "2 crashes". */
 export function counted(count: number, one: string, many = `${one}s`): string {
@@ -13,4 +14,10 @@ export function triesWords(tries: { attempt: number; failures: number; crashes: 
 /** A task may have been at the deaths of both: of its runners, and of the workers that had them. */
 export function deathsWords(crashes: number, lastOf: "worker" | "runner"): string {
   return crashes === 1 ? `a ${lastOf}` : `${crashes} workers or runners`;
+}
+
+export const START_A_WORKER: Advice = { sentence: "Start a worker: everbeat start tasks.ts" };
+
+export function startAWorker(queue: string): Advice {
+  return { sentence: `${START_A_WORKER.sentence} --queues ${queue}` };
 }

@@ -2,6 +2,7 @@
  * Why a task is where it is, in plain words, with the evidence, what will happen when, and what can be done. Pure: the
  * same facts always give the same explanation.
  */
+import type { Advice } from "../advice.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { TaskFacts } from "../sql/explain-task.ts";
 import type { TaskId } from "../task/ids.ts";
@@ -59,8 +60,8 @@ export interface Reason {
   readonly next: string;
   /** It does not go on by itself. */
   readonly isStuck: boolean;
-  /** Commands that help, where something does. */
-  readonly advice: readonly string[];
+  /** What helps, where something does. */
+  readonly advice: readonly Advice[];
 }
 
 export interface Explanation extends Reason {

@@ -63,7 +63,7 @@ test("a task in quarantine is listed, explained, and run again", async () => {
   expect(explained.stdout).toContain(
     `it was running when 3 workers or runners died, more than any other task there. ${sentence}`,
   );
-  expect(explained.stdout).toContain(`$ everbeat tasks quarantined ${id} --redrive`);
+  expect(explained.stdout).toContain(`$ everbeat tasks retry ${id}`);
 
   expect((await here(["tasks", "quarantined", randomUUID()], at)).code).toBe(1);
   const redriven = await everbeatJson(["tasks", "quarantined", id, "--redrive"], at);

@@ -113,7 +113,7 @@ describe("a task that was set aside", () => {
     expect(await everbeat.recovery.explain(id)).toMatchObject({
       because: "not-claimable",
       summary: expect.stringMatching(/set aside .* without having run: .*a rate of 0 in/),
-      advice: [`everbeat tasks retry ${id}`],
+      advice: [{ operation: "tasks.retry", input: { ids: [id] } }],
     });
     expect(await everbeat.tasks.show(id)).toMatchObject({ attempt: 0, error: { code: "NOT_CLAIMABLE" } });
     await database.query("update everbeat.task set rate_limit = 1 where id = $1", [id]);

@@ -1,4 +1,5 @@
 /** An explanation as one text, for golden ones. */
+import { lineOf } from "../../src/cli/advice-line.ts";
 import type { Explanation } from "../../src/recovery/explain.ts";
 
 export function explanationText({ state, summary, evidence, next, advice }: Explanation): string {
@@ -6,6 +7,9 @@ export function explanationText({ state, summary, evidence, next, advice }: Expl
     `[${state}] ${summary}`,
     ...evidence.map((line) => `  · ${line}`),
     `Next: ${next}`,
-    ...advice.map((line) => `  $ ${line}`),
+    ...advice.flatMap((each) => [
+      `  → ${each.sentence}`,
+      ...[lineOf(each) ?? []].flat().map((line) => `    $ ${line}`),
+    ]),
   ].join("\n");
 }

@@ -80,7 +80,7 @@ describe("a task on a worker whose loop is blocked", () => {
         "the last sweep was 100ms ago",
         'if its owner dies: onCrash "fail", 0 of 3 crashes so far',
       ],
-      advice: ["everbeat tasks list --state running --replica replica-1"],
+      advice: [{ operation: "tasks.list", input: { state: "running", replicaId: "replica-1" } }],
     });
   });
 
@@ -142,7 +142,7 @@ describe("a task in a runner whose loop is blocked", () => {
         "the last sweep was 100ms ago",
         'if its owner dies: onCrash "fail", 0 of 3 crashes so far',
       ],
-      advice: ["everbeat tasks cancel task-1"],
+      advice: [{ operation: "tasks.cancel", input: { ids: ["task-1"] } }],
     });
   });
 
@@ -181,7 +181,7 @@ describe("a task that makes no progress", () => {
       summary:
         'Its worker is alive, but it has made no progress for 2m 10s (stalledAfter is 2m): its last phase was "download" {"platform":"cdn"}, at 50 %.',
       next: 'Nothing but an alert (onStall: "alert"): it ends when its handler does.',
-      advice: ["everbeat tasks cancel task-1"],
+      advice: [{ operation: "tasks.cancel", input: { ids: ["task-1"] } }],
     });
     expect(explain(stalled("fail"), settings()).next).toBe(
       'At the next look, within 1.3s, it fails with STALLED (onStall: "fail").',
@@ -211,7 +211,7 @@ describe("a task that makes no progress", () => {
       because: "failed",
       summary: `It failed 2s ago because it was stalled: ${error.message}`,
       next: "Nothing, unless somebody runs it again.",
-      advice: ["everbeat tasks retry task-1"],
+      advice: [{ operation: "tasks.retry", input: { ids: ["task-1"] } }],
     });
   });
 });

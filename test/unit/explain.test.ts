@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { advise } from "../../src/advice.ts";
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
 import { type Because, type Explanation, explain } from "../../src/recovery/explain.ts";
@@ -363,9 +364,9 @@ describe("an explanation of a task that", () => {
     expect(told.isStuck).toBe(true);
     expect(told.evidence.join("\n")).toMatch(/besides: Its queue "images" is paused.*\nbesides: The workers that know/);
     expect(told.advice).toEqual([
-      "everbeat tasks retry task-1",
-      "everbeat queues resume images",
-      "everbeat start tasks.ts --queues images",
+      advise("Let it start at once.", "tasks.retry", { ids: ["task-1"] }),
+      advise("Let its tasks start again.", "queues.resume", { name: "images" }),
+      { sentence: "Start a worker: everbeat start tasks.ts --queues images" },
     ]);
   });
 
@@ -396,11 +397,11 @@ describe("an explanation of a task that", () => {
   });
 
   test("waits for a limit of none is helped by another limit, and not by a look at what runs", () => {
-    expect(explain(queueIs({ concurrency: 0 }), settings()).advice).toEqual([
-      "everbeat queues set images --concurrency N",
+    expect(explain(queueIs({ concurrency: 0 }), settings()).advice).toMatchObject([
+      { operation: "queues.set", input: { name: "images", concurrency: null } },
     ]);
-    expect(explain(queueIs({ concurrency: 2, limited: 2 }), settings()).advice).toEqual([
-      "everbeat tasks list --state running --queue images",
+    expect(explain(queueIs({ concurrency: 2, limited: 2 }), settings()).advice).toMatchObject([
+      { operation: "tasks.list", input: { state: "running", queue: "images" } },
     ]);
   });
 

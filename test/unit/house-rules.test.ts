@@ -11,6 +11,7 @@ const files = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8"
 
 /** What each folder may use, besides itself and the foundation. `src/*.ts` files are subjects of their own. */
 const FOUNDATION = [
+  "advice",
   "control-characters",
   "clip",
   "errors",
@@ -26,6 +27,7 @@ const FOUNDATION = [
 ];
 const MAY_USE: Record<string, readonly string[]> = {
   "control-characters": [],
+  advice: [],
   errors: [],
   "package-files": [],
   "process-listeners": [],

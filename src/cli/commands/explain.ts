@@ -1,8 +1,11 @@
 /** `everbeat explain`: why a task is where it is, and what will happen when. */
 import type { Command } from "commander";
+import type { Advice } from "../../advice.ts";
 import type { Explanation } from "../../recovery/explain.ts";
+import { lineOf } from "../advice-line.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { withEverbeat } from "../open-for-command.ts";
+import { printable } from "../printable.ts";
 import type { Screen } from "../screen.ts";
 import { inColourOf, marked } from "../states.ts";
 import { pack, prose } from "../wrap.ts";
@@ -29,7 +32,8 @@ async function explainTask(call: Call): Promise<undefined> {
   return undefined;
 }
 
-function describeExplanation(told: Explanation, { colours, width }: Screen): string[] {
+function describeExplanation(told: Explanation, screen: Screen): string[] {
+  const { colours, width } = screen;
   const title = [
     { text: marked(told.state), paint: (text: string) => inColourOf(told.state, text, colours) },
     { text: told.name, paint: colours.bold },
@@ -39,7 +43,13 @@ function describeExplanation(told: Explanation, { colours, width }: Screen): str
   lines.push(...told.evidence.flatMap((line) => prose(line, { width, mark: "  · ", paint: colours.dim })));
   const paint = told.isStuck ? colours.yellow : String;
   lines.push("", ...prose(told.next, { width, mark: "Next  ", paintMark: colours.bold, paint }));
-  if (told.advice.length > 0)
-    lines.push("", ...told.advice.map((command) => `  ${colours.dim("$")} ${colours.cyan(command)}`));
+  if (told.advice.length > 0) lines.push("", ...told.advice.flatMap((advice) => adviceLines(advice, screen)));
   return lines;
+}
+
+/** The line is whole, so that it can be copied. */
+function adviceLines(advice: Advice, { colours, width }: Screen): string[] {
+  const line = lineOf(advice);
+  const sentence = prose(advice.sentence, { width, mark: "  → ", paintMark: colours.cyan });
+  return line === undefined ? sentence : [...sentence, `    ${colours.dim("$")} ${colours.cyan(printable(line))}`];
 }

@@ -1,0 +1,53 @@
+/** Advice as it is typed: the command line for an operation and its input. Pure. */
+import type { Advice, Advised, AdvisedCall, AdvisedOperation } from "../advice.ts";
+
+type Words = readonly string[];
+
+/** The compiler asks for the command of each operation that is advised. */
+const COMMANDS: { readonly [Name in AdvisedOperation]: (input: Advised[Name]) => Words } = {
+  "tasks.cancel": ({ ids }) => ["tasks", "cancel", ...ids],
+  "tasks.retry": ({ ids }) => ["tasks", "retry", ...ids],
+  "tasks.explain": ({ id }) => ["explain", id],
+  "tasks.list": ({ state, queue, replicaId }) => [
+    ...["tasks", "list", "--state", state],
+    ...option("queue", queue),
+    ...option("replica", replicaId),
+  ],
+  "queues.resume": ({ name }) => ["queues", "resume", name],
+  "queues.set": ({ name, concurrency, rateLimit }) => [
+    ...["queues", "set", name],
+    ...option("concurrency", concurrency === null ? "none" : undefined),
+    ...option("rate-limit", rateLimit === null ? "none" : undefined),
+  ],
+  "replicas.list": () => ["replicas"],
+  "recovery.confirm": () => ["recover", "--confirm"],
+  "recovery.recover": ({ state, replicaId, dryRun }) => [
+    "recover",
+    ...(state === undefined ? [] : [`--${state}`]),
+    ...option("replica", replicaId),
+    ...(dryRun === undefined ? [] : ["--dry-run"]),
+  ],
+  "recovery.stale": ({ replicaId }) => ["stale", ...option("replica", replicaId)],
+  "review.mark": ({ ids }) => ["tasks", "review", ...ids, "--done"],
+  "post-mortems.list": () => ["post-mortems"],
+  "post-mortems.show": ({ of }) => ["post-mortem", of],
+};
+
+export function adviceLine({ operation, input }: AdvisedCall): string {
+  const words = (COMMANDS[operation] as (given: typeof input) => Words)(input);
+  return ["everbeat", ...words.map(quoted)].join(" ");
+}
+
+/** Undefined: what it says is not done by a command of ours. */
+export function lineOf(advice: Advice): string | undefined {
+  return advice.operation === undefined ? undefined : adviceLine(advice);
+}
+
+function option(name: string, value: string | undefined): Words {
+  return value === undefined ? [] : [`--${name}`, value];
+}
+
+/** For a shell. Ids and the names of tasks and queues need no quotes; what is on record may have been written by others. */
+function quoted(word: string): string {
+  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

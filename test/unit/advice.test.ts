@@ -1,0 +1,105 @@
+/** Advice is data: the line that the command line makes of it leads to the very operation that was advised. */
+import { execFileSync } from "node:child_process";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import type * as z from "zod";
+import { type Advised, type AdvisedCall, type AdvisedOperation, advise } from "../../src/advice.ts";
+import { adviceLine, lineOf } from "../../src/cli/advice-line.ts";
+import { createProgram } from "../../src/cli/program.ts";
+import { createScreen } from "../../src/cli/screen.ts";
+import { type InputOf, OPERATIONS, type OperationName } from "../../src/operations/operations.ts";
+
+const id = "0198c6f0-5a5e-7c3e-9d55-0b7f3c1f2a11";
+const other = "5b0f3c1e-7a52-4c1b-9d7a-2f0a4f0f6b11";
+
+/** At least one of each, and one for each part of an input that may be left out. The compiler asks for those that are new. */
+const SAMPLES: { readonly [Name in AdvisedOperation]: readonly Advised[Name][] } = {
+  "tasks.cancel": [{ ids: [id] }],
+  "tasks.retry": [{ ids: [id] }, { ids: [id, other] }],
+  "tasks.explain": [{ id }],
+  "tasks.list": [
+    { state: "running", queue: "a/b:c" },
+    { state: "running", replicaId: other },
+  ],
+  "queues.resume": [{ name: "mail" }],
+  "queues.set": [
+    { name: "mail", concurrency: null },
+    { name: "mail", rateLimit: null },
+  ],
+  "replicas.list": [{}],
+  "recovery.confirm": [{}],
+  "recovery.recover": [{}, { state: "running", replicaId: other }, { state: "claimed" }, { dryRun: true }],
+  "recovery.stale": [{}, { replicaId: other }],
+  "review.mark": [{ ids: [id] }],
+  "post-mortems.list": [{}],
+  "post-mortems.show": [{ of: id }],
+};
+/** These are not in the list of operations yet, or their commands do not ask for them. */
+const NOT_YET: readonly string[] = [
+  ...["tasks.explain", "replicas.list", "recovery.confirm", "recovery.recover", "recovery.stale"],
+  ...["review.mark", "post-mortems.list", "post-mortems.show"],
+];
+const listed = Object.entries(SAMPLES).filter(([operation]) => !NOT_YET.includes(operation));
+const calls = listed.flatMap(([operation, inputs]) =>
+  inputs.map((input) => [adviceLine({ operation, input } as AdvisedCall), { operation, input }] as const),
+);
+
+// The compiler compares them with the schemas.
+SAMPLES satisfies { readonly [Name in AdvisedOperation & OperationName]: readonly InputOf<Name>[] };
+
+const asked: { operation: string; input: object }[] = [];
+class Enough extends Error {}
+
+vi.mock("../../src/cli/asking.ts", () => ({
+  asking: (_call: unknown, work: (asking: object) => Promise<unknown>) =>
+    work({
+      async ask(operation: string, input: object) {
+        asked.push({ operation, input });
+        // Asked on the way, for what is shown with the answer.
+        if (operation === "queues.list") return { queues: [] };
+        throw new Enough();
+      },
+      now: async () => new Date(),
+    }),
+}));
+
+describe("the line for", () => {
+  beforeEach(() => void asked.splice(0));
+
+  test.each(calls)("%s is taken, and asks for what was advised", async (line, { operation, input }) => {
+    const [command, ...words] = wordsOf(line);
+    expect(command).toBe("everbeat");
+    const program = createProgram({ screen: createScreen({ isJson: true }), end() {} });
+    await expect(program.parseAsync(words, { from: "user" })).rejects.toBeInstanceOf(Enough);
+    const last = asked.at(-1);
+    // What is not given is left out, or is what the operation takes it for.
+    expect({ operation: last?.operation, input: given(last?.input) }).toEqual({ operation, input });
+    const { success } = (OPERATIONS[operation as OperationName].input as z.ZodType).safeParse(input);
+    expect(success).toBe(true);
+  });
+
+  test("a name that somebody wrote by hand is one word for a shell", () => {
+    const line = adviceLine({ operation: "queues.resume", input: { name: "it's; rm -rf $HOME" } });
+    expect(wordsOf(line)).toEqual(["everbeat", "queues", "resume", "it's; rm -rf $HOME"]);
+  });
+
+  test("what no operation does is none", () => {
+    expect(lineOf({ sentence: "Start a worker." })).toBeUndefined();
+    expect(lineOf(advise("Run it again.", "tasks.retry", { ids: [id] }))).toBe(`everbeat tasks retry ${id}`);
+  });
+});
+
+/** As a shell takes it apart. */
+function wordsOf(line: string): string[] {
+  return execFileSync("sh", ["-c", `printf '%s\\0' ${line}`], { encoding: "utf8" })
+    .split("\0")
+    .slice(0, -1);
+}
+
+/** What a command gives besides, where nobody has said otherwise. */
+const DEFAULTS: Readonly<Record<string, unknown>> = { force: false, dryRun: false, all: false, limit: 50 };
+
+function given(input: object = {}): object {
+  return Object.fromEntries(
+    Object.entries(input).filter(([key, value]) => value !== undefined && value !== DEFAULTS[key]),
+  );
+}
