@@ -4,9 +4,12 @@ import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
 import { InvalidOptionsError, Problems } from "./config/problems.ts";
 import type { Database } from "./database/database.ts";
-import { assertSchemaFits, type MigrationReport, migrate } from "./database/migrate.ts";
+import { assertSchemaFits, type MigrationProgress, type MigrationReport, migrate } from "./database/migrate.ts";
 import { Notices } from "./database/notices.ts";
 import { openDatabase } from "./database/open-database.ts";
+import { readSchemaState, type SchemaState } from "./database/schema-state.ts";
+import type { ExaminationProgress } from "./doctor/examine.ts";
+import type { Finding } from "./doctor/finding.ts";
 import { type EventListener, type EventName, Events } from "./events.ts";
 import { neverThrowing } from "./given-logger.ts";
 import { jsonLogger, type Logger } from "./log.ts";
@@ -18,11 +21,11 @@ import { checkMany, type EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";
 import { checkWait, Results } from "./queue/results.ts";
 import { TaskOrders } from "./queue/task-orders.ts";
+import type { ReplicaWithHeart } from "./recovery/heart-state.ts";
 import { createListener } from "./recovery/listener.ts";
 import { RecoveryOrders } from "./recovery/recovery-orders.ts";
 import { isInsideRunner, WorkInsideRunnerError } from "./runner/inside-runner.ts";
 import { readClock } from "./sql/clock.ts";
-import type { ReplicaRow } from "./sql/replicas.ts";
 import { listRunners, type RunnerRow } from "./sql/runners.ts";
 import type { Task } from "./task/define-task.ts";
 import { toErrorRecord } from "./task/error-record.ts";
@@ -119,13 +122,14 @@ export class Everbeat implements AsyncDisposable {
     });
   }
 
-  /** Connects, and brings the schema up to date unless `migrate` is false. */
+  /** Connects, and brings the schema up to date unless `migrate` says otherwise. */
   static async open(options?: OpenOptions): Promise<Everbeat> {
     const settings = checkOpen(options);
     const database = await openDatabase(settings);
     try {
       // What has been migrated fits.
-      await (settings.migrate ? migrate(database) : assertSchemaFits(database));
+      if (settings.migrate === true) await migrate(database);
+      else if (settings.migrate === false) await assertSchemaFits(database);
     } catch (error) {
       await database.close();
       throw error;
@@ -133,9 +137,21 @@ export class Everbeat implements AsyncDisposable {
     return new Everbeat(settings, database);
   }
 
-  /** Brings the schema up to date. */
-  migrate(): Promise<MigrationReport> {
-    return migrate(this.database);
+  /** Brings the schema up to date. `onProgress` is called before each step. */
+  migrate(options: { onProgress?: MigrationProgress | undefined } = {}): Promise<MigrationReport> {
+    return migrate(this.database, options);
+  }
+
+  /** What the schema is at, and what is to be done before this version can work with it. */
+  schema(): Promise<SchemaState> {
+    return readSchemaState(this.database);
+  }
+
+  /** What is wrong with the database and with the fleet in it, and what to do about it. */
+  async doctor(options: { onProgress?: ExaminationProgress | undefined } = {}): Promise<readonly Finding[]> {
+    // A worker does not load what only those need who ask.
+    const { examineDatabase } = await import("./doctor/examine.ts");
+    return examineDatabase(this.database, options.onProgress);
   }
 
   async enqueue<Input, Output>(
@@ -208,7 +224,7 @@ export class Everbeat implements AsyncDisposable {
     return listRunners(this.database);
   }
 
-  replicas(): Promise<readonly ReplicaRow[]> {
+  replicas(): Promise<readonly ReplicaWithHeart[]> {
     return this.recovery.replicas();
   }
 

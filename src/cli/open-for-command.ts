@@ -1,7 +1,6 @@
 /** Opens what a command needs and closes it again, whatever happens in between. */
-import { checkOpen, type OpenOptions } from "../config/open-options.ts";
-import type { Database } from "../database/database.ts";
-import { embeddedFolder, openDatabase } from "../database/open-database.ts";
+import type { OpenOptions } from "../config/open-options.ts";
+import { embeddedFolder } from "../database/open-database.ts";
 import { withoutPassword } from "../database/targets.ts";
 import { Everbeat } from "../everbeat.ts";
 import type { Call, GlobalOptions } from "./command.ts";
@@ -10,28 +9,15 @@ import type { Call, GlobalOptions } from "./command.ts";
 export async function withEverbeat<T>(
   { options, screen }: Pick<Call, "options" | "screen">,
   work: (everbeat: Everbeat) => Promise<T>,
-): Promise<T> {
   // Somebody's look at a database must not change its schema; the embedded one is nobody else's.
-  const everbeat = await Everbeat.open({ ...openOptions(options, screen), migrate: isEmbedded(options), poolSize: 2 });
+  opening: Pick<OpenOptions, "migrate"> = { migrate: isEmbedded(options) },
+): Promise<T> {
+  const everbeat = await Everbeat.open({ ...openOptions(options, screen), ...opening, poolSize: 2 });
   screen.progress.clear();
   try {
     return await work(everbeat);
   } finally {
     await everbeat.close();
-  }
-}
-
-/** For commands that deal with the schema itself, or with a database that may not have one. */
-export async function withDatabase<T>(
-  { options, screen }: Pick<Call, "options" | "screen">,
-  work: (database: Database) => Promise<T>,
-): Promise<T> {
-  const database = await openDatabase(checkOpen({ ...openOptions(options, screen), poolSize: 2 }));
-  screen.progress.clear();
-  try {
-    return await work(database);
-  } finally {
-    await database.close();
   }
 }
 

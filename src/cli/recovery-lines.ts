@@ -1,11 +1,13 @@
 /** How recovery is doing, a line for each thing worth knowing. */
 import { formatDuration } from "../config/duration.ts";
+import type { ValueOf } from "../operations/operations.ts";
 import { flappingWords } from "../recovery/reliability.ts";
 import { isSweeping } from "../recovery/sweeping.ts";
-import type { RecoveryStatus } from "./commands/status.ts";
 import type { Screen } from "./screen.ts";
 import { age, fromNow } from "./times.ts";
 import { prose } from "./wrap.ts";
+
+type RecoveryStatus = ValueOf<"status">["recovery"];
 
 export function recoveryLines(recovery: RecoveryStatus, now: Date, { colours, width }: Screen): string[] {
   const { listening, alerts, needingReview, quarantined, flapping, settings } = recovery;

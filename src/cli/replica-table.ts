@@ -1,12 +1,9 @@
 /** Replicas as a table, with what each holds and how its heart is doing. */
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
-import type { Reliability } from "../recovery/reliability.ts";
-import type { ReplicaRow } from "../sql/replicas.ts";
-import type { RunnerRow } from "../sql/runners.ts";
+import type { HeartState, Reliability, ReplicaWithHeart, RunnerRow } from "../index.ts";
 import type { Colours } from "./colours.ts";
-import { type HeartState, heartStateOf, heartWords, vitalsWords } from "./replica-heart.ts";
-import { runnersWords } from "./replica-runners.ts";
+import { heartWords, vitalsWords } from "./heart-words.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
 import { type Column, NOTHING, table } from "./table.ts";
@@ -19,14 +16,19 @@ export interface ReplicaLook {
   readonly withVitals?: boolean;
   readonly indent?: number;
   /** Of their machines, by id. */
-  readonly reliability?: ReadonlyMap<string, Reliability>;
-  /** Those that are there, by replica. */
-  readonly runners?: ReadonlyMap<string, readonly RunnerRow[]>;
+  readonly reliability?: ReadonlyMap<string, Reliability | null>;
 }
 
-export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook, { colours, width }: Screen): string[] {
+/** Where its runners were asked for, too, those that are there. */
+type ShownReplica = ReplicaWithHeart & { readonly runners?: readonly RunnerRow[] };
+
+export function replicaTable(
+  replicas: readonly ShownReplica[],
+  look: ReplicaLook,
+  { colours, width }: Screen,
+): string[] {
   const { now, settings } = look;
-  const columns: Column<ReplicaRow>[] = [
+  const columns: Column<ShownReplica>[] = [
     { title: "REPLICA", value: (row) => row.id },
     {
       title: "STATUS",
@@ -38,7 +40,7 @@ export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook,
     {
       title: "HEART",
       value: (row) => (row.unheardSince === null ? heartWords(row, settings) : unheardWords(row.unheardSince, now)),
-      style: (text, row) => inColourOfHeart(heartStateOf(row, settings), text, colours),
+      style: (text, row) => inColourOfHeart(row.heart, text, colours),
     },
     { title: "SILENCE", value: silenceOf, align: "right" },
     { title: "SEEN", value: (row) => fromNow(row.seenAt, now) },
@@ -53,7 +55,7 @@ export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook,
     { title: "PROCESS", value: (row) => String(row.pid), align: "right" },
     {
       title: "RUNNERS",
-      value: ({ id, status }) => (status === "dead" ? "" : runnersWords(look.runners?.get(id) ?? [])),
+      value: ({ runners = [], status }) => (status === "dead" ? "" : runnersWords(runners)),
       isOptional: true,
       isBrief: true,
     },
@@ -69,21 +71,26 @@ export function replicaTable(replicas: readonly ReplicaRow[], look: ReplicaLook,
 }
 
 /** A replica has a new id at every start, so what died before it is known of its machine only. */
-function deathsOn(machine: Reliability | undefined): string {
+function deathsOn(machine: Reliability | null | undefined): string {
   if (!machine || machine.deaths === 0) return "";
   const rate = `${machine.deaths}, one in ${formatDuration(machine.meanMsBetweenDeaths ?? 0)}`;
   return machine.isFlapping ? `${rate}, flaps` : rate;
 }
 
 /** While nobody listens, the status that is on record for a replica means nothing. */
-function presenceOf({ status, unheardSince }: ReplicaRow): ReplicaRow["status"] | "unheard" {
+function presenceOf({ status, unheardSince }: ShownReplica): ShownReplica["status"] | "unheard" {
   return unheardSince === null ? status : "unheard";
 }
 
 /** Of one that is gone it means nothing any more. */
-function silenceOf({ status, silentForMs }: ReplicaRow): string {
+function silenceOf({ status, silentForMs }: ShownReplica): string {
   if (status === "offline" || status === "dead" || silentForMs === null) return NOTHING;
   return formatDuration(Math.max(0, silentForMs));
+}
+
+/** "process 812 busy, thread idle". */
+function runnersWords(runners: readonly RunnerRow[]): string {
+  return runners.map(({ kind, pid, status }) => `${kind === "process" ? `process ${pid}` : kind} ${status}`).join(", ");
 }
 
 function inColourOfHeart(state: HeartState, text: string, colours: Colours): string {

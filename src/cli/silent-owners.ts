@@ -1,26 +1,18 @@
 /** Workers that hold tasks and may be dead, from whom nothing may be taken yet: what is said of them where nothing is stale. */
 import { formatDuration } from "../config/duration.ts";
-import type { RecoverySettings } from "../config/recovery-options.ts";
-import type { ReplicaRow } from "../sql/replicas.ts";
-import { heartStateOf } from "./replica-heart.ts";
+import type { ReplicaWithHeart } from "../index.ts";
 
 /** Beats that did not come. */
 const SILENT_BEATS = 3;
 
 /** Undefined where there is none. `afterMs`: the silence that was asked for. */
-export function notYetStaleWords(
-  replicas: readonly ReplicaRow[],
-  settings: RecoverySettings,
-  afterMs = 0,
-): string | undefined {
-  return lostSessionWords(replicas, settings) ?? silentWords(replicas, afterMs);
+export function notYetStaleWords(replicas: readonly ReplicaWithHeart[], afterMs = 0): string | undefined {
+  return lostSessionWords(replicas) ?? silentWords(replicas, afterMs);
 }
 
 /** As `status` shows them and `explain` says of their tasks. */
-function lostSessionWords(replicas: readonly ReplicaRow[], settings: RecoverySettings): string | undefined {
-  const lost = replicas.filter(
-    (replica) => replica.claimed + replica.running > 0 && heartStateOf(replica, settings) === "session-lost",
-  );
+function lostSessionWords(replicas: readonly ReplicaWithHeart[]): string | undefined {
+  const lost = replicas.filter(({ claimed, running, heart }) => claimed + running > 0 && heart === "session-lost");
   if (lost.length === 0) return undefined;
   const whose =
     lost.length === 1
@@ -29,14 +21,14 @@ function lostSessionWords(replicas: readonly ReplicaRow[], settings: RecoverySet
   return `${tasksOf(lost)} held by ${whose} in a second or two; if none runs, nothing happens until one starts.`;
 }
 
-function silentWords(replicas: readonly ReplicaRow[], afterMs: number): string | undefined {
+function silentWords(replicas: readonly ReplicaWithHeart[], afterMs: number): string | undefined {
   const silent = replicas.filter(
     ({ unheardSince, claimed, running, silentForMs, intervalMs }) =>
       unheardSince === null &&
       claimed + running > 0 &&
       (silentForMs ?? 0) > Math.max(afterMs, SILENT_BEATS * (intervalMs ?? 0)),
   );
-  const longest = silent.reduce<ReplicaRow | undefined>(
+  const longest = silent.reduce<ReplicaWithHeart | undefined>(
     (most, one) => ((one.silentForMs ?? 0) > (most?.silentForMs ?? 0) ? one : most),
     undefined,
   );
@@ -46,7 +38,7 @@ function silentWords(replicas: readonly ReplicaRow[], afterMs: number): string |
   return `${tasksOf(silent)} held by ${workers} been silent for ${silence}. Nothing is taken before its heart has promised to have stopped: after ${promise}.`;
 }
 
-function tasksOf(replicas: readonly ReplicaRow[]): string {
+function tasksOf(replicas: readonly ReplicaWithHeart[]): string {
   const held = replicas.reduce((sum, { claimed, running }) => sum + claimed + running, 0);
   return held === 1 ? "1 task is" : `${held} tasks are`;
 }

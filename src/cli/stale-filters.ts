@@ -1,6 +1,7 @@
 /** The options by which stale tasks are chosen, shared by the commands that find and recover them. */
 import type { Command } from "commander";
-import { isStaleAfter, type StaleQuery } from "../recovery/recovery-orders.ts";
+import type { InputOf } from "../operations/operations.ts";
+import { isStaleAfter } from "../recovery/recovery-orders.ts";
 import { isName } from "../task/settings.ts";
 import { checkedBy, duration } from "./arguments.ts";
 
@@ -10,8 +11,6 @@ export interface StaleFilters {
   readonly queue?: string;
   readonly replica?: string;
 }
-
-export type OwnedState = "claimed" | "running";
 
 export function addStaleFilters(command: Command): void {
   command
@@ -27,12 +26,6 @@ export function addStaleFilters(command: Command): void {
     .optionsGroup("Options:");
 }
 
-export function toStaleQuery(state: OwnedState, { after, name, queue, replica }: StaleFilters): StaleQuery {
-  return {
-    state,
-    ...(after === undefined ? {} : { after }),
-    ...(name === undefined ? {} : { name }),
-    ...(queue === undefined ? {} : { queue }),
-    ...(replica === undefined ? {} : { replicaId: replica }),
-  };
+export function toStaleQuery({ after, name, queue, replica }: StaleFilters): InputOf<"recovery.stale"> {
+  return { after, name, queue, replicaId: replica };
 }

@@ -1,7 +1,6 @@
 /** Stale tasks as a table: whose they are, and how long nothing was heard of that owner. */
 import { formatDuration } from "../config/duration.ts";
-import type { StaleTask } from "../recovery/stale-tasks.ts";
-import type { ReplicaId } from "../task/ids.ts";
+import type { ReplicaId, StaleTask } from "../index.ts";
 import type { Screen } from "./screen.ts";
 import { inColourOf, marked } from "./states.ts";
 import { type Column, table } from "./table.ts";

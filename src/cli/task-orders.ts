@@ -25,7 +25,7 @@ export async function chosenTasks(
   { words, options }: Pick<Call<TaskFilters>, "words" | "options">,
   asking: Asking,
 ): Promise<InputOf<"tasks.retry">> {
-  return words.length > 0 ? { ids: [...words] } : toTaskQuery(options, asking);
+  return words.length > 0 ? { ids: words } : toTaskQuery(options, asking);
 }
 
 export function assertChoice({ words, options }: Pick<Call<TaskFilters>, "words" | "options">, order: TaskOrder): void {
@@ -50,6 +50,12 @@ export function assertListed(
   if (words.length > 0 && all) throw new UsageError("Ids and --all exclude each other.");
   if (words.length === 0 && name === undefined && queue === undefined && !all)
     throw new UsageError("It is not said which tasks. Give their ids, filters such as --queue mail, or --all.");
+}
+
+/** Those that had failed. */
+export async function redrive({ ask }: Asking, ids: readonly string[]): Promise<string[]> {
+  const { tasks } = ids.length === 0 ? { tasks: [] } : await ask("tasks.retry", { ids });
+  return tasks.filter(({ outcome }) => outcome === "pending").map(({ id }) => id);
 }
 
 /** Where a list was as long as it may be, there may be more than were taken. */

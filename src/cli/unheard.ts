@@ -1,9 +1,6 @@
 /** Whether anybody listens, for the commands that judge owners: while nobody does, nobody knows who of them is alive. */
-import type { RecoverySettings } from "../config/recovery-options.ts";
-import type { Everbeat } from "../everbeat.ts";
-import { readClock } from "../sql/clock.ts";
-import type { ReplicaRow } from "../sql/replicas.ts";
-import type { ReplicaId } from "../task/ids.ts";
+import type { ReplicaId, ReplicaWithHeart } from "../index.ts";
+import type { Asking } from "./asking.ts";
 import { unheardWords } from "./times.ts";
 
 export interface Unheard {
@@ -11,24 +8,21 @@ export interface Unheard {
   readonly since: Date | null;
   readonly replicas: ReadonlySet<ReplicaId>;
   /** All that are on record. */
-  readonly all: readonly ReplicaRow[];
+  readonly all: readonly ReplicaWithHeart[];
   /** How many tasks those hold. */
   readonly held: number;
   readonly now: Date;
-  /** Those by which recovery acts. */
-  readonly settings: RecoverySettings;
 }
 
-export async function readUnheard(everbeat: Everbeat): Promise<Unheard> {
-  const all = await everbeat.replicas();
+export async function readUnheard({ ask }: Asking): Promise<Unheard> {
+  const { now, replicas: all } = await ask("replicas.list", { all: true });
   const rows = all.filter((row) => row.unheardSince !== null);
   return {
     since: rows[0]?.unheardSince ?? null,
     replicas: new Set(rows.map(({ id }) => id)),
     all,
     held: rows.reduce((sum, { claimed, running }) => sum + claimed + running, 0),
-    now: await readClock(everbeat.database),
-    settings: await everbeat.recovery.settings(),
+    now,
   };
 }
 

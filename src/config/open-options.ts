@@ -25,8 +25,11 @@ export interface OpenOptions {
   database?: DatabaseOption | undefined;
   /** The schema that holds everything (default "everbeat"). */
   schema?: string | undefined;
-  /** Bring the schema up to date on opening (default true). Without it, an outdated schema is refused. */
-  migrate?: boolean | undefined;
+  /**
+   * Bring the schema up to date on opening (default true). With false, an outdated schema is refused. With "later", it is opened as it is, for
+   * those who look first (`schema`, `doctor`) and call `migrate` themselves.
+   */
+  migrate?: boolean | "later" | undefined;
   /** Connections in the pool (default 10). */
   poolSize?: number | undefined;
   /** The folder of the embedded PostgreSQL (default ".everbeat" in the current folder, or EVERBEAT_FOLDER). */
@@ -53,7 +56,7 @@ export interface OpenOptions {
 export interface OpenSettings {
   readonly database: DatabaseOption | undefined;
   readonly schema: string;
-  readonly migrate: boolean;
+  readonly migrate: boolean | "later";
   readonly poolSize: number;
   readonly folder: string | undefined;
   readonly maxJsonBytes: number;
@@ -95,6 +98,12 @@ function lack(value: unknown, missing: readonly string[]): string {
   return `this object lacks ${missing.join(", ")}`;
 }
 
+const isMigrate: Check<boolean | "later"> = (value, path, problems) => {
+  if (typeof value === "boolean" || value === "later") return value;
+  problems.add(path, `must be true, false or "later", not ${describe(value)}`);
+  return undefined;
+};
+
 const SHAPE = {
   database: isDatabase,
   // It is also the name of the notification channel, hence the length.
@@ -103,7 +112,7 @@ const SHAPE = {
     pattern: /^(?!pg_)[a-z_][a-z0-9_]*$/,
     hint: "1 to 60 lower-case letters, digits or _, not starting with a digit, nor with pg_, which PostgreSQL keeps for itself",
   }),
-  migrate: isBoolean,
+  migrate: isMigrate,
   poolSize: isInteger({ min: 2, max: 1_000 }),
   folder: isText({ max: 4_000 }),
   maxJsonBytes: isInteger({ min: 1_024, max: 256 * 1_048_576 }),

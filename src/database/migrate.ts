@@ -55,18 +55,29 @@ export function ourSchema(): Wanted {
   return { migrations: readMigrations(), routines: readRoutines(), release: VERSION };
 }
 
+/** Called before each step, with what that is. */
+export type MigrationProgress = (reached: {
+  readonly done: number;
+  readonly of: number;
+  readonly step: string;
+}) => void;
+
 export async function migrate(
   database: Database,
-  options: Partial<Wanted> & { onStep?: (step: string) => void } = {},
+  options: Partial<Wanted> & { onProgress?: MigrationProgress | undefined } = {},
 ): Promise<MigrationReport> {
-  const wanted = { ...ourSchema(), ...options };
+  const { onProgress, ...given } = options;
+  const wanted = { ...ourSchema(), ...given };
   const applied: string[] = [];
-  let replaced = 0;
-  for (let step = await takeStep(database, wanted); step; step = await takeStep(database, wanted)) {
+  let [done, replaced] = [0, 0];
+  const onStep = (steps: readonly Step[]) => {
+    const step = nameOf(steps[0]);
+    if (step !== undefined) onProgress?.({ done, of: done + steps.length, step });
+  };
+  for (let step = await takeStep(database, wanted, onStep); step; step = await takeStep(database, wanted, onStep)) {
     if (step.kind === "migration") applied.push(step.migration.name);
     else replaced += step.changed.length;
-    const told = nameOf(step);
-    if (told) options.onStep?.(told);
+    done++;
   }
   return { schema: database.schemaName, applied, replaced, version: newest(wanted.migrations) };
 }
@@ -104,11 +115,17 @@ function recordSql({ version, name, checksum, compatibleFrom }: Migration): stri
   return `insert into migration (version, name, checksum, compatible_from) values (${version}, '${name}', '${checksum}', ${compatibleFrom});`;
 }
 
-async function takeStep(database: Database, wanted: Wanted): Promise<Step | undefined> {
+async function takeStep(
+  database: Database,
+  wanted: Wanted,
+  onStep: (steps: readonly Step[]) => void,
+): Promise<Step | undefined> {
   // Most starts find nothing to do: look before taking the lock.
   const before = await readRecord(database);
   refuseStrange(database.schemaName, before, wanted.migrations);
-  if (!nextStep(before, wanted)) return undefined;
+  const steps = stepsFrom(before, wanted);
+  if (steps.length === 0) return undefined;
+  onStep(steps);
 
   const { text, number } = await readServerVersion(database);
   if (number < 140_000) throw new UnsupportedServerError(text);
@@ -118,7 +135,7 @@ async function takeStep(database: Database, wanted: Wanted): Promise<Step | unde
     // A newer version may have made its own while we waited.
     const record = await readRecord(tx);
     refuseStrange(database.schemaName, record, wanted.migrations);
-    const step = nextStep(record, wanted);
+    const [step] = stepsFrom(record, wanted);
     if (step?.kind === "migration") await applyMigration(tx, step.migration);
     if (step?.kind === "routines") {
       const { release, routines } = wanted;
@@ -128,13 +145,14 @@ async function takeStep(database: Database, wanted: Wanted): Promise<Step | unde
   });
 }
 
-function nextStep(record: SchemaRecord, wanted: Wanted): Step | undefined {
+/** What is left to be done, in order. */
+function stepsFrom(record: SchemaRecord, wanted: Wanted): Step[] {
   const done = new Set(record.versions.map((row) => row.version));
-  const migration = wanted.migrations.find(({ version }) => !done.has(version));
-  if (migration) return { kind: "migration", migration };
+  const migrations = wanted.migrations.filter(({ version }) => !done.has(version));
+  const steps: Step[] = migrations.map((migration) => ({ kind: "migration", migration }));
   const changed = changedSince(record.routines, wanted);
   const isNewer = !record.routines || compareReleases(wanted.release, record.routines.release) > 0;
-  return changed.length > 0 || isNewer ? { kind: "routines", changed } : undefined;
+  return changed.length > 0 || isNewer ? [...steps, { kind: "routines", changed }] : steps;
 }
 
 export function changedSince(onRecord: RoutinesOnRecord | undefined, wanted: Wanted): readonly Routine[] {
@@ -143,9 +161,10 @@ export function changedSince(onRecord: RoutinesOnRecord | undefined, wanted: Wan
   return wanted.routines.filter(({ name, checksum }) => onRecord.checksums[name] !== checksum);
 }
 
-function nameOf(step: Step): string | undefined {
-  if (step.kind === "migration") return step.migration.name;
-  const count = step.changed.length;
+/** Nothing where no more is done than to write down the release. */
+function nameOf(step: Step | undefined): string | undefined {
+  if (step?.kind === "migration") return step.migration.name;
+  const count = step?.changed.length ?? 0;
   return count > 0
     ? `${count} ${count === 1 ? "function, view or trigger" : "functions, views and triggers"}`
     : undefined;

@@ -12,6 +12,8 @@ export type Role = "viewer" | "operator" | "admin";
 export interface Reached {
   readonly done: number;
   readonly of: number;
+  /** What is done next, where the steps have names. */
+  readonly step?: string;
 }
 
 /** What an operation is given besides its input. */
@@ -19,6 +21,14 @@ export interface OperationContext {
   /** Ends a long operation between two of its steps. What was done before stays done. */
   readonly signal?: AbortSignal | undefined;
   readonly progress?: ((reached: Reached) => void) | undefined;
+}
+
+/** Called between two steps of a long operation, which is also where it can be ended. */
+export function between({ signal, progress }: OperationContext): (reached: Reached) => void {
+  return (reached) => {
+    progress?.(reached);
+    if (reached.done < reached.of) signal?.throwIfAborted();
+  };
 }
 
 export interface Operation<Name extends string, Input extends z.ZodType, Answer extends z.ZodType, Value> {

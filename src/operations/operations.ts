@@ -5,11 +5,21 @@
 import type * as z from "zod";
 import { InvalidOptionsError } from "../config/problems.ts";
 import type { Everbeat } from "../everbeat.ts";
+import * as alerts from "./alerts.ts";
+import * as deaths from "./deaths.ts";
+import * as explanations from "./explanations.ts";
+import * as fleet from "./fleet.ts";
+import * as installation from "./installation.ts";
 import type { Operation, OperationContext } from "./operation.ts";
 import * as queues from "./queues.ts";
+import * as recovery from "./recovery.ts";
+import * as status from "./status.ts";
 import * as tasks from "./tasks.ts";
 
-const ALL = { ...tasks, ...queues };
+const ALL = {
+  ...{ ...tasks, ...explanations, ...queues, ...status, ...fleet },
+  ...{ ...recovery, ...deaths, ...alerts, ...installation },
+};
 
 type Listed = (typeof ALL)[keyof typeof ALL];
 

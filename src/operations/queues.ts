@@ -4,21 +4,8 @@ import type { Everbeat } from "../everbeat.ts";
 import { QUEUE_RULES } from "../queue/queue-orders.ts";
 import { isName } from "../task/settings.ts";
 import { operation } from "./operation.ts";
-import { count, duration, listOf, milliseconds, optionsBy, ruled } from "./schemas.ts";
-
-const queueRow = z.strictObject({
-  name: z.string(),
-  isPaused: z.boolean(),
-  trouble: z.string().nullable(),
-  concurrency: count.nullable(),
-  rateLimit: z.strictObject({ limit: count, perMs: milliseconds }).nullable(),
-  ready: count,
-  delayed: count,
-  parked: count,
-  claimed: count,
-  running: count,
-  oldestDueMs: milliseconds.nullable(),
-});
+import { queueRow } from "./rows.ts";
+import { duration, listOf, optionsBy, ruled } from "./schemas.ts";
 
 const named = { name: ruled(isName, z.string()) };
 /** As it is after the change. */

@@ -4,6 +4,8 @@ import type { Check } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
+import { isTaskId } from "../task/id-checks.ts";
+import { TASK_STATES } from "../task/states.ts";
 
 /** Text in JSON, and a Date here. */
 export const instant = z.codec(z.iso.datetime(), z.date(), {
@@ -11,6 +13,8 @@ export const instant = z.codec(z.iso.datetime(), z.date(), {
   encode: (date) => date.toISOString(),
 });
 export const uuid = z.uuid();
+export const taskId = ruled(isTaskId, z.string());
+export const state = z.enum(TASK_STATES);
 /** An ever-growing number, which may be larger than what a number of JSON holds exactly. */
 export const claimId = z.string().regex(/^\d+$/);
 export const count = z.int().min(0);

@@ -4,13 +4,12 @@ import { InvalidOptionsError } from "../config/problems.ts";
 import type { Ordered } from "../index.ts";
 import { ENQUEUE_SHAPE } from "../queue/enqueue-options.ts";
 import { isResultTimeout } from "../queue/results.ts";
-import { CANCEL_RULES, type OrderProgress, PAGE_RULES, QUERY_RULES, type TaskQuery } from "../queue/task-orders.ts";
+import { CANCEL_RULES, PAGE_RULES, QUERY_RULES, type TaskQuery } from "../queue/task-orders.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
-import { isTaskId } from "../task/id-checks.ts";
 import { TaskIds } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
-import { ATTEMPT_OUTCOMES, TASK_STATES } from "../task/states.ts";
-import { type OperationContext, operation } from "./operation.ts";
+import { ATTEMPT_OUTCOMES } from "../task/states.ts";
+import { between, operation } from "./operation.ts";
 import {
   claimId,
   count,
@@ -21,11 +20,10 @@ import {
   milliseconds,
   optionsBy,
   ruled,
+  state,
+  taskId,
   uuid,
 } from "./schemas.ts";
-
-const state = z.enum(TASK_STATES);
-const taskId = ruled(isTaskId, z.string());
 
 const query = {
   ...{ state, name: z.string(), queue: z.string(), replicaId: z.string(), errorCode: z.string() },
@@ -146,7 +144,7 @@ export const tasksCancel = operation({
   changes: true,
   description: "cancel tasks, by their ids or by filters; a running one is told through its signal",
   input: z.strictObject({
-    ids: z.array(taskId).optional(),
+    ids: listOf(taskId).optional(),
     ...optionsBy(QUERY_RULES, query),
     ...optionsBy(CANCEL_RULES, { reason: z.string(), grace: duration }),
   }),
@@ -163,7 +161,7 @@ export const tasksRetry = operation({
   changes: true,
   description: "run failed tasks again and waiting ones at once, by their ids or by filters",
   input: z.strictObject({
-    ids: z.array(taskId).optional(),
+    ids: listOf(taskId).optional(),
     ...optionsBy(QUERY_RULES, query),
     force: z.boolean().optional(),
   }),
@@ -257,12 +255,4 @@ function chosen(name: string, ids: readonly string[] | undefined, filter: TaskQu
   if (Object.values(filter).some((value) => value !== undefined))
     throw new InvalidOptionsError(`The input of ${name}`, ["ids and filters exclude each other"]);
   return ids;
-}
-
-/** Told after each batch, which is also where such an order can be ended. */
-function between({ signal, progress }: OperationContext): OrderProgress {
-  return (reached) => {
-    progress?.(reached);
-    if (reached.done < reached.of) signal?.throwIfAborted();
-  };
 }

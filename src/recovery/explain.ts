@@ -11,45 +11,47 @@ import { explainEnded } from "./explain-ended.ts";
 import { explainOwned } from "./explain-owned.ts";
 import { explainPending } from "./explain-pending.ts";
 
-/** A word for programs; people read the summary. */
-export type Because =
+/** Words for programs; people read the summary. */
+export const REASONS = [
   // pending
-  | "due"
-  | "parked"
-  | "delayed"
-  | "backoff"
-  | "queue-paused"
-  | "queue-not-usable"
-  | "no-worker"
-  | "unknown-task"
-  | "queue-not-served"
-  | "concurrency-limit"
-  | "rate-limit"
-  | "key-rate-limit"
-  | "behind-others"
-  | "kept-apart"
+  "due",
+  "parked",
+  "delayed",
+  "backoff",
+  "queue-paused",
+  "queue-not-usable",
+  "no-worker",
+  "unknown-task",
+  "queue-not-served",
+  "concurrency-limit",
+  "rate-limit",
+  "key-rate-limit",
+  "behind-others",
+  "kept-apart",
   // claimed or running
-  | "owner-alive"
-  | "owner-blocked"
-  | "runner-blocked"
-  | "stalled"
-  | "owner-stale"
-  | "session-lost"
-  | "owner-dying"
-  | "owner-gone"
-  | "recovery-off"
-  | "recovery-held"
-  | "nobody-sweeps"
-  | "cancelling"
+  "owner-alive",
+  "owner-blocked",
+  "runner-blocked",
+  "stalled",
+  "owner-stale",
+  "session-lost",
+  "owner-dying",
+  "owner-gone",
+  "recovery-off",
+  "recovery-held",
+  "nobody-sweeps",
+  "cancelling",
   // ended
-  | "completed"
-  | "failed"
-  | "not-claimable"
-  | "needs-review"
-  | "quarantined"
-  | "reviewed"
-  | "cancelled"
-  | "expired";
+  "completed",
+  "failed",
+  "not-claimable",
+  "needs-review",
+  "quarantined",
+  "reviewed",
+  "cancelled",
+  "expired",
+] as const;
+export type Because = (typeof REASONS)[number];
 
 export interface Reason {
   readonly because: Because;

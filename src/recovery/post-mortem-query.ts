@@ -2,20 +2,20 @@
 import { type Check, checkOptions, describe, isInteger, isOneOf } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
-import { listPostMortems, type PostMortemRow } from "../sql/post-mortems.ts";
+import { listPostMortems, type PostMortemKind, type PostMortemRow } from "../sql/post-mortems.ts";
 import { isUuid } from "../task/ids.ts";
 import { CAUSES, type Cause } from "./probable-cause.ts";
 
 export interface PostMortemQuery {
   /** Its own number, or the id of the replica, the runner or the task that it is about. */
-  of?: string;
-  kind?: "replica" | "runner" | "attempt";
-  cause?: Cause;
+  of?: string | undefined;
+  kind?: PostMortemKind | undefined;
+  cause?: Cause | undefined;
   /** At most this many, the latest first (default 100). */
-  limit?: number;
+  limit?: number | undefined;
 }
 
-const isSubject: Check<string> = (value, path, problems) => {
+export const isSubject: Check<string> = (value, path, problems) => {
   if (typeof value === "string" && (isUuid(value) || /^\d{1,18}$/.test(value))) return value.toLowerCase();
   problems.add(
     path,
@@ -24,12 +24,14 @@ const isSubject: Check<string> = (value, path, problems) => {
   return undefined;
 };
 
-const SHAPE = {
-  of: isSubject,
-  kind: isOneOf(["replica", "runner", "attempt"]),
+export const POST_MORTEM_KINDS = ["replica", "runner", "attempt"] as const satisfies readonly PostMortemKind[];
+
+export const POST_MORTEM_RULES = {
+  kind: isOneOf(POST_MORTEM_KINDS),
   cause: isOneOf(CAUSES),
   limit: isInteger({ min: 1, max: 10_000 }),
 };
+const SHAPE = { ...POST_MORTEM_RULES, of: isSubject };
 
 export async function findPostMortems(database: Database, query: PostMortemQuery): Promise<PostMortemRow[]> {
   const problems = new Problems();

@@ -7,14 +7,14 @@ import { isTaskId } from "../task/id-checks.ts";
 import { isName } from "../task/settings.ts";
 
 export interface QuarantineQuery {
-  name?: string;
-  queue?: string;
-  ids?: readonly string[];
+  name?: string | undefined;
+  queue?: string | undefined;
+  ids?: readonly string[] | undefined;
   /** At most this many, the latest first (default 100). */
-  limit?: number;
+  limit?: number | undefined;
 }
 
-const SHAPE = {
+export const QUARANTINE_RULES = {
   name: isName,
   queue: isName,
   ids: isListOf(isTaskId),
@@ -30,7 +30,7 @@ export class QuarantineOrders {
 
   async list(query: QuarantineQuery = {}): Promise<readonly QuarantinedTask[]> {
     const problems = new Problems();
-    const { limit = 100, ...filter } = checkOptions(query, SHAPE, { path: "", problems });
+    const { limit = 100, ...filter } = checkOptions(query, QUARANTINE_RULES, { path: "", problems });
     problems.throwIfAny("The list of quarantined tasks");
     return listQuarantined(this.#database, filter as QuarantineFilter, limit);
   }

@@ -27,7 +27,7 @@ import type { PostMortemRow } from "../sql/post-mortems.ts";
 import { type Freed, NOTHING_FREED, recoverClaims, releaseAbsent } from "../sql/recover-claims.ts";
 import { confirmHold, type Listening, readListening } from "../sql/recovery.ts";
 import { readUnrest } from "../sql/reliability.ts";
-import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
+import { listReplicas } from "../sql/replicas.ts";
 import { isUnheardSince, type StaleFilter } from "../sql/stale-tasks.ts";
 import { TaskNotFoundError } from "../task/errors.ts";
 import { isReplicaId, isTaskId, toTaskIds } from "../task/id-checks.ts";
@@ -35,6 +35,7 @@ import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { deathByHand } from "./by-hand.ts";
 import { type Explanation, explain } from "./explain.ts";
+import { heartStateOf, type ReplicaWithHeart } from "./heart-state.ts";
 import { LockedTaskError } from "./locked-task.ts";
 import { PartlyRecoveredError, type RefusedRecovery } from "./partly-recovered.ts";
 import { findPostMortems, type PostMortemQuery } from "./post-mortem-query.ts";
@@ -53,12 +54,12 @@ export interface StaleQuery {
    * How long the owner must have been silent (default: its own thresholds, by state). Never less than its heart takes to stop its own work,
    * so that nothing is taken from a worker that is well.
    */
-  after?: Duration;
-  state?: "claimed" | "running";
-  name?: string;
-  queue?: string;
-  replicaId?: string;
-  ids?: readonly string[];
+  after?: Duration | undefined;
+  state?: "claimed" | "running" | undefined;
+  name?: string | undefined;
+  queue?: string | undefined;
+  replicaId?: string | undefined;
+  ids?: readonly string[] | undefined;
 }
 
 export interface RecoveryCount {
@@ -67,15 +68,15 @@ export interface RecoveryCount {
 }
 
 export const isStaleAfter = isDuration({ minMs: 0, maxMs: 365 * 86_400_000 });
-const SHAPE = {
+export const STALE_RULES = {
   after: isStaleAfter,
   state: isOneOf(["claimed", "running"]),
   name: isName,
   queue: isName,
   replicaId: isReplicaId,
   ids: isListOf(isTaskId),
-  dryRun: isBoolean,
 };
+const SHAPE = { ...STALE_RULES, dryRun: isBoolean };
 export interface ExitOptions {
   exitCode?: number | null;
   signal?: string | null;
@@ -90,7 +91,7 @@ const EXIT_SHAPE = {
   signal: orNull(isSignalName),
   group: isOptions({ used: isBytes, limit: isInteger({ min: 1, max: Number.MAX_SAFE_INTEGER }), kills: isBytes }),
 };
-const ALERTS_SHAPE = { onlyOpen: isBoolean, limit: isInteger({ min: 1, max: 10_000 }) };
+export const ALERT_RULES = { onlyOpen: isBoolean, limit: isInteger({ min: 1, max: 10_000 }) };
 
 export class RecoveryOrders {
   /** Tasks that failed because their worker died: what somebody should look at. */
@@ -195,9 +196,11 @@ export class RecoveryOrders {
     return listMachines(this.#database, sweepPatienceMs((await this.settings()).checkMs));
   }
 
-  /** The worker processes on record, and what is known of their hearts. */
-  async replicas(): Promise<readonly ReplicaRow[]> {
-    return listReplicas(this.#database, sweepPatienceMs((await this.settings()).checkMs));
+  /** The worker processes on record, and how their hearts are doing. */
+  async replicas(): Promise<readonly ReplicaWithHeart[]> {
+    const settings = await this.settings();
+    const rows = await listReplicas(this.#database, sweepPatienceMs(settings.checkMs));
+    return rows.map((row) => ({ ...row, heart: heartStateOf(row, settings) }));
   }
 
   /** The reapers' own state; undefined where none has ever listened. */
@@ -205,9 +208,11 @@ export class RecoveryOrders {
     return readListening(this.#database);
   }
 
-  async alerts(options: { onlyOpen?: boolean; limit?: number } = {}): Promise<readonly AlertRow[]> {
+  async alerts(
+    options: { onlyOpen?: boolean | undefined; limit?: number | undefined } = {},
+  ): Promise<readonly AlertRow[]> {
     const problems = new Problems();
-    const { onlyOpen = true, limit = 100 } = checkOptions(options, ALERTS_SHAPE, { path: "", problems });
+    const { onlyOpen = true, limit = 100 } = checkOptions(options, ALERT_RULES, { path: "", problems });
     problems.throwIfAny("The list of alerts");
     return listAlerts(this.#database, { onlyOpen, limit });
   }

@@ -8,22 +8,24 @@ import type { TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 
 export interface ReviewQuery {
-  name?: string;
-  queue?: string;
-  ids?: readonly string[];
+  name?: string | undefined;
+  queue?: string | undefined;
+  ids?: readonly string[] | undefined;
   /** Also those that were reviewed (default false). */
-  all?: boolean;
+  all?: boolean | undefined;
   /** At most this many, the latest first (default 100). */
-  limit?: number;
+  limit?: number | undefined;
 }
 
-const SHAPE = {
+export const REVIEW_RULES = {
   name: isName,
   queue: isName,
   ids: isListOf(isTaskId),
   all: isBoolean,
   limit: isInteger({ min: 1, max: 10_000 }),
 };
+
+export const isReviewNote = isText({ max: 2_000 });
 
 export class ReviewOrders {
   readonly #database: Database;
@@ -35,7 +37,7 @@ export class ReviewOrders {
   /** Tasks that failed as WORKER_CRASHED or END_FORGOTTEN and that nobody has reviewed since. */
   async list(query: ReviewQuery = {}): Promise<readonly ReviewTask[]> {
     const problems = new Problems();
-    const { limit = 100, ...filter } = checkOptions(query, SHAPE, { path: "", problems });
+    const { limit = 100, ...filter } = checkOptions(query, REVIEW_RULES, { path: "", problems });
     problems.throwIfAny("The list of tasks to review");
     return listReviews(this.#database, filter as ReviewFilter, limit);
   }
@@ -45,10 +47,10 @@ export class ReviewOrders {
   }
 
   /** Takes these off the list; to run one again, `tasks.retry` it. Returns those that were on it, or had been. */
-  async done(ids: readonly string[], options: { note?: string } = {}): Promise<readonly TaskId[]> {
+  async done(ids: readonly string[], options: { note?: string | undefined } = {}): Promise<readonly TaskId[]> {
     const problems = new Problems();
     const checked = isListOf(isTaskId)(ids, "ids", problems) ?? [];
-    const { note } = checkOptions(options, { note: isText({ max: 2_000 }) }, { path: "", problems });
+    const { note } = checkOptions(options, { note: isReviewNote }, { path: "", problems });
     problems.throwIfAny("The review");
     return markReviewed(this.#database, checked as TaskId[], note);
   }

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { afterAll, describe, expect, test } from "vitest";
-import type { Finding } from "../../src/cli/doctor/finding.ts";
+import type { Finding } from "../../src/doctor/finding.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { createTestDatabase } from "../support/database.ts";

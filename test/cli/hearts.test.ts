@@ -1,12 +1,13 @@
 /** How hearts and reapers are judged for people: the parts that need no database. */
 import { describe, expect, test } from "vitest";
-import { judgeHearts } from "../../src/cli/doctor/check-hearts.ts";
-import { judgeReaper } from "../../src/cli/doctor/check-reaper.ts";
-import { judgeSwitches } from "../../src/cli/doctor/check-recovery.ts";
+import { heartWords, vitalsWords } from "../../src/cli/heart-words.ts";
 import { recoveryOptions } from "../../src/cli/recovery-options.ts";
-import { heartStateOf, heartWords, vitalsWords } from "../../src/cli/replica-heart.ts";
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
+import { judgeHearts } from "../../src/doctor/check-hearts.ts";
+import { judgeReaper } from "../../src/doctor/check-reaper.ts";
+import { judgeSwitches } from "../../src/doctor/check-recovery.ts";
+import { heartStateOf } from "../../src/recovery/heart-state.ts";
 import type { ReplicaSettings } from "../../src/sql/fleet-settings.ts";
 import type { Listening } from "../../src/sql/recovery.ts";
 import type { ReplicaRow } from "../../src/sql/replicas.ts";
@@ -54,8 +55,9 @@ describe("a replica's heart is shown as", () => {
     [{ status: "dead", death: { because: "exited", signal: "SIGKILL" } }, "dead", /^its process was ended by SIGKILL$/],
     [{ status: "offline" }, "offline", /^$/],
   ])("%j: %s", (given, state, words) => {
-    expect(heartStateOf({ ...replica, ...given }, settings)).toBe(state);
-    expect(heartWords({ ...replica, ...given }, settings)).toMatch(words);
+    const heart = heartStateOf({ ...replica, ...given }, settings);
+    expect(heart).toBe(state);
+    expect(heartWords({ ...replica, ...given, heart }, settings)).toMatch(words);
   });
 
   test("fresh, whatever its session, where sessions do not count", () => {

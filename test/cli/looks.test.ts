@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { coloursFor, rendered } from "../../src/cli/colours.ts";
-import { judgeRights } from "../../src/cli/doctor/check-rights.ts";
 import { checkVersions } from "../../src/cli/doctor/check-versions.ts";
 import { pairs, table } from "../../src/cli/table.ts";
 import { fromNow, lasting } from "../../src/cli/times.ts";
+import { judgeRights } from "../../src/doctor/check-rights.ts";
 import type { Rights } from "../../src/sql/rights.ts";
 
 const plain = { colours: coloursFor({ isTTY: false }, {}), width: 80 };

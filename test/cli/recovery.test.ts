@@ -206,7 +206,7 @@ test("a task that does not exist is not explained", async () => {
   expect(answer.error.code).toBe("TASK_NOT_FOUND");
   const odd = await here(["explain", "abc"], at);
   expect(odd.code).toBe(2);
-  expect(odd.stderr).toContain(`"abc": a task's id is a UUID`);
+  expect(odd.stderr).toContain(`id: must be a task's id (a UUID), not "abc"`);
 });
 
 test("the doctor says that nobody sweeps, where workers are on record and silent", async () => {

@@ -112,12 +112,19 @@ describe("functions, views and triggers", () => {
     const other = { "b.sql": "create or replace function b() returns int language sql as $$ select 1 $$;" };
     const steps: string[] = [];
     const take = (files: Record<string, string>) =>
-      migrate(one, { ...code("1.0.0", files), onStep: (step) => void steps.push(step) });
+      migrate(one, {
+        ...code("1.0.0", files),
+        onProgress: ({ step, done, of }) => void steps.push(`${done} of ${of}: ${step}`),
+      });
     expect(await take({ "word.sql": says("old"), ...other })).toMatchObject({ applied: ["1_extra"], replaced: 2 });
     expect(await take({ "word.sql": says("old"), ...other })).toMatchObject({ applied: [], replaced: 0 });
     expect(await take({ "word.sql": says("new"), ...other })).toMatchObject({ applied: [], replaced: 1 });
     expect(await word()).toBe("new");
-    expect(steps).toEqual(["1_extra", "2 functions, views and triggers", "1 function, view or trigger"]);
+    expect(steps).toEqual([
+      "0 of 2: 1_extra",
+      "1 of 2: 2 functions, views and triggers",
+      "0 of 1: 1 function, view or trigger",
+    ]);
   });
 
   test("of a newer release stay where older code starts after it", async () => {

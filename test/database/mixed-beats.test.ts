@@ -1,9 +1,9 @@
 /** Workers that beat every 30 s, while another sweeps that has the default settings: beats every 2 s, a warning from 6 s, dead after 15 s. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { heartStateOf } from "../../src/cli/replica-heart.ts";
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery, type RecoveryOptions } from "../../src/config/recovery-options.ts";
 import { heartPlanOf } from "../../src/heart/heart-plan.ts";
+import { heartStateOf } from "../../src/recovery/heart-state.ts";
 import { claimTasks } from "../../src/sql/claims.ts";
 import { registerReplica } from "../../src/sql/replicas.ts";
 import { defineTask } from "../../src/task/define-task.ts";

@@ -3,12 +3,21 @@ import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
 import type { Operation } from "../../src/operations/operation.ts";
-import { type InputOf, OPERATIONS, type OperationName, perform } from "../../src/operations/operations.ts";
+import {
+  type InputOf,
+  OPERATIONS,
+  type OperationName,
+  perform,
+  type ValueOf,
+} from "../../src/operations/operations.ts";
+import { raiseAlert } from "../../src/sql/alerts.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
+import { deadOwner, quarantined, silentOwner } from "../support/left-by-the-dead.ts";
+import { refuse } from "../support/refusing.ts";
 
-const { everbeat } = await openTestEverbeat();
+const { everbeat, database } = await openTestEverbeat();
 
 const greet = defineTask({ name: "greet", run: async (name: string) => `Hello, ${name}!` });
 const stumble = defineTask({
@@ -52,6 +61,10 @@ const INPUTS: { readonly [Name in OperationName]: () => Promise<readonly InputOf
     { name: "unheard-of", options: { uniqueKey: "once" } },
   ],
   "tasks.result": async () => [{ id: greeted, timeout: "10s" }],
+  async "tasks.explain"() {
+    const { running, claimed } = await silentOwner(everbeat);
+    return [greeted, stumbled, ...running, ...claimed, await deadOwner(everbeat)].map((id) => ({ id }));
+  },
   "queues.list": async () => [{}],
   "queues.pause": async () => [{ name: "mail" }],
   "queues.resume": async () => [{ name: "mail" }],
@@ -59,7 +72,63 @@ const INPUTS: { readonly [Name in OperationName]: () => Promise<readonly InputOf
     { name: "mail", concurrency: 5, rateLimit: { limit: 100, per: "1m" } },
     { name: "mail", concurrency: null },
   ],
+  async status() {
+    await quarantined(everbeat);
+    await deadOwner(everbeat);
+    await raiseAnAlert();
+    return [{}, { all: true }];
+  },
+  async "replicas.list"() {
+    await silentOwner(everbeat);
+    await deadOwner(everbeat);
+    return [{}, { all: true }];
+  },
+  async "runners.list"() {
+    await deadOwner(everbeat);
+    return [{}];
+  },
+  "machines.list": async () => [{}],
+  "recovery.state": async () => [{}],
+  async "recovery.stale"() {
+    await silentOwner(everbeat);
+    return [{ after: "0s" }, { after: "0s", state: "claimed", name: "abandoned" }, { queue: "nobody-works-here" }];
+  },
+  async "recovery.recover"() {
+    const { running } = await silentOwner(everbeat);
+    await refuse(database, "ended", `new.task_id = '${running[0]}'`);
+    return [{ after: "0s", dryRun: true }, { after: "0s", state: "claimed" }, { after: "0s" }];
+  },
+  "recovery.confirm": async () => [{}],
+  async "post-mortems.list"() {
+    await deadOwner(everbeat);
+    return [{}, { kind: "attempt", limit: 1 }];
+  },
+  "post-mortems.show": async () => [{ of: await deadOwner(everbeat) }, { of: "1" }],
+  async "review.list"() {
+    await deadOwner(everbeat);
+    return [{}, { ids: [await deadOwner(everbeat)], all: true }];
+  },
+  "review.mark": async () => [{ ids: [await deadOwner(everbeat), greeted], note: "nothing was sent" }],
+  async "quarantine.list"() {
+    await quarantined(everbeat);
+    return [{}, { name: "abandoned", limit: 1 }];
+  },
+  async "alerts.list"() {
+    await raiseAnAlert();
+    return [{}, { onlyOpen: false, limit: 5 }];
+  },
+  doctor: async () => [{}],
+  "schema.show": async () => [{}],
+  "schema.migrate": async () => [{}],
 };
+
+function raiseAnAlert() {
+  return raiseAlert(everbeat.database, {
+    kind: "mass-death",
+    subject: "fleet",
+    message: "3 of 4 machines fell silent",
+  });
+}
 
 describe("the answer of each operation fits its schema", () => {
   test.each(Object.keys(OPERATIONS) as OperationName[])("%s", async (name) => {
@@ -129,6 +198,30 @@ describe("an input", () => {
     const none = { name: "greet", inputJson: "{" };
     expect(await refusal(perform(everbeat, "tasks.enqueue", none))).toContain("inputJson: is not JSON");
   });
+});
+
+describe("recovery by hand", () => {
+  test("tells what it would do, what it did, and what the database refused; of both states, or of one", async () => {
+    const { running, claimed } = await silentOwner(everbeat);
+    const [first = "", second = ""] = running;
+    const query = { after: "0s", ids: [...running, ...claimed] } as const;
+    const { tasks } = await perform(everbeat, "recovery.stale", query);
+    expect(tasks.map(({ id }) => id)).toEqual([...running, ...claimed]);
+    const would = await perform(everbeat, "recovery.recover", { ...query, dryRun: true });
+    expect(idsOf(would)).toEqual({ dryRun: true, failed: running, requeued: claimed, refused: [] });
+    expect((await everbeat.tasks.show(first)).state).toBe("running");
+    const one = await perform(everbeat, "recovery.recover", { ...query, state: "claimed" });
+    expect(idsOf(one)).toEqual({ dryRun: false, failed: [], requeued: claimed, refused: [] });
+    await refuse(database, "ended", `new.task_id = '${first}'`);
+    const rest = await perform(everbeat, "recovery.recover", query);
+    expect(idsOf(rest)).toEqual({ dryRun: false, failed: [second], requeued: [], refused: [first] });
+    expect(rest.refused[0]?.message).toBe("this row is not to be written");
+  });
+
+  function idsOf({ failed, requeued, refused, dryRun }: ValueOf<"recovery.recover">) {
+    const ids = (tasks: readonly { readonly id: string }[]) => tasks.map(({ id }) => id);
+    return { dryRun, failed: ids(failed), requeued: ids(requeued), refused: ids(refused) };
+  }
 });
 
 describe("a long operation", () => {

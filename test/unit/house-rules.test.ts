@@ -56,9 +56,10 @@ const MAY_USE: Record<string, readonly string[]> = {
   // What a runner's process or thread starts from: at the top, as a command is.
   "runner-entry": [...FOUNDATION, "task", "heart", "runner", "index"],
   worker: [...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "recovery", "runner", "service"],
+  doctor: [...FOUNDATION, "task", "sql", "database", "recovery"],
   everbeat: [
     ...[...FOUNDATION, "given-logger", "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery"],
-    ...["runner", "worker"],
+    ...["doctor", "runner", "worker"],
   ],
   // What can be asked, over the public parts: a statement that is missing there is added there.
   operations: [...FOUNDATION, "task", "queue", "recovery", "everbeat", "index"],
@@ -76,6 +77,7 @@ const MAY_USE: Record<string, readonly string[]> = {
     "everbeat",
     "service",
   ],
+  // Without `sql`: a command asks operations. What it may take of `database` is said below.
   cli: [
     ...FOUNDATION,
     "terminal",
@@ -83,17 +85,40 @@ const MAY_USE: Record<string, readonly string[]> = {
     "supervisor",
     "task",
     "events",
-    "sql",
     "database",
     "queue",
     "recovery",
+    "doctor",
     "runner",
     "worker",
     "everbeat",
     "operations",
     "index",
   ],
-  index: [...FOUNDATION, "task", "events", "sql", "database", "queue", "recovery", "runner", "worker", "everbeat"],
+  index: [
+    ...FOUNDATION,
+    "task",
+    "events",
+    "sql",
+    "database",
+    "queue",
+    "recovery",
+    "doctor",
+    "runner",
+    "worker",
+    "everbeat",
+  ],
+};
+
+/** What a command cannot ask an operation for, because there is no database yet, or none is needed. */
+const DATABASE_OF_THE_CLI: Readonly<Record<string, string>> = {
+  "database/backoff.ts": "a pause of a worker's process, which has nothing to do with a database",
+  "database/embedded/embedded-server.ts":
+    "`dev` and `demo` start a server, and `doctor` looks whether it can be started",
+  "database/migrate.ts": "`migrate --print` needs no database",
+  "database/migrations.ts": "the same",
+  "database/open-database.ts": "the folder of the embedded server, to say where it is",
+  "database/targets.ts": "an address without its password, to say where the database is",
 };
 
 describe("dependencies", () => {
@@ -105,6 +130,14 @@ describe("dependencies", () => {
         .map((target) => `${path} must not use ${target}`);
     });
     expect(wrong).toEqual([]);
+  });
+
+  test("of the command line on the database are those that have a reason", () => {
+    const used = files
+      .filter(({ path }) => path.startsWith("cli/"))
+      .flatMap(({ path, text }) => importsOf(path, text))
+      .filter((target) => target.startsWith("database/"));
+    expect([...new Set(used)].sort()).toEqual(Object.keys(DATABASE_OF_THE_CLI).sort());
   });
 
   test("of a folder that nobody has given rules are not overlooked", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { judgeFlapping } from "../../src/cli/doctor/check-flapping.ts";
+import { judgeFlapping } from "../../src/doctor/check-flapping.ts";
 import { flappingWords, reliabilityOf } from "../../src/recovery/reliability.ts";
 import type { MachineUnrest } from "../../src/sql/reliability.ts";
 

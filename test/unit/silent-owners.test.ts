@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { notYetStaleWords } from "../../src/cli/silent-owners.ts";
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
+import { heartStateOf } from "../../src/recovery/heart-state.ts";
 import type { ReplicaRow } from "../../src/sql/replicas.ts";
 
 const well = {
@@ -17,12 +18,14 @@ const well = {
   },
   ...{ hasSession: true, holdsSession: true, sessionFreeForMs: null, sessionPromiseMs: 600, vitals: null },
 };
-const words = (rows: Partial<ReplicaRow>[], afterMs?: number, profile = "fast") =>
-  notYetStaleWords(
-    rows.map((row) => ({ ...well, ...row }) as ReplicaRow),
-    checkRecovery({ profile }, new Problems()),
+function words(rows: Partial<ReplicaRow>[], afterMs?: number, profile = "fast"): string | undefined {
+  const settings = checkRecovery({ profile }, new Problems());
+  const replicas = rows.map((row) => ({ ...well, ...row }) as ReplicaRow);
+  return notYetStaleWords(
+    replicas.map((replica) => ({ ...replica, heart: heartStateOf(replica, settings) })),
     afterMs,
   );
+}
 
 test("nothing of those that are heard, hold nothing, or cannot be heard", () => {
   expect(words([])).toBeUndefined();

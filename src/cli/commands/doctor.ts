@@ -1,8 +1,8 @@
 /** `everbeat doctor`: what is wrong, and what to do about it. */
 import type { Command } from "commander";
+import type { Finding } from "../../doctor/finding.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { examine } from "../doctor/examine.ts";
-import type { Finding } from "../doctor/finding.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { linesOf } from "../printable.ts";
 import type { Screen } from "../screen.ts";
@@ -18,8 +18,9 @@ export function addDoctor(cli: Cli, program: Command): void {
   });
 }
 
-async function runDoctor({ options, screen }: Call): Promise<ExitCode> {
-  const findings = await examine(options, (doing) => screen.progress.show(doing));
+async function runDoctor(call: Call): Promise<ExitCode> {
+  const { screen } = call;
+  const findings = await examine(call);
   screen.progress.clear();
   const isWell = findings.every((finding) => finding.mark !== "wrong");
   screen.answer({ isWell, findings }, () => describe(findings, screen));

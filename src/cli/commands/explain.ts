@@ -1,10 +1,10 @@
 /** `everbeat explain`: why a task is where it is, and what will happen when. */
 import type { Command } from "commander";
 import type { Advice } from "../../advice.ts";
-import type { Explanation } from "../../recovery/explain.ts";
+import type { Explanation } from "../../index.ts";
 import { lineOf } from "../advice-line.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import { printable } from "../printable.ts";
 import type { Screen } from "../screen.ts";
 import { inColourOf, marked } from "../states.ts";
@@ -25,8 +25,8 @@ export function addExplain(cli: Cli, program: Command): void {
 
 async function explainTask(call: Call): Promise<undefined> {
   const [id = ""] = call.words;
-  await withEverbeat(call, async ({ recovery }) => {
-    const explanation = await recovery.explain(id);
+  await asking(call, async ({ ask }) => {
+    const explanation = await ask("tasks.explain", { id });
     call.screen.answer(explanation, () => describeExplanation(explanation, call.screen));
   });
   return undefined;

@@ -1,11 +1,10 @@
 /** `everbeat machines`: the hosts that replicas run on. */
 import type { Command } from "commander";
 import { formatDuration } from "../../config/duration.ts";
-import { flappingWords, type Reliability } from "../../recovery/reliability.ts";
-import { readClock } from "../../sql/clock.ts";
-import type { MachineRow } from "../../sql/machines.ts";
+import type { ValueOf } from "../../operations/operations.ts";
+import { flappingWords } from "../../recovery/reliability.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import { inColourOf, marked } from "../states.ts";
 import { type Column, NOTHING, table } from "../table.ts";
 import { fromNow, unheardWords } from "../times.ts";
@@ -22,13 +21,9 @@ export function addMachines(cli: Cli, program: Command): void {
 
 async function showMachines(call: Call): Promise<undefined> {
   const { colours, width } = call.screen;
-  await withEverbeat(call, async (everbeat) => {
-    const reliability = new Map((await everbeat.recovery.reliability()).map((each) => [each.machineId, each]));
-    const machines = (await everbeat.recovery.machines()).map((machine) => ({
-      ...machine,
-      reliability: reliability.get(machine.id) ?? null,
-    }));
-    const now = await readClock(everbeat.database);
+  await asking(call, async ({ ask }) => {
+    const answer = await ask("machines.list", {});
+    const { now, machines } = answer;
     const columns: Column<ReliableMachine>[] = [
       { title: "HOST", value: (row) => row.hostname, style: (text) => colours.bold(text) },
       {
@@ -54,7 +49,7 @@ async function showMachines(call: Call): Promise<undefined> {
       },
       { title: "MACHINE", value: (row) => row.id, style: (text) => colours.dim(text) },
     ];
-    call.screen.answer({ now, machines }, () =>
+    call.screen.answer(answer, () =>
       machines.length === 0
         ? "No machine is on record: no worker has run yet."
         : table(machines, columns, { colours, width }),
@@ -63,13 +58,13 @@ async function showMachines(call: Call): Promise<undefined> {
   return undefined;
 }
 
-type ReliableMachine = MachineRow & { readonly reliability: Reliability | null };
+type ReliableMachine = ValueOf<"machines.list">["machines"][number];
 
 function durationOf(ms: number | undefined): string {
   return ms === undefined ? NOTHING : formatDuration(ms);
 }
 
-function presenceOf({ isOnline, unheardSince }: MachineRow): "online" | "offline" | "unheard" {
+function presenceOf({ isOnline, unheardSince }: ReliableMachine): "online" | "offline" | "unheard" {
   if (unheardSince !== null) return "unheard";
   return isOnline ? "online" : "offline";
 }

@@ -1,10 +1,9 @@
 /** `everbeat post-mortem`: one death, with all that is known about it. */
 import type { Command } from "commander";
-import { readClock } from "../../sql/clock.ts";
-import type { PostMortemRow } from "../../sql/post-mortems.ts";
+import type { PostMortemRow } from "../../index.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
 import { paragraphs } from "../table.ts";
 import { momentAndDistance } from "../times.ts";
@@ -27,10 +26,10 @@ export function addPostMortem(cli: Cli, program: Command): void {
 async function showPostMortem(call: Call): Promise<ExitCode> {
   const { screen, words } = call;
   const [id = ""] = words;
-  return withEverbeat(call, async (everbeat) => {
-    const postMortems = await everbeat.recovery.postMortems({ of: id });
-    const now = await readClock(everbeat.database);
-    screen.answer({ now, postMortems }, () =>
+  return asking(call, async ({ ask }) => {
+    const answer = await ask("post-mortems.show", { of: id });
+    const { now, postMortems } = answer;
+    screen.answer(answer, () =>
       postMortems.length === 0
         ? `There is no post-mortem of ${id}: it has not died, or that was too long ago.`
         : paragraphs(...postMortems.map((row) => describePostMortem(row, now, screen))),

@@ -1,12 +1,12 @@
 /** `everbeat post-mortems`: what processes and attempts probably died of. */
 
 import { type Command, Option } from "commander";
+import type { PostMortemRow } from "../../index.ts";
+import { POST_MORTEM_KINDS } from "../../recovery/post-mortem-query.ts";
 import { CAUSES, type Cause } from "../../recovery/probable-cause.ts";
-import { readClock } from "../../sql/clock.ts";
-import type { PostMortemRow } from "../../sql/post-mortems.ts";
 import { wholeNumber } from "../arguments.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import { type Column, table } from "../table.ts";
 import { fromNow } from "../times.ts";
 
@@ -28,7 +28,7 @@ export function addPostMortems(cli: Cli, program: Command): void {
     ],
     configure: (command) =>
       command
-        .addOption(new Option("--kind <kind>", "of these only").choices(["replica", "runner", "attempt"]))
+        .addOption(new Option("--kind <kind>", "of these only").choices(POST_MORTEM_KINDS))
         .addOption(new Option("--cause <cause>", "of this cause only").choices(CAUSES))
         .option("--limit <number>", "how many at most, 1 to 1000", wholeNumber({ min: 1, max: 1_000 }), 50),
     run: showPostMortems,
@@ -38,14 +38,10 @@ export function addPostMortems(cli: Cli, program: Command): void {
 async function showPostMortems(call: Call<PostMortemsOptions>): Promise<undefined> {
   const { options, screen } = call;
   const { colours, width } = screen;
-  await withEverbeat(call, async (everbeat) => {
+  await asking(call, async ({ ask }) => {
     const { kind, cause, limit } = options;
-    const postMortems = await everbeat.recovery.postMortems({
-      ...(kind === undefined ? {} : { kind }),
-      ...(cause === undefined ? {} : { cause }),
-      limit,
-    });
-    const now = await readClock(everbeat.database);
+    const answer = await ask("post-mortems.list", { kind, cause, limit });
+    const { now, postMortems } = answer;
     const columns: Column<ShownPostMortem>[] = [
       { title: "#", value: (row) => row.id, align: "right" },
       { title: "WHEN", value: (row) => fromNow(row.happenedAt, now) },
@@ -62,7 +58,7 @@ async function showPostMortems(call: Call<PostMortemsOptions>): Promise<undefine
         style: (text) => colours.dim(text),
       },
     ];
-    screen.answer({ now, postMortems }, () =>
+    screen.answer(answer, () =>
       postMortems.length === 0
         ? "Nothing has died, as far as the record goes."
         : table(oncePerRunner(postMortems), columns, { colours, width }),

@@ -1,14 +1,12 @@
 /** `everbeat recover`: what workers do by themselves, done by hand. Or the word that a held recovery waits for. */
 import { type Command, Option } from "commander";
-import type { Everbeat } from "../../everbeat.ts";
-import { PartlyRecoveredError } from "../../recovery/partly-recovered.ts";
-import type { StaleTask } from "../../recovery/stale-tasks.ts";
-import { toErrorRecord } from "../../task/error-record.ts";
+import type { StaleTask } from "../../index.ts";
+import type { ValueOf } from "../../operations/operations.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import { notYetStaleWords } from "../silent-owners.ts";
-import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
+import { addStaleFilters, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
 import { type Column, table } from "../table.ts";
 import { HOW_TO_BE_SURE, readUnheard, type Unheard, unsureWords } from "../unheard.ts";
@@ -21,18 +19,8 @@ interface RecoverOptions extends StaleFilters {
   readonly confirm?: boolean;
 }
 
-interface Recovery {
-  readonly dryRun: boolean;
-  readonly failed: readonly StaleTask[];
-  readonly requeued: readonly StaleTask[];
-  /** Those that the database would not have changed. */
-  readonly refused: readonly Refused[];
-}
-
-interface Refused {
-  readonly id: string;
-  readonly message: string;
-}
+type Recovery = ValueOf<"recovery.recover">;
+type Refused = Recovery["refused"][number];
 
 const EFFECTS_HINT = "Failed ones may have had part of their effects: everbeat tasks review lists them.";
 
@@ -65,10 +53,10 @@ export function addRecover(cli: Cli, program: Command): void {
 
 async function confirmDeaths(call: Call<RecoverOptions>): Promise<undefined> {
   const { colours } = call.screen;
-  await withEverbeat(call, async ({ recovery }) => {
-    const isConfirmed = await recovery.confirmDeaths();
-    call.screen.answer({ isConfirmed }, () =>
-      isConfirmed
+  await asking(call, async ({ ask }) => {
+    const answer = await ask("recovery.confirm", {});
+    call.screen.answer(answer, () =>
+      answer.isConfirmed
         ? `${colours.green("✓")} Confirmed: the next sweep declares them dead and recovers their tasks.`
         : "Nothing is held, so there is nothing to confirm.",
     );
@@ -78,40 +66,19 @@ async function confirmDeaths(call: Call<RecoverOptions>): Promise<undefined> {
 
 async function recover(call: Call<RecoverOptions>): Promise<ExitCode> {
   const { options, screen } = call;
-  const both = options.running === options.claimed;
-  return withEverbeat(call, async (everbeat) => {
-    const refused: Refused[] = [];
-    const unheard = await readUnheard(everbeat);
-    const done: Recovery = {
-      dryRun: options.dryRun === true,
-      failed: both || options.running ? await recoverThose("running", options, everbeat, refused) : [],
-      requeued: both || options.claimed ? await recoverThose("claimed", options, everbeat, refused) : [],
-      refused,
-    };
+  return asking(call, async (asked) => {
+    const { dryRun } = options;
+    const done = await asked.ask("recovery.recover", { ...toStaleQuery(options), state: stateOf(options), dryRun });
+    const unheard = await readUnheard(asked);
     screen.answer(done, () => describeRecovery(done, unheard, screen));
-    return refused.length > 0 ? EXIT.failed : EXIT.ok;
+    return done.refused.length > 0 ? EXIT.failed : EXIT.ok;
   });
 }
 
-/** Those that are stale, and of them the ones that were still so when they were recovered. */
-async function recoverThose(
-  state: OwnedState,
-  options: RecoverOptions,
-  everbeat: Everbeat,
-  refused: Refused[],
-): Promise<StaleTask[]> {
-  const query = toStaleQuery(state, options);
-  const stale = await everbeat.recovery.findStale(query);
-  if (options.dryRun || stale.length === 0) return [...stale];
-  const those = { ...query, ids: stale.map((task) => task.id) };
-  const recovering =
-    state === "running" ? everbeat.recovery.failStaleRunning(those) : everbeat.recovery.requeueStaleClaimed(those);
-  const { ids } = await recovering.catch((error: unknown) => {
-    if (!(error instanceof PartlyRecoveredError)) throw error;
-    refused.push(...error.refused.map((one) => ({ id: one.id, message: toErrorRecord(one.error).message })));
-    return error;
-  });
-  return stale.filter((task) => ids.includes(task.id));
+/** Both of them together mean both states, as none does. */
+function stateOf({ running, claimed }: RecoverOptions): StaleTask["state"] | undefined {
+  if (running === claimed) return undefined;
+  return running ? "running" : "claimed";
 }
 
 function describeRecovery(recovery: Recovery, unheard: Unheard, screen: Call["screen"]): string[] {
@@ -138,7 +105,7 @@ function describeDone(recovery: Recovery, unheard: Unheard, screen: Call["screen
     if (refused.length > 0) return ["Nothing was done."];
     const unsure = unsureWords(unheard);
     if (unsure === undefined) {
-      const silent = notYetStaleWords(unheard.all, unheard.settings);
+      const silent = notYetStaleWords(unheard.all);
       return prose(`No task is stale, so nothing was done.${silent ? ` ${silent}` : ""}`, { width });
     }
     return [

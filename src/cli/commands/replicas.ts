@@ -1,10 +1,7 @@
 /** `everbeat replicas`: the worker processes, and how their hearts are doing. */
 import type { Command } from "commander";
-import { readClock } from "../../sql/clock.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { withEverbeat } from "../open-for-command.ts";
-import { heartStateOf } from "../replica-heart.ts";
-import { runnersByReplica } from "../replica-runners.ts";
 import { replicaTable } from "../replica-table.ts";
 
 interface ReplicasOptions {
@@ -24,21 +21,15 @@ export function addReplicas(cli: Cli, program: Command): void {
 
 async function showReplicas(call: Call<ReplicasOptions>): Promise<undefined> {
   const { options, screen } = call;
-  await withEverbeat(call, async (everbeat) => {
-    const settings = await everbeat.recovery.settings();
-    const all = await everbeat.replicas();
-    const shown = all.filter((row) => options.all || row.status !== "offline" || row.claimed + row.running > 0);
-    const now = await readClock(everbeat.database);
-    const runners = runnersByReplica(await everbeat.runners());
-    const replicas = shown.map((row) => ({
-      ...row,
-      heart: heartStateOf(row, settings),
-      runners: runners.get(row.id) ?? [],
-    }));
-    const reliability = new Map((await everbeat.recovery.reliability()).map((machine) => [machine.machineId, machine]));
-    screen.answer({ now, replicas, replicasLeftOut: all.length - shown.length }, () => {
-      if (shown.length === 0) return "No replica is here. Start one: everbeat start tasks.ts";
-      return replicaTable(shown, { now, settings, withVitals: true, indent: 0, reliability, runners }, screen);
+  await asking(call, async ({ ask }) => {
+    const answer = await ask("replicas.list", { all: options.all });
+    const { settings } = await ask("recovery.state", {});
+    const { machines } = await ask("machines.list", {});
+    const reliability = new Map(machines.map((machine) => [machine.id, machine.reliability]));
+    screen.answer(answer, () => {
+      const { now, replicas } = answer;
+      if (replicas.length === 0) return "No replica is here. Start one: everbeat start tasks.ts";
+      return replicaTable(replicas, { now, settings, withVitals: true, indent: 0, reliability }, screen);
     });
   });
   return undefined;

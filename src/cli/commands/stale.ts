@@ -1,16 +1,16 @@
 /** `everbeat stale`: tasks whose owner is not alive, or has not been heard for too long. */
 import { type Command, Option } from "commander";
-import type { StaleTask } from "../../recovery/stale-tasks.ts";
+import type { StaleTask } from "../../index.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import { notYetStaleWords } from "../silent-owners.ts";
-import { addStaleFilters, type OwnedState, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
+import { addStaleFilters, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
 import { HOW_TO_BE_SURE, readUnheard, unsureWords } from "../unheard.ts";
 import { type Paint, prose } from "../wrap.ts";
 
 interface StaleOptions extends StaleFilters {
-  readonly state?: OwnedState;
+  readonly state?: StaleTask["state"];
 }
 
 export function addStale(cli: Cli, program: Command): void {
@@ -33,12 +33,11 @@ export function addStale(cli: Cli, program: Command): void {
 
 async function showStale(call: Call<StaleOptions>): Promise<undefined> {
   const { options, screen } = call;
-  await withEverbeat(call, async (everbeat) => {
-    const tasks: StaleTask[] = [];
-    for (const state of options.state ? [options.state] : (["running", "claimed"] as const))
-      tasks.push(...(await everbeat.recovery.findStale(toStaleQuery(state, options))));
-    const unheard = await readUnheard(everbeat);
-    screen.answer({ tasks, unheardSince: unheard.since }, () => {
+  await asking(call, async (asked) => {
+    const answer = await asked.ask("recovery.stale", { ...toStaleQuery(options), state: options.state });
+    const unheard = await readUnheard(asked);
+    screen.answer(answer, () => {
+      const { tasks } = answer;
       const { width, colours } = screen;
       const say = (text: string, paint: Paint = String) => prose(text, { width, paint });
       const unsure = unsureWords(unheard);
@@ -52,7 +51,7 @@ async function showStale(call: Call<StaleOptions>): Promise<undefined> {
           ...(tasks.length === 0 ? [] : say(byHand, colours.dim)),
         ];
       if (tasks.length === 0) {
-        const silent = notYetStaleWords(unheard.all, unheard.settings, options.after);
+        const silent = notYetStaleWords(unheard.all, options.after);
         return say(
           silent ? `No task is stale yet. ${silent}` : "No task is stale: whoever holds one is alive and heard.",
         );

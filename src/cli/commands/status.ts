@@ -1,20 +1,14 @@
 /** `everbeat status`: the fleet at a glance. */
 import type { Command } from "commander";
-import type { RecoverySettings } from "../../config/recovery-options.ts";
-import type { Reliability } from "../../recovery/reliability.ts";
-import type { AlertRow } from "../../sql/alerts.ts";
-import { readClock } from "../../sql/clock.ts";
-import type { QueueRow } from "../../sql/queues.ts";
-import type { Listening } from "../../sql/recovery.ts";
-import type { ReplicaRow } from "../../sql/replicas.ts";
-import { TASK_STATES, type TaskState } from "../../task/states.ts";
-import { VERSION } from "../../version.ts";
+import type { ReplicaWithHeart } from "../../index.ts";
+import type { ValueOf } from "../../operations/operations.ts";
+import { TASK_STATES } from "../../task/states.ts";
+import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { addressOf, withEverbeat } from "../open-for-command.ts";
+import { addressOf } from "../open-for-command.ts";
 import { queueTable } from "../queue-table.ts";
 import { isBusy, leftOutWords, mostBusy } from "../queues-of-interest.ts";
 import { recoveryLines } from "../recovery-lines.ts";
-import { type HeartState, heartStateOf } from "../replica-heart.ts";
 import { replicaTable } from "../replica-table.ts";
 import type { Screen } from "../screen.ts";
 import { inColourOf, marked } from "../states.ts";
@@ -25,30 +19,10 @@ interface StatusOptions {
   readonly all?: boolean;
 }
 
-interface Status {
-  readonly version: string;
+/** Where it is beside how it is. */
+interface Status extends ValueOf<"status"> {
   readonly database: string;
-  readonly schema: string;
-  readonly now: Date;
-  readonly counts: Readonly<Record<TaskState, number>>;
-  readonly queues: readonly QueueRow[];
-  readonly replicas: readonly (ReplicaRow & { readonly heart: HeartState })[];
-  readonly replicasLeftOut: number;
-  readonly recovery: RecoveryStatus;
 }
-
-export interface RecoveryStatus {
-  readonly listening: Listening | null;
-  readonly alerts: readonly AlertRow[];
-  readonly needingReview: number;
-  readonly quarantined: number;
-  /** The machines whose processes die or fall silent often. */
-  readonly flapping: readonly Reliability[];
-  readonly settings: RecoverySettings;
-}
-
-/** One that died is news for this long; after that only if it still holds something. */
-const NEWS_MS = 3_600_000;
 
 /** So many of them at most; where there are more, only those that have something to do or are set up. */
 const QUEUES_SHOWN = 20;
@@ -66,39 +40,12 @@ export function addStatus(cli: Cli, program: Command): void {
 
 async function showStatus(call: Call<StatusOptions>): Promise<undefined> {
   const { options, screen } = call;
-  await withEverbeat(call, async (everbeat) => {
-    const now = await readClock(everbeat.database);
-    const { recovery } = everbeat;
-    const settings = await recovery.settings();
-    const replicas = await everbeat.replicas();
-    const shown = options.all ? replicas : replicas.filter((replica) => isOfInterest(replica, now));
-    const status: Status = {
-      version: VERSION,
-      database: addressOf(options),
-      schema: everbeat.database.schemaName,
-      now,
-      counts: await everbeat.tasks.counts(),
-      queues: await everbeat.queues.list(),
-      replicas: shown.map((replica) => ({ ...replica, heart: heartStateOf(replica, settings) })),
-      replicasLeftOut: replicas.length - shown.length,
-      recovery: {
-        listening: (await recovery.listening()) ?? null,
-        alerts: await recovery.alerts(),
-        needingReview: await recovery.review.count(),
-        quarantined: await recovery.quarantine.count(),
-        flapping: (await recovery.reliability()).filter(({ isFlapping }) => isFlapping),
-        settings,
-      },
-    };
+  await asking(call, async ({ ask }) => {
+    const { version, ...rest } = await ask("status", { all: options.all });
+    const status: Status = { version, database: addressOf(options), ...rest };
     screen.answer(status, () => describeStatus(status, screen, options.all === true));
   });
   return undefined;
-}
-
-function isOfInterest({ status, claimed, running, diedAt }: ReplicaRow, now: Date): boolean {
-  if (claimed + running > 0) return true;
-  if (status === "dead") return diedAt !== null && now.getTime() - diedAt.getTime() < NEWS_MS;
-  return status !== "offline";
 }
 
 function describeStatus(status: Status, screen: Screen, withAll: boolean): string[] {
@@ -136,7 +83,7 @@ function queues({ queues: rows }: Status, screen: Screen): string[] {
 /** Who is here comes first. Of those that died and hold nothing the number is enough. */
 function replicas(status: Status, screen: Screen, withAll: boolean): string[] {
   const { dim, bold } = screen.colours;
-  const isOver = (row: ReplicaRow) => !withAll && row.status === "dead" && row.claimed + row.running === 0;
+  const isOver = (row: ReplicaWithHeart) => !withAll && row.status === "dead" && row.claimed + row.running === 0;
   const died = status.replicas.filter(isOver).length;
   const rows = PRESENCES.flatMap((is) => status.replicas.filter((row) => row.status === is && !isOver(row)));
   const look = { now: status.now, settings: status.recovery.settings };
@@ -148,7 +95,7 @@ function replicas(status: Status, screen: Screen, withAll: boolean): string[] {
   return [bold("Replicas"), ...body];
 }
 
-const PRESENCES: readonly ReplicaRow["status"][] = ["online", "draining", "dead", "offline"];
+const PRESENCES: readonly ReplicaWithHeart["status"][] = ["online", "draining", "dead", "offline"];
 
 function recovery(status: Status, screen: Screen): string[] {
   return [screen.colours.bold("Recovery"), ...recoveryLines(status.recovery, status.now, screen)];

@@ -1,18 +1,16 @@
 /** `everbeat tasks quarantined`: tasks that are not tried again because they kill what runs them. */
 import type { Command } from "commander";
-import type { Everbeat } from "../../everbeat.ts";
-import { readClock } from "../../sql/clock.ts";
-import type { QuarantinedTask } from "../../sql/suspicion.ts";
+import type { QuarantinedTask } from "../../index.ts";
 import { isName } from "../../task/settings.ts";
 import { checkedBy, wholeNumber } from "../arguments.ts";
+import { type Asking, asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { UsageError } from "../errors.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
 import { type Column, table } from "../table.ts";
 import { queueColumn, taskNameColumn } from "../task-columns.ts";
-import { assertListed, limitReached } from "../task-orders.ts";
+import { assertListed, limitReached, redrive } from "../task-orders.ts";
 import { fromNow } from "../times.ts";
 import { prose } from "../wrap.ts";
 
@@ -50,26 +48,22 @@ async function quarantined(call: Call<QuarantinedOptions>): Promise<ExitCode> {
   const { options, words } = call;
   if (options.all && !options.redrive) throw new UsageError("--all needs --redrive.");
   if (options.redrive) assertListed(words, options);
-  return withEverbeat(call, async (everbeat) => {
+  return asking(call, async (asked) => {
     const { name, queue, limit } = options;
-    const tasks = await everbeat.recovery.quarantine.list({
-      ...(name === undefined ? {} : { name }),
-      ...(queue === undefined ? {} : { queue }),
-      ...(words.length === 0 ? {} : { ids: words }),
-      limit,
-    });
-    if (options.redrive) await redrive(call, everbeat, tasks);
-    else await show(call, everbeat, tasks);
+    const ids = words.length === 0 ? undefined : words;
+    const { tasks } = await asked.ask("quarantine.list", { name, queue, ids, limit });
+    if (options.redrive) await runAgain(call, asked, tasks);
+    else await show(call, asked, tasks);
     return words.some((id) => !tasks.some((task) => task.id === id.toLowerCase())) ? EXIT.failed : EXIT.ok;
   });
 }
 
 async function show(
   { screen, words }: Call<QuarantinedOptions>,
-  everbeat: Everbeat,
+  asked: Asking,
   tasks: readonly QuarantinedTask[],
 ): Promise<void> {
-  const now = await readClock(everbeat.database);
+  const now = await asked.now();
   screen.answer({ tasks }, () => {
     if (tasks.length === 0) return words.length > 0 ? "None of these is in quarantine." : "No task is in quarantine.";
     const hint =
@@ -79,13 +73,15 @@ async function show(
   });
 }
 
-async function redrive(
+async function runAgain(
   { screen, options }: Call<QuarantinedOptions>,
-  everbeat: Everbeat,
+  asked: Asking,
   tasks: readonly QuarantinedTask[],
 ): Promise<void> {
-  const again = tasks.length === 0 ? [] : await everbeat.tasks.retry(tasks.map((task) => task.id));
-  const redriven = again.filter((each) => each.outcome === "pending").map((each) => each.id);
+  const redriven = await redrive(
+    asked,
+    tasks.map((task) => task.id),
+  );
   screen.answer({ redriven }, () => {
     if (redriven.length === 0) return "No task is in quarantine, so nothing was done.";
     const lines = redriven.map((id) => `${screen.colours.green("✓")} ${id}`);

@@ -1,19 +1,17 @@
 /** `everbeat tasks review`: tasks whose worker died under them, until somebody has looked at what they left behind. */
 import { type Command, Option } from "commander";
-import { isText } from "../../config/checks.ts";
-import type { Everbeat } from "../../everbeat.ts";
-import { readClock } from "../../sql/clock.ts";
-import type { ReviewTask } from "../../sql/review.ts";
+import type { ReviewTask } from "../../index.ts";
+import { isReviewNote } from "../../recovery/review.ts";
 import { isName } from "../../task/settings.ts";
 import { checkedBy, wholeNumber } from "../arguments.ts";
+import { type Asking, asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { UsageError } from "../errors.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
-import { withEverbeat } from "../open-for-command.ts";
 import type { Screen } from "../screen.ts";
 import { type Column, table } from "../table.ts";
 import { queueColumn, taskNameColumn } from "../task-columns.ts";
-import { assertListed, limitReached } from "../task-orders.ts";
+import { assertListed, limitReached, redrive } from "../task-orders.ts";
 import { fromNow, lasting } from "../times.ts";
 import { prose } from "../wrap.ts";
 
@@ -46,7 +44,7 @@ export function addTasksReview(cli: Cli, parent: Command): void {
         .optionsGroup("Options:")
         .addOption(new Option("--done", "take them off the list: somebody has looked").conflicts("redrive"))
         .option("--redrive", "take them off the list, and run them again")
-        .option("--note <text>", "what was found, kept with the task", checkedBy(isText({ max: 2_000 })));
+        .option("--note <text>", "what was found, kept with the task", checkedBy(isReviewNote));
     },
     run: review,
   });
@@ -57,28 +55,24 @@ async function review(call: Call<ReviewOptions>): Promise<ExitCode> {
   const acts = options.done === true || options.redrive === true;
   if (options.note !== undefined && !acts) throw new UsageError("--note needs --done or --redrive.");
   if (acts) assertListed(words, options);
-  return withEverbeat(call, async (everbeat) => {
-    const { name, queue, all, limit } = options;
-    const tasks = await everbeat.recovery.review.list({
-      ...(name === undefined ? {} : { name }),
-      ...(queue === undefined ? {} : { queue }),
-      ...(words.length === 0 ? {} : { ids: words }),
-      // Who names tasks means those, reviewed before or not.
-      all: words.length > 0 || (all === true && !acts),
-      limit,
-    });
-    if (acts) await act(call, everbeat, tasks);
-    else await show(call, everbeat, tasks);
+  return asking(call, async (asked) => {
+    const { name, queue, limit } = options;
+    const ids = words.length === 0 ? undefined : words;
+    // Who names tasks means those, reviewed before or not.
+    const all = words.length > 0 || (options.all === true && !acts);
+    const { tasks } = await asked.ask("review.list", { name, queue, ids, all, limit });
+    if (acts) await act(call, asked, tasks);
+    else await show(call, asked, tasks);
     return words.some((id) => !tasks.some((task) => task.id === id.toLowerCase())) ? EXIT.failed : EXIT.ok;
   });
 }
 
 async function show(
   { screen, words }: Call<ReviewOptions>,
-  everbeat: Everbeat,
+  asked: Asking,
   tasks: readonly ReviewTask[],
 ): Promise<void> {
-  const now = await readClock(everbeat.database);
+  const now = await asked.now();
   screen.answer({ tasks }, () => {
     if (tasks.length === 0)
       return words.length > 0 ? "None of these failed because its worker or runner died." : "No task needs review.";
@@ -93,14 +87,13 @@ async function show(
 
 async function act(
   { screen, options }: Call<ReviewOptions>,
-  everbeat: Everbeat,
+  asked: Asking,
   tasks: readonly ReviewTask[],
 ): Promise<void> {
-  const note = options.note === undefined ? {} : { note: options.note };
+  const { note } = options;
   const ids = tasks.map((task) => task.id);
-  const reviewed = ids.length === 0 ? [] : await everbeat.recovery.review.done(ids, note);
-  const again = options.redrive && reviewed.length > 0 ? await everbeat.tasks.retry(reviewed) : [];
-  const redriven = again.filter((each) => each.outcome === "pending").map((each) => each.id);
+  const { reviewed } = ids.length === 0 ? { reviewed: [] } : await asked.ask("review.mark", { ids, note });
+  const redriven = options.redrive ? await redrive(asked, reviewed) : [];
   screen.answer({ reviewed, redriven }, () => {
     if (reviewed.length === 0) return "No task needs review, so nothing was done.";
     const lines = reviewed.map((id) => `${screen.colours.green("✓")} ${id}`);

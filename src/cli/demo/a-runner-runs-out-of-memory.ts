@@ -1,6 +1,5 @@
 /** Scene: a task eats all the memory of the process that runs it. That one dies, and what it died of is on record. */
-import type { PostMortemRow } from "../../sql/post-mortems.ts";
-import type { TaskDetails } from "../../sql/tasks.ts";
+import type { PostMortemRow, TaskDetails } from "../../index.ts";
 import type { TaskId } from "../../task/ids.ts";
 import type { Scene, Stage } from "./stage.ts";
 import { HEAP_LIMIT } from "./worker-process.ts";

@@ -1,5 +1,5 @@
 /** Scene: a task kills every worker that takes it. It is found out among the others, and nobody else pays for it. */
-import type { TaskDetails } from "../../sql/tasks.ts";
+import type { TaskDetails } from "../../index.ts";
 import type { TaskId } from "../../task/ids.ts";
 import type { Scene, Stage } from "./stage.ts";
 import type { WorkerProcess } from "./worker-process.ts";

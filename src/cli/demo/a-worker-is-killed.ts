@@ -1,8 +1,6 @@
 /** Scene: SIGKILL in the middle of its tasks. Nobody is told, and yet it is known in about a second, and they run elsewhere. */
 import { formatDuration } from "../../config/duration.ts";
-import { readClock } from "../../sql/clock.ts";
-import type { ReplicaRow } from "../../sql/replicas.ts";
-import type { TaskDetails, TaskSummary } from "../../sql/tasks.ts";
+import type { ReplicaRow, TaskDetails, TaskSummary } from "../../index.ts";
 import { DemoFailedError } from "../errors.ts";
 import type { Column } from "../table.ts";
 import type { Scene, Stage } from "./stage.ts";
@@ -68,7 +66,7 @@ async function killWhileItWorks(
     return false;
   });
   // The database's clock stamps its death, so it times the kill as well.
-  const killedAt = await readClock(stage.everbeat.database);
+  const killedAt = await stage.everbeat.now();
   await victim.kill();
   stage.dismiss(victim);
   stage.tally.workersKilled++;

@@ -1,8 +1,6 @@
 /** Scene: SIGSTOP past the threshold. It is declared dead and its task ends elsewhere; awake, it is refused and rejoins. */
 import { formatDuration } from "../../config/duration.ts";
-import type { ReplicaRow } from "../../sql/replicas.ts";
-import type { TaskDetails } from "../../sql/tasks.ts";
-import type { ReplicaId, TaskId } from "../../task/ids.ts";
+import type { ReplicaId, ReplicaRow, TaskDetails, TaskId } from "../../index.ts";
 import { DemoFailedError } from "../errors.ts";
 import type { Scene, Stage } from "./stage.ts";
 import { DEAD_AFTER_MS, type WorkerProcess } from "./worker-process.ts";

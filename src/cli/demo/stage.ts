@@ -1,6 +1,6 @@
 /** What the scenes of the demo play with: the database, the workers, the storyteller, and what was promised so far. */
 import type { Everbeat } from "../../everbeat.ts";
-import type { TaskSummary } from "../../sql/tasks.ts";
+import type { TaskSummary } from "../../index.ts";
 import type { TaskId } from "../../task/ids.ts";
 import { DemoFailedError, DemoInterruptedError } from "../errors.ts";
 import { demoBlock, demoHungry, demoPoison, demoStep } from "./demo-tasks.ts";

@@ -1,29 +1,18 @@
 /** Whether the database answers at all. */
 import { performance } from "node:perf_hooks";
-import type { Database } from "../../database/database.ts";
-import { readClock } from "../../sql/clock.ts";
-import { type Finding, good } from "./finding.ts";
+import { type Finding, good } from "../../doctor/finding.ts";
+import type { Asking } from "../asking.ts";
 
-export async function checkDatabase(
-  open: () => Promise<Database>,
-  address: string,
-): Promise<{ finding: Finding; database: Database | undefined }> {
-  let database: Database | undefined;
-  try {
-    database = await open();
-    // The first statement pays for the connection; the second shows the way there and back.
-    await readClock(database);
-    const sentAt = performance.now();
-    await readClock(database);
-    const tookMs = Math.max(1, Math.round(performance.now() - sentAt));
-    return { finding: good("database", `${address} answers in ${tookMs} ms`), database };
-  } catch (error) {
-    await database?.close();
-    return { finding: unreachable(error as Error), database: undefined };
-  }
+export async function checkDatabase({ now }: Pick<Asking, "now">, address: string): Promise<Finding> {
+  // The first statement pays for the connection; the second shows the way there and back.
+  await now();
+  const sentAt = performance.now();
+  await now();
+  const tookMs = Math.max(1, Math.round(performance.now() - sentAt));
+  return good("database", `${address} answers in ${tookMs} ms`);
 }
 
-function unreachable({ message }: Error): Finding {
+export function unreachable({ message }: Error): Finding {
   const [found = "", ...advice] = message.split(/\n(?=Check|Run)/);
   // The doctor is in already.
   const rest = advice.join("\n").replace(/, or run `everbeat doctor`/, "");

@@ -1,6 +1,6 @@
 /** The embedded server: whether it could be used, and whether it runs. */
 import { describeEmbeddedServer, type EmbeddedServerDescription } from "../../database/embedded/embedded-server.ts";
-import { type Finding, good } from "./finding.ts";
+import { type Finding, good } from "../../doctor/finding.ts";
 
 export interface EmbeddedCheck {
   readonly finding: Finding;

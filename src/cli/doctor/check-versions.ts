@@ -1,6 +1,7 @@
 /** What is running here. */
+
+import { type Finding, good } from "../../doctor/finding.ts";
 import { VERSION } from "../../version.ts";
-import { type Finding, good } from "./finding.ts";
 
 const OLDEST_NODE = [20, 12] as const;
 

@@ -1,10 +1,10 @@
 /** Whether this version of Everbeat understands the schema as it is. */
-import type { Database } from "../../database/database.ts";
-import { RoutinesTooOldError, SchemaMissingError, SchemaTooOldError } from "../../database/errors.ts";
-import { assertSchemaFits } from "../../database/migrate.ts";
-import { readMigrations } from "../../database/migrations.ts";
-import { EverbeatError } from "../../errors.ts";
-import { readRecord } from "../../sql/migrations.ts";
+import type { Database } from "../database/database.ts";
+import { RoutinesTooOldError, SchemaMissingError, SchemaTooOldError } from "../database/errors.ts";
+import { assertSchemaFits } from "../database/migrate.ts";
+import { readMigrations } from "../database/migrations.ts";
+import { EverbeatError } from "../errors.ts";
+import { readRecord } from "../sql/migrations.ts";
 import { type Finding, good } from "./finding.ts";
 
 export async function checkSchema(database: Database): Promise<Finding> {

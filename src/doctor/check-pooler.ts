@@ -1,6 +1,6 @@
 /** Whether something sits between us and the server, and whether notices get through. */
-import type { Database } from "../../database/database.ts";
-import { probeSession } from "../../database/probe-session.ts";
+import type { Database } from "../database/database.ts";
+import { probeSession } from "../database/probe-session.ts";
 import { type Finding, good } from "./finding.ts";
 
 export async function checkPooler(database: Database): Promise<Finding> {

@@ -1,7 +1,7 @@
 /** How far this machine's clock is from the database's. Only to know: nothing in Everbeat compares them. */
-import { formatDuration } from "../../config/duration.ts";
-import type { Database } from "../../database/database.ts";
-import { readClock } from "../../sql/clock.ts";
+import { formatDuration } from "../config/duration.ts";
+import type { Database } from "../database/database.ts";
+import { readClock } from "../sql/clock.ts";
 import { type Finding, good } from "./finding.ts";
 
 export async function checkClock(database: Database): Promise<Finding> {

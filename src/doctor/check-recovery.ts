@@ -1,8 +1,8 @@
 /** Whether the switches of automatic recovery are on, and whether all workers agree. */
-import { formatDuration } from "../../config/duration.ts";
-import type { RecoverySettings } from "../../config/recovery-options.ts";
-import type { Database } from "../../database/database.ts";
-import { type ReplicaSettings, readFleetSettings } from "../../sql/fleet-settings.ts";
+import { formatDuration } from "../config/duration.ts";
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import type { Database } from "../database/database.ts";
+import { type ReplicaSettings, readFleetSettings } from "../sql/fleet-settings.ts";
 import { type Finding, good, skipped } from "./finding.ts";
 
 export async function checkRecoverySwitches(database: Database): Promise<Finding> {

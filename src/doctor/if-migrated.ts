@@ -1,7 +1,7 @@
 /** For checks of what only a schema of this version has. */
-import type { Database } from "../../database/database.ts";
-import { assertSchemaFits } from "../../database/migrate.ts";
-import { EverbeatError } from "../../errors.ts";
+import type { Database } from "../database/database.ts";
+import { assertSchemaFits } from "../database/migrate.ts";
+import { EverbeatError } from "../errors.ts";
 import { type Finding, skipped } from "./finding.ts";
 
 export function ifMigrated(

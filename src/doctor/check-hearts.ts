@@ -1,11 +1,11 @@
 /** How quickly a crash is known here: by the end of a session, or only by silence. */
-import { formatDuration } from "../../config/duration.ts";
-import { PROFILES, type RecoverySettings } from "../../config/recovery-options.ts";
-import type { Database } from "../../database/database.ts";
-import { sweepPatienceMs } from "../../recovery/sweeping.ts";
-import { readFleetSettings } from "../../sql/fleet-settings.ts";
-import { listReplicas, type ReplicaRow } from "../../sql/replicas.ts";
-import { heartStateOf } from "../replica-heart.ts";
+import { formatDuration } from "../config/duration.ts";
+import { PROFILES, type RecoverySettings } from "../config/recovery-options.ts";
+import type { Database } from "../database/database.ts";
+import { heartStateOf } from "../recovery/heart-state.ts";
+import { sweepPatienceMs } from "../recovery/sweeping.ts";
+import { readFleetSettings } from "../sql/fleet-settings.ts";
+import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
 import { type Finding, good, skipped } from "./finding.ts";
 
 export async function checkHearts(database: Database): Promise<Finding> {

@@ -1,6 +1,6 @@
 /** Whether the workers that are here have the same definition of each task. */
-import type { Database } from "../../database/database.ts";
-import { type KnownTask, readKnownTasks } from "../../sql/definitions.ts";
+import type { Database } from "../database/database.ts";
+import { type KnownTask, readKnownTasks } from "../sql/definitions.ts";
 import { type Finding, good, skipped } from "./finding.ts";
 
 const MOST_NAMES = 5;

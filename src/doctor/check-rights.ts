@@ -1,6 +1,6 @@
 /** Whether the role that we connect with may do what Everbeat does. */
-import type { Database } from "../../database/database.ts";
-import { type Rights, readRights } from "../../sql/rights.ts";
+import type { Database } from "../database/database.ts";
+import { type Rights, readRights } from "../sql/rights.ts";
 import { type Finding, good } from "./finding.ts";
 
 export async function checkRights(database: Database): Promise<Finding> {

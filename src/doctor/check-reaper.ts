@@ -1,11 +1,11 @@
 /** Whether anybody listens for silence: where nobody sweeps, nobody's tasks are recovered. */
-import { formatDuration } from "../../config/duration.ts";
-import { PROFILES, type RecoverySettings } from "../../config/recovery-options.ts";
-import type { Database } from "../../database/database.ts";
-import { isSweeping, sweepPatienceMs } from "../../recovery/sweeping.ts";
-import { readActingSettings } from "../../sql/fleet-settings.ts";
-import { type Listening, readListening } from "../../sql/recovery.ts";
-import { listReplicas, type ReplicaRow } from "../../sql/replicas.ts";
+import { formatDuration } from "../config/duration.ts";
+import { PROFILES, type RecoverySettings } from "../config/recovery-options.ts";
+import type { Database } from "../database/database.ts";
+import { isSweeping, sweepPatienceMs } from "../recovery/sweeping.ts";
+import { readActingSettings } from "../sql/fleet-settings.ts";
+import { type Listening, readListening } from "../sql/recovery.ts";
+import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
 import { type Finding, good, skipped } from "./finding.ts";
 
 export async function checkReaper(database: Database): Promise<Finding> {

@@ -1,6 +1,6 @@
 /** Whether the server is new enough. */
-import type { Database } from "../../database/database.ts";
-import { readServerVersion } from "../../sql/migrations.ts";
+import type { Database } from "../database/database.ts";
+import { readServerVersion } from "../sql/migrations.ts";
 import { type Finding, good } from "./finding.ts";
 
 const OLDEST = 140_000;

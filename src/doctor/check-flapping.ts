@@ -1,7 +1,7 @@
 /** Whether the processes of some machine die or fall silent again and again. */
-import type { Database } from "../../database/database.ts";
-import { FLAPPING, flappingWords, type Reliability, reliabilityOf } from "../../recovery/reliability.ts";
-import { readUnrest } from "../../sql/reliability.ts";
+import type { Database } from "../database/database.ts";
+import { FLAPPING, flappingWords, type Reliability, reliabilityOf } from "../recovery/reliability.ts";
+import { readUnrest } from "../sql/reliability.ts";
 import { type Finding, good, skipped } from "./finding.ts";
 
 export async function checkFlapping(database: Database): Promise<Finding> {

@@ -1,32 +1,13 @@
-/** How a replica's heart is doing, in a few words: by the same rules as the reaper's verdict. */
+/** How a replica's heart is doing, in a few words. */
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
-import { heartLimits } from "../recovery/limits.ts";
+import type { ReplicaRow, ReplicaWithHeart } from "../index.ts";
 import { causeOf, type Death } from "../recovery/recovery-action.ts";
-import { verdictOn } from "../recovery/verdict.ts";
-import type { ReplicaRow } from "../sql/replicas.ts";
 
-export type HeartState = "fresh" | "blocked" | "session-lost" | "stale" | "dying" | "unheard" | "dead" | "offline";
-
-/** A loop that has not turned for this long is worth a word. */
-const BLOCKED_MS = 1_000;
 const MIB = 1_048_576;
 
-export function heartStateOf(replica: ReplicaRow, settings: RecoverySettings): HeartState {
-  const { status, silentForMs, sessionFreeForMs, vitals } = replica;
-  const isFree = sessionFreeForMs !== null || (replica.hasSession && !replica.holdsSession);
-  if (status === "dead" || status === "offline") return status;
-  if (silentForMs === null || replica.unheardSince !== null) return "unheard";
-  const verdict = verdictOn(replica, heartLimits(replica, settings, "running"));
-  if (verdict.kind === "dead") return "dying";
-  if (isFree && settings.sessionGraceMs !== undefined) return "session-lost";
-  if (verdict.kind === "stale") return "stale";
-  return (vitals?.["blockedForMs"] ?? 0) >= BLOCKED_MS ? "blocked" : "fresh";
-}
-
-export function heartWords(replica: ReplicaRow, settings: RecoverySettings): string {
-  const state = heartStateOf(replica, settings);
-  switch (state) {
+export function heartWords(replica: ReplicaWithHeart, settings: RecoverySettings): string {
+  switch (replica.heart) {
     case "fresh":
       return replica.hasSession || settings.sessionGraceMs === undefined ? "fresh" : "fresh, without a session";
     case "blocked":

@@ -1,9 +1,9 @@
 /** Settings of the role or the database that are not meant for work like Everbeat's, and what that means. */
-import { formatDuration } from "../../config/duration.ts";
-import type { Database } from "../../database/database.ts";
-import { endClient } from "../../database/end-client.ts";
-import type { Session } from "../../database/session.ts";
-import { ENOUGH_MS, LOW_MS, limitsBelow, misfitsOf } from "../../database/session-settings.ts";
+import { formatDuration } from "../config/duration.ts";
+import type { Database } from "../database/database.ts";
+import { endClient } from "../database/end-client.ts";
+import type { Session } from "../database/session.ts";
+import { ENOUGH_MS, LOW_MS, limitsBelow, misfitsOf } from "../database/session-settings.ts";
 import { type Finding, good } from "./finding.ts";
 
 export async function checkSettings(database: Database): Promise<Finding> {

@@ -1,0 +1,133 @@
+/** Operations on recovery: what it is at, and what is put right by hand. */
+import * as z from "zod";
+import type { Everbeat, StaleQuery, StaleTask } from "../index.ts";
+import { PartlyRecoveredError } from "../recovery/partly-recovered.ts";
+import { STALE_RULES } from "../recovery/recovery-orders.ts";
+import { toErrorRecord } from "../task/error-record.ts";
+import { operation } from "./operation.ts";
+import { listening, settings } from "./rows.ts";
+import { claimId, count, duration, instant, listOf, milliseconds, optionsBy, uuid } from "./schemas.ts";
+
+const staleTask = z.strictObject({
+  id: uuid,
+  claimId,
+  name: z.string(),
+  queue: z.string(),
+  state: z.enum(["claimed", "running"]),
+  attempt: count,
+  crashes: count,
+  owner: uuid,
+  hostname: z.string().nullable(),
+  ownerStatus: z.enum(["online", "draining", "offline", "dead", "missing"]),
+  /** Exact to the microsecond, hence text. */
+  beatAt: z.string().nullable(),
+  silentForMs: milliseconds.nullable(),
+  isOwnerDead: z.boolean(),
+});
+
+const query = optionsBy(STALE_RULES, {
+  after: duration,
+  state: z.enum(["claimed", "running"]),
+  name: z.string(),
+  queue: z.string(),
+  replicaId: z.string(),
+  ids: listOf(z.string()),
+});
+
+export const recoveryState = operation({
+  name: "recovery.state",
+  role: "viewer",
+  changes: false,
+  description:
+    "who listens for silence and when it last did, whether recovery is held, and the settings by which it acts",
+  input: z.strictObject({}),
+  answer: z.strictObject({
+    listening: listening.nullable(),
+    settings,
+    /** Of every replica that could sweep, the one that did last first. */
+    fleet: listOf(z.strictObject({ replicaId: uuid, hostname: z.string(), hasSwept: z.boolean(), settings })),
+  }),
+  run: async ({ recovery }) => ({
+    listening: (await recovery.listening()) ?? null,
+    settings: await recovery.settings(),
+    fleet: await recovery.fleetSettings(),
+  }),
+});
+
+export const recoveryStale = operation({
+  name: "recovery.stale",
+  role: "viewer",
+  changes: false,
+  description: "find tasks whose worker is dead, gone or silent",
+  input: z.strictObject(query),
+  answer: z.strictObject({
+    tasks: listOf(staleTask),
+    /** Nobody has listened since then, so that nobody knows which workers are alive. */
+    unheardSince: instant.nullable(),
+  }),
+  async run(everbeat, { state, ...rest }) {
+    const tasks: StaleTask[] = [];
+    for (const each of state === undefined ? STATES : [state])
+      tasks.push(...(await everbeat.recovery.findStale({ ...rest, state: each })));
+    const unheard = (await everbeat.replicas()).find((replica) => replica.unheardSince !== null);
+    return { tasks, unheardSince: unheard?.unheardSince ?? null };
+  },
+});
+
+export const recoveryRecover = operation({
+  name: "recovery.recover",
+  role: "operator",
+  changes: true,
+  description: "fail stale running tasks and requeue stale claimed ones, by hand",
+  input: z.strictObject({ ...query, dryRun: z.boolean().optional() }),
+  answer: z.strictObject({
+    dryRun: z.boolean(),
+    failed: listOf(staleTask),
+    requeued: listOf(staleTask),
+    /** Those that the database would not have changed. */
+    refused: listOf(z.strictObject({ id: uuid, message: z.string() })),
+  }),
+  async run({ recovery }, { dryRun = false, state, ...rest }) {
+    const refused: Refused[] = [];
+    const recoverThose = async (each: Recoverable) =>
+      state === undefined || state === each ? recoverAll(recovery, { ...rest, state: each }, { dryRun, refused }) : [];
+    const failed = await recoverThose("running");
+    return { dryRun, failed, requeued: await recoverThose("claimed"), refused };
+  },
+});
+
+export const recoveryConfirm = operation({
+  name: "recovery.confirm",
+  role: "operator",
+  changes: true,
+  description: "say that the machines on whose account recovery is held are dead indeed",
+  input: z.strictObject({}),
+  answer: z.strictObject({ isConfirmed: z.boolean() }),
+  run: async ({ recovery }) => ({ isConfirmed: await recovery.confirmDeaths() }),
+});
+
+const STATES = ["running", "claimed"] as const;
+type Recoverable = (typeof STATES)[number];
+
+export interface Refused {
+  readonly id: string;
+  readonly message: string;
+}
+
+/** Those that are stale, and of them the ones that were still so when they were recovered. */
+async function recoverAll(
+  recovery: Everbeat["recovery"],
+  query: StaleQuery & { readonly state: Recoverable },
+  { dryRun, refused }: { readonly dryRun: boolean; readonly refused: Refused[] },
+): Promise<readonly StaleTask[]> {
+  const stale = await recovery.findStale(query);
+  if (dryRun || stale.length === 0) return stale;
+  const those = { ...query, ids: stale.map((task) => task.id) };
+  const recovering = query.state === "running" ? recovery.failStaleRunning(those) : recovery.requeueStaleClaimed(those);
+  const { ids } = await recovering.catch((error: unknown) => {
+    if (!(error instanceof PartlyRecoveredError)) throw error;
+    refused.push(...error.refused.map((one) => ({ id: one.id, message: toErrorRecord(one.error).message })));
+    return error;
+  });
+  return stale.filter((task) => ids.includes(task.id));
+}
