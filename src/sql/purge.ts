@@ -205,8 +205,7 @@ export const PURGE_RULES: readonly PurgeRule[] = [
         "definition",
         "x.name",
         `x.seen_at < ${OLD} and not exists (select from ${s}.replica r where x.name = any (r.tasks))
-         and not exists (select from ${s}.ready w where w.name = x.name)
-         and not exists (select from ${s}.parked w where w.name = x.name)
+         and not exists (select from ${s}.pending w where w.name = x.name)
          and not exists (select from ${s}.running w where w.name = x.name)`,
         // A worker that has been here for longer than a day still has them.
         {

@@ -136,7 +136,7 @@ function droppedOf(numbers: readonly number[]): number {
 
 export async function countByState(store: Store): Promise<Record<string, number>> {
   const rows = await store.query<{ state: string; count: number }>(
-    `select 'pending' as state, (select count(*) from ${store.schema}.ready) + (select count(*) from ${store.schema}.parked) as count
+    `select 'pending' as state, count(*) from ${store.schema}.pending
      union all select state, count(*) from ${store.schema}.running group by state
      union all select state, count(*) from ${store.schema}.ended group by state`,
   );

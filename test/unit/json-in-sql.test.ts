@@ -15,7 +15,6 @@ const OURS: Record<string, string> = {
   "src/sql/claim-rows.ts to_json()": "a time, which reads the same whatever the DateStyle of the session",
   "src/sql/stale-tasks.ts to_json()": "a time, likewise",
   "src/sql/upkeep.ts to_json()": "a time, likewise",
-  "migrations/routines/upkeep/expire_tasks.sql v_error": "an error that the function itself makes",
   "migrations/routines/enqueue/enqueue_keyed.sql e.terms": "a part of a parameter",
   "migrations/routines/at-commit/guard_claim.sql outcome":
     "an outcome that waits for its commit, with its result as text",

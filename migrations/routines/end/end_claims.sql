@@ -28,7 +28,8 @@ declare
   v_is_last  boolean := p_owners is null;
   v_keys     text[];
   v_queues   text[];
-  v_tasks    uuid[];
+  v_ended    uuid[];
+  v_again    uuid[];
   v_endless  uuid[];
   v_unparked tid[] := '{}';
   v_are_free boolean;
@@ -49,8 +50,7 @@ begin
       )
       select array_agg(claim_id) as claims, array_agg(exclusive_key) filter (where exclusive_key is not null) as keys,
              array_agg(queue) filter (where limited) as queues,
-             array_agg(task_id) as tasks, (select exists (select from waiter)) as are_awaited,
-             (select exists (select from alert where kind = 'task-stalled' and resolved_at is null)) as are_stalled, null::uuid[] as endless
+             array_agg(task_id) as tasks, null::uuid[] as again, null::uuid[] as endless
       into v_these from gone;
     else
       with o as materialized (
@@ -88,8 +88,7 @@ begin
              -- A place in a queue with a limit may be what an idle worker elsewhere is waiting for.
              (select array_agg(queue) from (
                 select queue from back where run_at <= now() + interval '10 seconds' union select queue from gone where limited) q) as queues,
-             (select array_agg(task_id) from gone) as tasks, (select exists (select from waiter)) as are_awaited,
-             (select exists (select from alert where kind = 'task-stalled' and resolved_at is null)) as are_stalled,
+             (select array_agg(task_id) from gone) as tasks, (select array_agg(task_id) from again) as again,
              (select array_agg(task_id) from again where attempt % 50 = 0 or attempt = 2147483647) as endless,
              (select array_agg(queue) from back) as back_queues, (select array_agg(priority) from back) as back_priorities
       into v_these;
@@ -100,13 +99,9 @@ begin
     v_keys := v_keys || v_these.keys;
     v_queues := v_queues || v_these.queues;
     v_endless := v_endless || v_these.endless;
-    if v_these.are_awaited then
-      v_tasks := v_tasks || v_these.tasks;
-    end if;
-    -- Hardly ever is one of these alerts open. So an end of a task costs one look at their index, and writes nothing more.
-    if v_these.are_stalled then
-      perform resolve_stall_alerts(v_these.tasks);
-    end if;
+    -- What runs again is seldom more than a few. So that is what the statement says, and not what has ended.
+    v_ended := v_ended || case when v_these.again is null then v_these.tasks else without(v_these.tasks, v_these.again) end;
+    v_again := v_again || v_these.again;
     if v_these.tasks = p_tasks and v_these.claims = p_claims then
       v_left := '{}';
       exit;
@@ -122,9 +117,7 @@ begin
     v_is_last := true;
   end loop;
 
-  if v_tasks is not null then
-    perform tell_waiters(v_tasks);
-  end if;
+  perform after_end(v_ended, v_again);
   if v_endless is not null then
     perform trim_attempts(v_endless);
   end if;

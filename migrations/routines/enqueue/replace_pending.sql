@@ -5,13 +5,7 @@ as $$
 declare
   v_task task;
 begin
-  delete from ready where task_id = p_task and input is null;
-  if not found then
-    delete from ready r using task t where t.id = p_task and waits_at(r, t);
-  end if;
-  if not found then
-    delete from parked where task_id = p_task;
-  end if;
+  perform from leave_pending(array[p_task]);
   if not found then
     return false;
   end if;

@@ -18,15 +18,13 @@ begin
     return;
   end if;
   begin
-    delete from ready r where r.ctid = v_place;
-    if task_state(v_row.task_id) is null then
-      if p_stays then
+    if p_stays then
+      perform leave_pending('{}', array[v_place]);
+      if task_state(v_row.task_id) is null then
         raise exception using errcode = 'EB999';
       end if;
-      insert into ended (task_id, state, attempt, failures, crashes, ended_at, error_code, error)
-      values (v_row.task_id, 'failed', v_row.attempt - 1, v_row.failures, v_row.crashes, now(), 'NOT_CLAIMABLE',
-              json_build_object('code', 'NOT_CLAIMABLE', 'message', v_message));
-      perform tell_waiters(array[v_row.task_id]);
+    else
+      perform end_pending('{}', 'failed', json_build_object('code', 'NOT_CLAIMABLE', 'message', v_message), array[v_place]);
     end if;
   exception when others then
     if sqlstate <> 'EB999' and not is_about_rows(sqlstate) then

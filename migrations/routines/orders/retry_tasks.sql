@@ -42,15 +42,9 @@ begin
   return query select unnest(v_done), 'pending';
   v_left := without(v_left, v_done);
 
-  with moved as (
-    update ready set run_at = least(run_at, now()) where task_id = any (v_left) and input is null returning task_id, queue
-  ), due as (
-    select * from moved
-    union all
-    select r.task_id, r.queue from task t join ready r on waits_at(r, t) where t.id = any (v_left)
-  )
-  select array_agg(task_id), array_agg(distinct queue) into v_done, v_queues from due;
-  v_done := v_done || array(select task_id from parked where task_id = any (v_left));
+  -- One that waits with its input is due already.
+  update ready set run_at = least(run_at, now()) where task_id = any (v_left) and input is null;
+  select array_agg(task_id), array_agg(distinct queue) filter (where not is_parked) into v_done, v_queues from pending_of(v_left);
   perform ring(v_queues);
   return query select unnest(v_done), 'due';
   v_left := without(v_left, v_done);

@@ -4,7 +4,5 @@ as $$
   select coalesce(
     (select state from ended where task_id = p_task),
     (select state from running where task_id = p_task),
-    (select 'pending' from ready where task_id = p_task and input is null),
-    (select 'pending' from task t join ready r on waits_at(r, t) where t.id = p_task),
-    (select 'pending' from parked where task_id = p_task))
+    (select 'pending' from pending_of(array[p_task]) limit 1))
 $$;

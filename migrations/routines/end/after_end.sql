@@ -1,0 +1,21 @@
+-- What hangs on the end of a task: every function that ends tasks or attempts calls this, in the same transaction and after it has written the end.
+-- How a task ended is in its row of `ended`, which can be read here. What is added here waits for no lock, or says in ARCHITECTURE.md ("One order of
+-- locks") where its locks stand: those of claims are taken already, those of exclusive keys are not.
+-- p_ended: tasks that have ended. p_again: tasks of which only an attempt has ended, which wait for another. Either may be null.
+-- Nearly always nobody wants to know. So each thing that hangs here is left out by one look at a table that is empty then.
+create or replace function after_end(p_ended uuid[], p_again uuid[] default null) returns void
+language plpgsql set search_path from current set enable_seqscan = off set jit = off
+as $$
+declare
+  v_looks record;
+begin
+  select exists (select from waiter) as are_awaited,
+         exists (select from alert where kind = 'task-stalled' and resolved_at is null) as are_stalled
+  into v_looks;
+  if v_looks.are_awaited then
+    perform tell_waiters(p_ended);
+  end if;
+  if v_looks.are_stalled then
+    perform resolve_stall_alerts(p_ended || p_again);
+  end if;
+end $$;
