@@ -19,12 +19,19 @@ interface Claimed extends ClaimedTask {
   readonly owner: string;
 }
 
-// Recovery and upkeep give up soon where they have to wait. Here somebody waits on purpose, for as long as it takes to see that.
+// Recovery and upkeep give up soon where they have to wait, as everybody does who waits for a key. Here somebody waits on purpose, for as long as it
+// takes to see that.
 for (const { name } of await database.query<{ name: string }>(
   "select oid::regprocedure::text as name from pg_proc where 'lock_timeout=500ms' = any (proconfig)",
 )) {
   await database.query(`alter function ${name} set lock_timeout = '60s'`);
 }
+await database.query(`create or replace function everbeat.wait_for_key(p_key text, p_patience_ms integer) returns boolean
+  language plpgsql set search_path from current set lock_timeout = '60s' as $$
+  begin
+    perform pg_advisory_xact_lock(everbeat.gate_lock_id('exclusive', p_key));
+    return true;
+  end $$`);
 
 /**
  * Owners in the order in which they are locked, one for each of three places or the same for all, each with a task for either side. The keys of
