@@ -2,6 +2,7 @@
  * What happens, as typed events. Code emits; logs, metrics, alerts and streams are subscribers.
  * A subscriber that throws is the subscriber's problem and is reported, never the emitter's.
  */
+import type { DeathReason } from "./task/death.ts";
 import type { ClaimId, ReplicaId, TaskId } from "./task/ids.ts";
 import type { AttemptOutcome } from "./task/states.ts";
 
@@ -60,9 +61,9 @@ export interface EverbeatEvents {
   "replica.stale": { replicaId: ReplicaId; silentForMs: number };
   "replica.dead": {
     replicaId: ReplicaId;
-    because: string;
-    silentForMs: number | undefined;
-    hostname: string | undefined;
+    because: DeathReason;
+    silentForMs?: number | undefined;
+    hostname?: string | undefined;
   };
   /** What a replica that was declared dead probably died of. */
   "replica.examined": { replicaId: ReplicaId; cause: string; sentence: string };

@@ -2,7 +2,8 @@
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { ReplicaRow, ReplicaWithHeart } from "../index.ts";
-import { causeOf, type Death } from "../recovery/recovery-action.ts";
+import { shortCauseOf } from "../recovery/recovery-action.ts";
+import { readDeath } from "../task/death.ts";
 
 const MIB = 1_048_576;
 
@@ -23,20 +24,10 @@ export function heartWords(replica: ReplicaWithHeart, settings: RecoverySettings
     case "unheard":
       return "nobody listens";
     case "dead":
-      return deathWords(replica.death);
+      return shortCauseOf(readDeath(replica.death));
     case "offline":
       return "";
   }
-}
-
-function deathWords(death: ReplicaRow["death"]): string {
-  if (death?.["because"] === "exited") return causeOf(death as unknown as Death);
-  if (death?.["because"] === "loop-blocked") return `ended, its loop was blocked${blockedWords(death["blockedForMs"])}`;
-  return death?.["because"] === "session-lost" ? "its session ended" : "it fell silent";
-}
-
-function blockedWords(ms: unknown): string {
-  return typeof ms === "number" ? ` for ${formatDuration(ms)}` : "";
 }
 
 /** Memory against its limit, the loop's delay, the cores in use, as of the last beat. */

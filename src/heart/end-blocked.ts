@@ -24,13 +24,12 @@ export async function endBlocked(
   // Where a task is known to be at fault, the others are not.
   const isCharged = late.length === 0;
   const death = {
-    replicaId,
     hostname,
     because: "loop-blocked",
     blockedForMs: Math.round(blockedMs),
     isCharged,
-    stack,
-  };
+    ...(stack === undefined ? {} : { stack }),
+  } as const;
   await endBlockedReplica(store, replicaId, { outcomes, death });
   process.kill(process.pid, "SIGKILL");
 }

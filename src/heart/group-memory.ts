@@ -3,6 +3,7 @@
  * a small one, and its own memory says nothing.
  */
 import { basename, dirname, join } from "node:path";
+import type { GroupMemory } from "../task/death.ts";
 import { limitFiles, readText } from "./memory-limit.ts";
 
 interface GroupFigures {
@@ -11,15 +12,6 @@ interface GroupFigures {
   readonly limit: number;
   /** How many processes the kernel has killed there for want of memory; undefined where it does not count them. */
   readonly kills: number | undefined;
-}
-
-/** Of all processes that share a limit, just before one of them ended. */
-export interface GroupMemory {
-  /** The most that they held together. */
-  readonly used: number;
-  readonly limit: number;
-  /** How many of them the kernel killed for want of memory at that time. */
-  readonly kills: number;
 }
 
 /** Undefined where no group has a limit. */

@@ -6,7 +6,7 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
 import { type AbsentOwner, findAbsentOwners } from "../sql/recovery.ts";
-import { readDeath } from "./death-record.ts";
+import { readDeath } from "../task/death.ts";
 import type { PassedBy } from "./passed-by.ts";
 import { type LastSigns, POST_MORTEMS, PostMortems, type Told } from "./post-mortems.ts";
 import { RECOVERY_OF_TASKS, recoverTasksOf } from "./recover.ts";
@@ -86,9 +86,7 @@ function deathOfAbsent(owner: AbsentOwner, told: Told | undefined): Death {
     replicaId,
     machineId: machineId ?? undefined,
     hostname: hostname ?? undefined,
-    because: status === "dead" ? (death.because ?? "silent") : status,
-    silentForMs: death.silentForMs,
-    vitals: death.vitals,
+    because: status === "dead" ? death.because : status,
     ...(cameBack ? { cameBack } : {}),
     ...(told ? { probableCause: told.cause, sentence: told.sentence } : {}),
   };

@@ -1,6 +1,7 @@
 /** Whether an owner's tasks may be recovered by hand, and what is on record about the owner then. Pure. */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerSigns } from "../sql/stale-tasks.ts";
+import type { DeathReason } from "../task/death.ts";
 import { heartLimits, limitsByHand, type Role } from "./limits.ts";
 import type { Death } from "./recovery-action.ts";
 import type { StaleTask } from "./stale-tasks.ts";
@@ -44,12 +45,24 @@ export function deathByHand(owner: Pick<StaleTask, "owner" | "ownerStatus" | "ho
   const { ownerStatus } = owner;
   return {
     replicaId: owner.owner,
-    machineId: undefined,
     hostname: owner.hostname ?? undefined,
-    because: ownerStatus === "offline" || ownerStatus === "missing" ? ownerStatus : "silent",
+    because: reasonByHand(ownerStatus),
     silentForMs: owner.silentForMs ?? undefined,
-    vitals: undefined,
   };
+}
+
+/** What one that was declared dead died of is in its record, which is read for its post-mortem. */
+function reasonByHand(status: StaleTask["ownerStatus"]): DeathReason {
+  switch (status) {
+    case "offline":
+    case "missing":
+      return status;
+    case "dead":
+      return "unknown";
+    case "online":
+    case "draining":
+      return "silent";
+  }
 }
 
 /**

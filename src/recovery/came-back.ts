@@ -11,6 +11,6 @@ export async function forgive(database: Database, replicaId: ReplicaId, how: "fe
   const afterMs = await forgiveCrash(database, replicaId, how);
   if (afterMs === undefined) return true;
   const cameBack = { afterMs: Math.max(0, afterMs), how };
-  const { cause, sentence } = probableCause({ kind: "replica", because: "silent", cameBack });
+  const { cause, sentence } = probableCause({ kind: "replica", because: "unknown", cameBack });
   return correctPostMortems(database, replicaId, { cause, sentence, line: backWords(cameBack) });
 }

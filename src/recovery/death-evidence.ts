@@ -1,17 +1,16 @@
 /** What is known about a death, whoever found it, and the lines that people read. Whatever is not known is left out. Pure. */
 import { clip } from "../clip.ts";
 import { formatDuration } from "../config/duration.ts";
-import type { GroupMemory } from "../heart/group-memory.ts";
+import { DEATH_REASONS, type DeathReason, type GroupMemory } from "../task/death.ts";
 import { innermostFrames } from "../task/stack-frames.ts";
 import { counted } from "./explain-words.ts";
 import { type Memory, memoryWords } from "./memory-outlook.ts";
-import { CAUSES, type Death } from "./recovery-action.ts";
 
 export interface DeathEvidence {
   readonly kind: "replica" | "runner";
   /** Of a runner: it was a thread, and its process lives on. */
   readonly isThread?: boolean | undefined;
-  readonly because: Death["because"];
+  readonly because: DeathReason;
   /** How its process ended, where somebody saw it. */
   readonly exitCode?: number | null | undefined;
   readonly signal?: string | null | undefined;
@@ -127,7 +126,7 @@ function endWords({ because, signal, exitCode, isThread }: DeathEvidence): strin
   if (isThread && exitCode !== undefined) return `its thread ended with exit code ${exitCode}`;
   if (signal) return `its process was ended by ${signal}`;
   if (exitCode !== undefined && exitCode !== null) return `its process ended with exit code ${exitCode}`;
-  return CAUSES[because];
+  return DEATH_REASONS[because].words;
 }
 
 function groupLines({ used, limit, kills }: NonNullable<DeathEvidence["group"]>): string[] {

@@ -2,11 +2,12 @@
 import { advise } from "../advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import type { TaskFacts } from "../sql/explain-task.ts";
+import { isDeathReason } from "../task/death.ts";
 import { type ErrorRecord, inOneLine } from "../task/error-record.ts";
 import type { Reason } from "./explain.ts";
 import { progressEvidence } from "./explain-hung.ts";
 import { counted, deathsWords, triesWords } from "./explain-words.ts";
-import { CAUSES, type Death, deadWords } from "./recovery-action.ts";
+import { type Death, deadWords } from "./recovery-action.ts";
 import { unchargedWords } from "./uncharged-words.ts";
 
 type Ending = Omit<Reason, "evidence" | "isStuck">;
@@ -100,7 +101,7 @@ function evidenceOf(facts: TaskFacts, summary: string): string[] {
 function errorWords(error: ErrorRecord & Partial<Death>, summary: string): string {
   const { code, because, sentence } = error;
   if (summary.includes(inOneLine(error))) return `its error: ${code}`;
-  const isSaid = because !== undefined && Object.hasOwn(CAUSES, because) && sentence && summary.includes(sentence);
+  const isSaid = isDeathReason(because) && sentence && summary.includes(sentence);
   return `${code}: ${isSaid ? inOneLine({ code, message: deadWords(error as ErrorRecord & Death) }) : inOneLine(error)}`;
 }
 

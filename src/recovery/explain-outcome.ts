@@ -2,6 +2,7 @@
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
+import { readDeath } from "../task/death.ts";
 import { counted } from "./explain-words.ts";
 import { type Death, isBlameless, type RecoveryAction, recoveryOf } from "./recovery-action.ts";
 import { blameOn, noBlameOn } from "./suspicion.ts";
@@ -26,17 +27,11 @@ export function actionOn({ facts, owner, settings }: Case): RecoveryAction {
 
 /** It is dead, has left, or would be dead in a moment as it is now. */
 function deathOf({ replicaId, status, death, cameBack, silentForMs }: OwnerFacts): Death {
+  const { wasDraining, isCharged, ...known } = readDeath(death);
   return {
-    ...{
-      replicaId,
-      machineId: undefined,
-      hostname: undefined,
-      vitals: undefined,
-      silentForMs: silentForMs ?? undefined,
-    },
-    because: status === "offline" || status === "missing" ? status : ((death?.because as Death["because"]) ?? "silent"),
-    wasDraining: status === "draining" || death?.wasDraining === true,
-    ...{ cameBack, isCharged: death?.isCharged },
+    ...{ replicaId, silentForMs: silentForMs ?? undefined, cameBack, isCharged },
+    because: status === "dead" ? known.because : status === "offline" || status === "missing" ? status : "silent",
+    wasDraining: status === "draining" || wasDraining === true,
   };
 }
 

@@ -3,14 +3,15 @@ import { type Advice, advise } from "../advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
+import { readDeath, type VerdictReason } from "../task/death.ts";
 import type { Reason } from "./explain.ts";
 import { hungEvidence, hungFinding } from "./explain-hung.ts";
 import { actionOn, budgetWords, outcomeWords } from "./explain-outcome.ts";
 import { START_A_WORKER } from "./explain-words.ts";
 import { heartLimits, type Limits, type Role } from "./limits.ts";
-import { causeOf, type Death } from "./recovery-action.ts";
+import { causeOf } from "./recovery-action.ts";
 import { isSweeping, unheardForMs } from "./sweeping.ts";
-import { type Verdict, verdictOn } from "./verdict.ts";
+import { type DeadVerdict, type Verdict, verdictOn } from "./verdict.ts";
 
 /** What workers and upkeep are left beyond the grace of a cancellation. */
 const CANCEL_MARGIN_MS = 5_000;
@@ -33,7 +34,8 @@ function findingOn(the: Case): Finding {
   const { facts, owner } = the;
   const isHere = owner.status === "online" || owner.status === "draining";
   const verdict = isHere ? verdictOf(the) : undefined;
-  if (!isHere || verdict?.kind === "dead") return lost(the, verdict);
+  if (verdict?.kind === "dead") return lost(the, verdict);
+  if (!isHere) return lost(the, undefined);
   if (unheardForMs(facts.listening, the.settings.checkMs) !== undefined) return unwatched(the);
   if (facts.cancelForceInMs !== null) return cancelling(facts.cancelForceInMs);
   if (hasLostSession(the) || verdict?.kind === "stale") {
@@ -59,7 +61,7 @@ function hasLostSession({ owner, settings }: Case): boolean {
 }
 
 /** Its owner is dead, has left, or is not on record; or will be declared dead by the next sweep. */
-function lost(the: Case, verdict: Verdict | undefined): Finding {
+function lost(the: Case, verdict: DeadVerdict | undefined): Finding {
   const { facts, owner, settings } = the;
   const summary = verdict ? dyingWords(the, verdict) : goneWords(owner);
   const byHand = recoveringByHand(facts);
@@ -92,9 +94,9 @@ function unheardWords(the: Case): string {
   return `Whether its owner, replica ${owner.replicaId}, is alive cannot be said for sure: ${forHowLong}.${session}`;
 }
 
-function dyingWords(the: Case, verdict: Verdict): string {
+function dyingWords(the: Case, verdict: DeadVerdict): string {
   if (!isSweeping(the.facts.listening, the.settings.checkMs)) return unheardWords(the);
-  return `Its owner is about to be declared dead: ${deathWords(the.owner, verdict)}.`;
+  return `Its owner is about to be declared dead: ${DEATH_WORDS[verdict.because](the.owner)}.`;
 }
 
 function nobodySweeps(facts: TaskFacts, summary: string): Finding {
@@ -206,14 +208,15 @@ function goneWords({ status, replicaId, death, hostname }: OwnerFacts): string {
   const who = `Its owner, replica ${replicaId}${hostname ? ` on ${hostname}` : ""},`;
   if (status === "missing") return `${who} is not on record at all.`;
   if (status === "offline") return `${who} has left without giving it back.`;
-  return `${who} is dead: ${causeOf({ ...death, because: (death?.because ?? "silent") as Death["because"] })}.`;
+  return `${who} is dead: ${causeOf(readDeath(death))}.`;
 }
 
-function deathWords({ silentForMs, sessionFreeForMs }: OwnerFacts, verdict: Verdict): string {
-  if (verdict.kind === "dead" && verdict.because === "session-lost")
-    return `its database session ended ${formatDuration(sessionFreeForMs ?? 0)} ago and did not come back`;
-  return `its heart has been silent for ${formatDuration(silentForMs ?? 0)}`;
-}
+/** By the evidence that the verdict is on. */
+const DEATH_WORDS: { readonly [Reason in VerdictReason]: (owner: OwnerFacts) => string } = {
+  "session-lost": ({ sessionFreeForMs }) =>
+    `its database session ended ${formatDuration(sessionFreeForMs ?? 0)} ago and did not come back`,
+  silent: ({ silentForMs }) => `its heart has been silent for ${formatDuration(silentForMs ?? 0)}`,
+};
 
 function recoveringByHand({ state, owner }: TaskFacts): Advice[] {
   if (!owner) return [];

@@ -1,5 +1,5 @@
 /** Memory against its limit over the last beats, and where it was heading; whether a kill was for want of it. Pure. */
-import type { GroupMemory } from "../heart/group-memory.ts";
+import type { GroupMemory } from "../task/death.ts";
 
 export interface Memory {
   readonly rss: number;

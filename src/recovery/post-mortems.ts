@@ -15,10 +15,10 @@ import {
   readUnexamined,
   writePostMortems,
 } from "../sql/post-mortems.ts";
+import { readDeath } from "../task/death.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import { type DeathEvidence, evidenceLines } from "./death-evidence.ts";
-import { readDeath } from "./death-record.ts";
 import { LAST_SIGNS } from "./last-signs.ts";
 import { memoryOutlook } from "./memory-outlook.ts";
 import type { PassedBy } from "./passed-by.ts";
@@ -196,7 +196,7 @@ export function evidenceOn(replica: DeadReplica): DeathEvidence {
   const lastBeat = { agoMs: death.silentForMs ?? 0, vitals };
   return {
     kind: "replica",
-    because: death.because ?? "silent",
+    because: death.because,
     exitCode: death.exitCode,
     signal: death.signal,
     group: death.group,
@@ -240,5 +240,5 @@ function concludeFrom({ because, exitCode, signal, silentForMs, group }: Death):
 function signLines(signs: TaskSigns | undefined): string[] {
   if (!signs) return [];
   // The first line says how a process ended, which those of the replica have said.
-  return evidenceLines({ kind: "replica", because: "silent", ...signs }).slice(1);
+  return evidenceLines({ kind: "replica", because: "unknown", ...signs }).slice(1);
 }

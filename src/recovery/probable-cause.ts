@@ -239,7 +239,22 @@ function hasExitCode(exitCode: DeathEvidence["exitCode"]): exitCode is number {
 
 /** Nobody saw how, but it is gone and not merely unheard. */
 function hasGone({ because, holdsSession }: DeathEvidence): boolean {
-  return because === "session-lost" || because === "exited" || (because === "silent" && holdsSession !== true);
+  switch (because) {
+    case "session-lost":
+    case "exited":
+      return true;
+    case "silent":
+      return holdsSession !== true;
+    // Whoever ended it saw how, or it is not known whether it has ended.
+    case "runner-ended":
+    case "runner-silent":
+    case "stopped-by-task":
+    case "loop-blocked":
+    case "offline":
+    case "missing":
+    case "unknown":
+      return false;
+  }
 }
 
 function saysHeap({ stderr }: DeathEvidence): boolean {

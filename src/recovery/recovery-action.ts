@@ -1,7 +1,7 @@
 /** What becomes of a task whose owner is dead. Pure. */
 
 import { formatDuration } from "../config/duration.ts";
-import type { GroupMemory } from "../heart/group-memory.ts";
+import { DEATH_REASONS, type DeathRecord } from "../task/death.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import { backoffMs, DEFAULT_RETRY, type RetryPolicy } from "../task/retry.ts";
 import { deathsWords } from "./explain-words.ts";
@@ -55,39 +55,14 @@ export function recoveryOf(task: OwnedTask, blame: Blame, policy: RecoveryPolicy
   return { kind: "again", crashes, delayMs, isApart: share !== "cleared" && isAtItsLastChance(presences, budget) };
 }
 
-export interface Death {
+/** A death as recovery knows it: what is on record, whose death it is, and what was found out since. */
+export interface Death extends DeathRecord {
   readonly replicaId: string;
-  readonly machineId: string | undefined;
-  readonly hostname: string | undefined;
-  readonly because:
-    | "silent"
-    | "session-lost"
-    | "offline"
-    | "missing"
-    | "exited"
-    | "runner-ended"
-    | "runner-silent"
-    | "stopped-by-task"
-    | "loop-blocked";
-  readonly silentForMs: number | undefined;
-  readonly vitals: unknown;
-  /** It was draining: told to go, and not gone in time. */
-  readonly wasDraining?: boolean | undefined;
-  /** False: another task is known to be at fault. */
-  readonly isCharged?: boolean | undefined;
   /** It was not dead after all: it has come back under another id. */
   readonly cameBack?: boolean | undefined;
-  readonly exitCode?: number | null | undefined;
-  readonly signal?: string | null | undefined;
-  /** The memory of its cgroup, as told by whoever saw it end. */
-  readonly group?: GroupMemory | undefined;
   /** What its post-mortem says, where there is one. */
   readonly probableCause?: string | undefined;
   readonly sentence?: string | undefined;
-  /** Where its loop was blocked, if it was and that could be seen. */
-  readonly stack?: string;
-  /** For how long its loop had been blocked when its heart ended the process for that. */
-  readonly blockedForMs?: number | undefined;
   /** How many other tasks it was running, and, if it was a runner, how many it had run before: any of them may have caused its end. */
   readonly beside?: number | undefined;
   readonly before?: number | undefined;
@@ -108,33 +83,25 @@ export function isBlameless({ because, wasDraining, cameBack, isCharged }: Death
   return wasDraining === true || cameBack === true || isCharged === false || because === "offline";
 }
 
-/** How a process or a runner ended, as far as nobody saw how: for the error of an attempt and for a post-mortem. */
-export const CAUSES: Record<Death["because"], string> = {
-  silent: "its heart fell silent",
-  "session-lost": "its database session ended and did not come back",
-  offline: "its replica had left",
-  missing: "its replica is not on record",
-  "runner-ended": "its runner ended",
-  "runner-silent": "its runner fell silent and was ended",
-  "stopped-by-task": "this task told it to stop",
-  exited: "its process ended",
-  "loop-blocked": "it was ended because its event loop was blocked",
-};
-
 /** How it died, as far as that is known. */
-export function causeOf({
-  because,
-  exitCode,
-  signal,
-  runner,
-  blockedForMs,
-}: Pick<Death, "because" | "exitCode" | "signal" | "runner" | "blockedForMs">): string {
-  if (runner) return runner.what;
-  if (because === "loop-blocked" && blockedForMs !== undefined)
-    return `it was ended because its event loop was blocked for ${formatDuration(blockedForMs)}`;
-  if (because !== "exited") return CAUSES[because];
+export function causeOf(death: Pick<Death, "because" | "exitCode" | "signal" | "runner" | "blockedForMs">): string {
+  return death.runner?.what ?? seen(death) ?? `${DEATH_REASONS[death.because].words}${blockedWords(death)}`;
+}
+
+/** The same for a column of a table. */
+export function shortCauseOf(death: DeathRecord): string {
+  return seen(death) ?? `${DEATH_REASONS[death.because].short}${blockedWords(death)}`;
+}
+
+/** Where somebody saw its process end. */
+function seen({ because, exitCode, signal }: DeathRecord): string | undefined {
+  if (because !== "exited") return undefined;
   if (signal) return `its process was ended by ${signal}`;
-  return typeof exitCode === "number" ? `its process exited with code ${exitCode}` : CAUSES.exited;
+  return typeof exitCode === "number" ? `its process exited with code ${exitCode}` : undefined;
+}
+
+function blockedWords({ because, blockedForMs }: DeathRecord): string {
+  return because === "loop-blocked" && blockedForMs !== undefined ? ` for ${formatDuration(blockedForMs)}` : "";
 }
 
 /** What is on record of a crash, for whoever has to review it. */

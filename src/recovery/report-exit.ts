@@ -8,9 +8,10 @@ import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import { breaksConnection, isLocked } from "../database/transient.ts";
 import type { Events } from "../events.ts";
-import type { GroupMemory } from "../heart/group-memory.ts";
 import { declareExited, type ExitVerdict } from "../sql/hearts.ts";
 import { mayHaveProcesses } from "../sql/runners.ts";
+import type { GroupMemory } from "../task/death.ts";
+import { readDeath } from "../task/death.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { PassedBy, type PassedByParts } from "./passed-by.ts";
 import { POST_MORTEMS, PostMortems } from "./post-mortems.ts";
@@ -51,7 +52,10 @@ export async function reportExit(
   const until = performance.now() + SESSION_ENDS_WITHIN_MS;
   for (let pauseMs = FIRST_LOOK_AGAIN_MS; ; pauseMs = Math.min(pauseMs * 2, LAST_LOOK_AGAIN_MS)) {
     const { verdict, death } = await declareExited(parts.database, exit.replicaId, exit).catch(lockedOr);
-    if (verdict === "dead") return { verdict, recovered: await recover(parts, death as unknown as Death) };
+    if (verdict === "dead") {
+      const known = { ...readDeath(death), replicaId: exit.replicaId };
+      return { verdict, recovered: await recover(parts, known) };
+    }
     if (verdict === "not-alive" || performance.now() > until) return { verdict, recovered: [] };
     await delay(pauseMs);
   }
@@ -65,7 +69,7 @@ function lockedOr(error: unknown): { verdict: "locked"; death: null } {
 async function recover(parts: Parameters<typeof reportExit>[0], death: Death): Promise<Recovered[]> {
   const { hostname, because } = death;
   const replicaId = death.replicaId as ReplicaId;
-  parts.events.emit("replica.dead", { replicaId, because, silentForMs: undefined, hostname });
+  parts.events.emit("replica.dead", { replicaId, because, hostname });
   const postMortems = new PostMortems(parts);
   const told = (await postMortems.examineDead([replicaId], passedBy(parts, POST_MORTEMS))).get(replicaId);
   const known = told ? { ...death, probableCause: told.cause, sentence: told.sentence } : death;

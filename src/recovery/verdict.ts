@@ -1,4 +1,5 @@
 /** What a silence means, whoever is silent. Pure: the same signs and limits always give the same verdict. */
+import type { VerdictReason } from "../task/death.ts";
 import type { Limits } from "./limits.ts";
 
 /** How long there has been no sign of life, by the database's clock and counted only while signs could be written. */
@@ -8,9 +9,6 @@ export interface Silence {
   /** How long its session has been seen gone; null where it is there, or where its end would prove nothing. */
   readonly sessionFreeForMs?: number | null;
 }
-
-/** What a death can be known by. */
-export type VerdictReason = "session-lost" | "silent";
 
 export interface DeadVerdict {
   readonly kind: "dead";

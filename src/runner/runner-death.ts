@@ -2,7 +2,7 @@
 import { formatDuration } from "../config/duration.ts";
 import { EverbeatError } from "../errors.ts";
 import type { TaskRef } from "../events.ts";
-import type { GroupMemory } from "../heart/group-memory.ts";
+import type { GroupMemory } from "../task/death.ts";
 import type { RunnerVitals } from "./protocol.ts";
 import type { RanBefore } from "./ran-before.ts";
 

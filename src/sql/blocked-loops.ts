@@ -1,5 +1,7 @@
 /** What is written about threads that do not turn their loop. */
+
 import type { Store } from "../database/database.ts";
+import type { DeathRecord } from "../task/death.ts";
 import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import { listsOf } from "./claim-lists.ts";
 import { endingValues, type Outcome } from "./outcomes.ts";
@@ -73,7 +75,7 @@ export async function readTimedOut(
 export async function endBlockedReplica(
   store: Store,
   replicaId: ReplicaId,
-  last: { outcomes: readonly Outcome[]; death: unknown },
+  last: { outcomes: readonly Outcome[]; death: DeathRecord },
 ): Promise<boolean> {
   const [row] = await store.query<{ ended: boolean }>(
     `select ${store.schema}.end_blocked_replica($1, $2::bigint[], $3::uuid[], $4::json, $5::json) as ended`,

@@ -127,15 +127,8 @@ export interface OwnerFacts extends SignsOfLife {
   /** Since its last beat, whether that could be written or not; null where it has no heart. */
   readonly heardAgoMs: number | null;
   readonly diedAgoMs: number | null;
-  readonly death: {
-    readonly because?: string;
-    readonly silentForMs?: number;
-    readonly exitCode?: number | null;
-    readonly signal?: string | null;
-    readonly wasDraining?: boolean;
-    readonly isCharged?: boolean;
-    readonly blockedForMs?: number;
-  } | null;
+  /** As it was written: see `readDeath`. */
+  readonly death: unknown;
   /** The thread or process that it has for this task; null where it runs inline, or has not begun there. */
   readonly runner: RunnerFacts | null;
   /** The event loop that this task depends on, its runner's or else its owner's own; null while it turns. */

@@ -1,6 +1,7 @@
 /** Signs of life, and the conditional writes that follow a verdict. */
 
 import type { Store } from "../database/database.ts";
+import type { VerdictRecord } from "../task/death.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { type RunnerRecord, runnersJson } from "./runners.ts";
 
@@ -147,11 +148,11 @@ export async function readDoubtfulHearts(
 export async function declareDead(
   store: Store,
   replicaId: ReplicaId,
-  verdict: { because: "silent" | "session-lost"; minMs: number; death: unknown },
+  { death, minMs }: { death: VerdictRecord; minMs: number },
 ): Promise<boolean> {
   const [row] = await store.query<{ dead: boolean }>(
     `select ${store.schema}.declare_dead($1, $2, $3, $4::json) as dead`,
-    [replicaId, verdict.because, verdict.minMs, JSON.stringify(verdict.death)],
+    [replicaId, death.because, minMs, JSON.stringify(death)],
   );
   return row?.dead === true;
 }
@@ -165,8 +166,8 @@ export async function declareExited(
   store: Store,
   replicaId: ReplicaId,
   exit: { exitCode: number | null; signal: string | null; group: object | undefined },
-): Promise<{ verdict: ReachedVerdict; death: Record<string, unknown> | null }> {
-  const [row] = await store.query<{ verdict: ReachedVerdict; death: Record<string, unknown> | null }>(
+): Promise<{ verdict: ReachedVerdict; death: unknown }> {
+  const [row] = await store.query<{ verdict: ReachedVerdict; death: unknown }>(
     `select verdict, death from ${store.schema}.declare_exited($1, $2, $3, $4)`,
     [replicaId, exit.exitCode, exit.signal, exit.group === undefined ? null : JSON.stringify(exit.group)],
   );

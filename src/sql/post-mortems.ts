@@ -35,7 +35,8 @@ export interface DeadReplica {
   readonly hostname: string;
   readonly version: string;
   readonly diedAt: Date;
-  readonly death: Readonly<Record<string, unknown>> | null;
+  /** As it was written: see `readDeath`. */
+  readonly death: unknown;
   readonly intervalMs: number | null;
   /** Its heart had a session whose end would have been seen… */
   readonly hadSession: boolean;

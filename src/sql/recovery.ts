@@ -7,7 +7,8 @@ export interface AbsentOwner {
   readonly status: "dead" | "offline" | "missing";
   readonly hostname: string | null;
   readonly machineId: string | null;
-  readonly death: Record<string, unknown> | null;
+  /** As it was written: see `readDeath`. */
+  readonly death: unknown;
   /** Under another id: it was not dead after all. */
   readonly cameBack: boolean;
 }

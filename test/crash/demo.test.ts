@@ -14,7 +14,7 @@ test("the demo tells its story, ends well and leaves nothing behind", { timeout:
   const before = await demoFolders();
   const { code, stdout, stderr } = await everbeat(["demo", "--json"]);
   expect(stderr).toContain("kill -9: worker A dies");
-  expect(stderr).toMatch(/later it is declared dead: its heart's session was gone/);
+  expect(stderr).toMatch(/later it is declared dead: its session ended/);
   expect(stderr).toMatch(/Declared dead after a silence of \d/);
   expect(commandsToTerminal(stderr)).toEqual([]);
   const summary = JSON.parse(stdout) as DemoSummary;

@@ -151,7 +151,7 @@ const WAYS: Record<string, Way> = {
         outcomes: outcomesOf(scene, ({ failures }) => ({
           ...{ to: "pending", outcome: "failed", failures: failures + 1, delayMs: 0, error: ERROR },
         })),
-        death: {},
+        death: { because: "loop-blocked" },
       }),
     becomes: (counts) => ({ ...again(counts), failures: more(counts.failures) }),
   },

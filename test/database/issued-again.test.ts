@@ -168,7 +168,10 @@ describe("a worker that holds the forgotten claim", () => {
 
   test("ends nothing but what it was at, when its heart ends its process", async () => {
     const { forgotten, held } = await issuedAgain();
-    await endBlockedReplica(everbeat.database, owner.replicaId, { outcomes: [failed(forgotten)], death: {} });
+    await endBlockedReplica(everbeat.database, owner.replicaId, {
+      outcomes: [failed(forgotten)],
+      death: { because: "loop-blocked" },
+    });
     expect(await rowOf(held.taskId)).toEqual(untouched("running"));
     await database.query("update everbeat.replica set status = 'online' where id = $1", [owner.replicaId]);
     await database.query("update everbeat.heart set is_dead = false where replica_id = $1", [owner.replicaId]);

@@ -35,7 +35,7 @@ async function beginSweepOver() {
       (heart) => heart.replicaId,
     );
   const declare = (because: "silent" | "session-lost") =>
-    declareDead(store, replicaId, { because, minMs: TOO_LONG_MS, death: {} });
+    declareDead(store, replicaId, { minMs: TOO_LONG_MS, death: { because } });
   const release = async () => {
     const claims = await readUnstarted(store, replicaId);
     expect(claims).toHaveLength(1);

@@ -30,7 +30,7 @@ async function scene(everbeat: Everbeat, gapMs: number) {
   return {
     beats: () => beats(replicaId),
     sweep: () => beginSweep(database, { id: sweeper, isReplica: true, places: 1, minIntervalMs: 0, gapMs }),
-    declare: () => declareDead(database, replicaId, { because: "session-lost", minMs: 0, death: {} }),
+    declare: () => declareDead(database, replicaId, { minMs: 0, death: { because: "session-lost" } }),
     isSeenFree: async () => (await everbeat.replicas()).find(({ id }) => id === replicaId)?.sessionFreeForMs !== null,
     hasSession: async () => (await everbeat.replicas()).find(({ id }) => id === replicaId)?.hasSession,
   };

@@ -267,7 +267,7 @@ describe("the hearts that a sweep is told of", () => {
       expect(await silentFor(6_000)).toEqual([idOf(1)]);
       await sweptAhead("1 hour");
       expect(await silentFor(6_000)).toEqual([]);
-      const verdict = { because: "silent", minMs: 6_000, death: {} } as const;
+      const verdict = { minMs: 6_000, death: { because: "silent" } } as const;
       expect(await declareDead(everbeat.database, idOf(0) as ReplicaId, verdict)).toBe(false);
       await sweep();
       await database.query("update everbeat.listening set hearing_since = now() - interval '1 hour'");

@@ -20,8 +20,12 @@ begin
        or not coalesce(v_listening.swept_at - nullif(v_heart.session_free_since, 'infinity') > make_interval(secs => p_min_ms / 1000.0), false) then
       return false;
     end if;
-  elsif silent_ms(v_heart, v_replica.started_at, v_listening, v_listening.swept_at) <= p_min_ms then
-    return false;
+  elsif p_because = 'silent' then
+    if silent_ms(v_heart, v_replica.started_at, v_listening, v_listening.swept_at) <= p_min_ms then
+      return false;
+    end if;
+  else
+    raise exception 'a verdict because of "%" has no evidence that could be looked at again', p_because using errcode = 'invalid_parameter_value';
   end if;
   update heart set is_dead = true where replica_id = p_replica;
   update replica set status = 'dead', died_at = clock_timestamp(), death = p_death where id = p_replica;

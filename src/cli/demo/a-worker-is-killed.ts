@@ -1,6 +1,9 @@
 /** Scene: SIGKILL in the middle of its tasks. Nobody is told, and yet it is known in about a second, and they run elsewhere. */
+
 import { formatDuration } from "../../config/duration.ts";
 import type { ReplicaRow, TaskDetails, TaskSummary } from "../../index.ts";
+import { shortCauseOf } from "../../recovery/recovery-action.ts";
+import { readDeath } from "../../task/death.ts";
 import { DemoFailedError } from "../errors.ts";
 import type { Column } from "../table.ts";
 import type { Scene, Stage } from "./stage.ts";
@@ -26,8 +29,9 @@ export const aWorkerIsKilled: Scene = {
     const { diedAt, death } = await untilDead(stage, victim);
     const knownMs = diedAt.getTime() - killedAt.getTime();
     stage.tally.crashKnownMs = knownMs;
-    const because = death?.["because"] === "session-lost" ? "its heart's session was gone" : "its heart was silent";
-    story.good(`${formatDuration(knownMs)} later it is declared dead: ${because}. Nobody had to look.`);
+    story.good(
+      `${formatDuration(knownMs)} later it is declared dead: ${shortCauseOf(readDeath(death))}. Nobody had to look.`,
+    );
 
     const recovered = await untilRecovered(stage, held);
     stage.tally.tasksTakenBack += recovered.length;

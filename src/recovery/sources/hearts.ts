@@ -14,13 +14,13 @@ import {
 } from "../../sql/hearts.ts";
 import { readUnstarted, releaseWhileSilent } from "../../sql/recover-claims.ts";
 import { noteSilence } from "../../sql/reliability.ts";
+import type { VerdictRecord } from "../../task/death.ts";
 import type { ReplicaId } from "../../task/ids.ts";
 import { AbsentOwners } from "../absent-owners.ts";
 import { freeClaims } from "../free-claims.ts";
 import { doubtFromMs, heartLimits } from "../limits.ts";
 import type { PassedBy } from "../passed-by.ts";
 import type { LastSigns } from "../post-mortems.ts";
-import type { Death } from "../recovery-action.ts";
 import type { Dead, Doubtful, Policy, Source } from "../source.ts";
 import { MachineGuard } from "./machine-guard.ts";
 
@@ -126,10 +126,9 @@ export class HeartSource implements Source<DoubtfulHeart> {
       limitsOf: ({ context }) => heartLimits(context, settings, "running"),
       act: async ([dead]) => {
         if (!dead || isMoving()) return [];
-        const { context, verdict } = dead;
-        const { because, beyondMs } = verdict;
-        const verdictNow = { because, minMs: beyondMs, death: deathOf(dead) };
-        return (await declareDead(database, context.replicaId, verdictNow)) ? [dead] : [];
+        const { replicaId } = dead.context;
+        const minMs = dead.verdict.beyondMs;
+        return (await declareDead(database, replicaId, { death: deathOf(dead), minMs })) ? [dead] : [];
       },
       tell: (done) => {
         if (done.length > 0) this.#absent.lookSoon();
@@ -175,10 +174,9 @@ export class HeartSource implements Source<DoubtfulHeart> {
   }
 }
 
-function deathOf({ context, verdict }: DeadHeart): Death {
-  const { replicaId, machineId, hostname, silentForMs, vitals, status } = context;
+function deathOf({ context, verdict }: DeadHeart): VerdictRecord {
+  const { machineId, hostname, silentForMs, vitals, status } = context;
   return {
-    replicaId,
     machineId: machineId ?? undefined,
     hostname,
     because: verdict.because,

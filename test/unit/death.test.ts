@@ -1,0 +1,102 @@
+/** What is on record of a death is read in full, and a reason that nobody understands is never taken for another. */
+import { describe, expect, test } from "vitest";
+import { type Cause, probableCause } from "../../src/recovery/probable-cause.ts";
+import { causeOf, isBlameless, shortCauseOf } from "../../src/recovery/recovery-action.ts";
+import { DEATH_REASONS, type DeathReason, type DeathRecord, readDeath } from "../../src/task/death.ts";
+
+const WHOLE: Required<DeathRecord> = {
+  because: "loop-blocked",
+  machineId: "machine-1",
+  hostname: "host-1",
+  silentForMs: 1_500,
+  vitals: { rssBytes: 1 },
+  wasDraining: true,
+  isCharged: false,
+  exitCode: 3,
+  signal: "SIGKILL",
+  group: { used: 90, limit: 100, kills: 1 },
+  stack: "at busy (file.js:1:1)",
+  blockedForMs: 61_000,
+};
+const because = "unknown";
+const others = (Object.keys(WHOLE) as (keyof DeathRecord)[]).filter((field) => field !== "because");
+
+describe("a record of a death", () => {
+  test.each(others)("has its %s read as it was written", (field) => {
+    expect(readDeath({ [field]: WHOLE[field] })).toEqual({ because, [field]: WHOLE[field] });
+  });
+
+  test("is read with all of them together, and nothing else", () => {
+    expect(readDeath({ ...WHOLE, more: 1 })).toEqual(WHOLE);
+  });
+
+  test.each(others.filter((field) => field !== "vitals"))("is read without a %s of another kind", (field) => {
+    expect(readDeath({ [field]: ["odd"] })).toEqual({ because });
+  });
+
+  test.each([{ used: 1 }, { used: 1, limit: 0, kills: 0 }, { used: "1", limit: 2, kills: 0 }, null])(
+    "is read without a cgroup of which not all is known: %j",
+    (group) => {
+      expect(readDeath({ group })).toEqual({ because });
+    },
+  );
+
+  test.each([undefined, null, 7, "of-a-newer-version", "toString"])(
+    "with the reason %j is of an unknown one",
+    (odd) => {
+      expect(readDeath({ because: odd, exitCode: 3 })).toEqual({ because, exitCode: 3 });
+      expect(readDeath(odd)).toEqual({ because });
+    },
+  );
+});
+
+interface Told {
+  /** What a post-mortem concludes where nothing else is known. */
+  readonly cause: Cause;
+  readonly isBlameless: boolean;
+}
+
+/** The compiler asks for a new reason. */
+const TOLD: { readonly [Reason in DeathReason]: Told } = {
+  silent: { cause: "vanished", isBlameless: false },
+  "session-lost": { cause: "process-ended", isBlameless: false },
+  offline: { cause: "left", isBlameless: true },
+  missing: { cause: "unknown", isBlameless: false },
+  "runner-ended": { cause: "unknown", isBlameless: false },
+  "runner-silent": { cause: "fell-silent", isBlameless: false },
+  "stopped-by-task": { cause: "unknown", isBlameless: false },
+  exited: { cause: "unknown", isBlameless: false },
+  "loop-blocked": { cause: "loop-blocked", isBlameless: false },
+  unknown: { cause: "unknown", isBlameless: false },
+};
+
+describe("a death because of", () => {
+  const reasons = Object.entries(TOLD) as [DeathReason, Told][];
+
+  test.each(reasons)("%s is concluded from, blamed and worded on purpose", (reason, told) => {
+    expect(probableCause({ kind: "replica", because: reason }).cause).toBe(told.cause);
+    expect(isBlameless({ replicaId: "replica-1", because: reason })).toBe(told.isBlameless);
+    expect(causeOf({ because: reason })).toBe(DEATH_REASONS[reason].words);
+    expect(shortCauseOf({ because: reason })).toBe(DEATH_REASONS[reason].short);
+  });
+
+  test("each reason is told in words of its own", () => {
+    const words = Object.values(DEATH_REASONS).flatMap((each) => [each.words]);
+    expect(new Set(words).size).toBe(words.length);
+    expect(new Set(Object.values(DEATH_REASONS).map((each) => each.short)).size).toBe(words.length);
+  });
+
+  test.each([
+    [{ signal: "SIGKILL" }, "its process was ended by SIGKILL"],
+    [{ exitCode: 3 }, "its process exited with code 3"],
+  ])("an exit is told by what was seen: %j", (how, words) => {
+    expect(causeOf({ because: "exited", ...how })).toBe(words);
+    expect(shortCauseOf({ because: "exited", ...how })).toBe(words);
+  });
+
+  test("a blocked loop is told with how long it was", () => {
+    const death = { because: "loop-blocked", blockedForMs: 61_000 } as const;
+    expect(causeOf(death)).toBe("it was ended because its event loop was blocked for 1m 1s");
+    expect(shortCauseOf(death)).toBe("ended, its loop was blocked for 1m 1s");
+  });
+});
