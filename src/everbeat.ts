@@ -183,7 +183,9 @@ export class Everbeat implements AsyncDisposable {
   async work(tasks: readonly Task<never, unknown>[], options?: WorkOptions): Promise<Worker> {
     if (isInsideRunner()) throw new WorkInsideRunnerError();
     const settings = checkWork(tasks, options);
-    const { recovery, replyTimeoutMs } = this.#settings;
+    const { recovery, replyTimeoutMs, migrate: schema } = this.#settings;
+    // Nobody has looked yet.
+    if (schema === "later") await assertSchemaFits(this.database);
     const database = this.database.withReplyWithin(replyTimeoutMs);
     const replica = new Replica({ database, settings: recovery, tasks, queues: settings.queues });
     await replica.join(this.#notices);

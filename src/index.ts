@@ -20,6 +20,9 @@ export {
   TransactionRolledBackError,
   UnsupportedServerError,
 } from "./database/errors.ts";
+export type { MigrationReport } from "./database/migrate.ts";
+export type { SchemaState } from "./database/schema-state.ts";
+export type { Finding } from "./doctor/finding.ts";
 export { type ErrorKind, EverbeatError } from "./errors.ts";
 export type { EventName, EverbeatEvents, TaskRef } from "./events.ts";
 export { type EnqueueArguments, Everbeat, type ManyOptions, type TaskHandle } from "./everbeat.ts";

@@ -2,7 +2,7 @@
 import * as z from "zod";
 import type { Everbeat, StaleQuery, StaleTask } from "../index.ts";
 import { PartlyRecoveredError } from "../recovery/partly-recovered.ts";
-import { STALE_RULES } from "../recovery/recovery-orders.ts";
+import { EXIT_RULES, STALE_RULES } from "../recovery/recovery-orders.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import { operation } from "./operation.ts";
 import { listening, settings } from "./rows.ts";
@@ -104,6 +104,35 @@ export const recoveryConfirm = operation({
   input: z.strictObject({}),
   answer: z.strictObject({ isConfirmed: z.boolean() }),
   run: async ({ recovery }) => ({ isConfirmed: await recovery.confirmDeaths() }),
+});
+
+export const recoveryReportExit = operation({
+  name: "recovery.report-exit",
+  role: "operator",
+  changes: true,
+  description: "say that a worker's process has ended, as whoever started it has seen: its tasks are recovered at once",
+  input: z.strictObject({
+    replicaId: uuid,
+    ...optionsBy(EXIT_RULES, {
+      exitCode: z.int().nullable(),
+      signal: z.string().nullable(),
+      /** The memory of the cgroup that it shared with whoever saw it end, in bytes. */
+      group: z.strictObject({ used: z.int(), limit: z.int(), kills: z.int() }),
+    }),
+  }),
+  answer: z.strictObject({
+    verdict: z.enum(["dead", "not-alive", "session-held", "locked"]),
+    recovered: listOf(
+      z.strictObject({
+        taskId: uuid,
+        claimId,
+        name: z.string(),
+        attempt: count,
+        action: z.enum(["released", "cancelled", "failed", "quarantined", "retried"]),
+      }),
+    ),
+  }),
+  run: ({ recovery }, { replicaId, ...exit }) => recovery.reportExit(replicaId, exit),
 });
 
 const STATES = ["running", "claimed"] as const;

@@ -78,14 +78,14 @@ export const STALE_RULES = {
 };
 const SHAPE = { ...STALE_RULES, dryRun: isBoolean };
 export interface ExitOptions {
-  exitCode?: number | null;
-  signal?: string | null;
+  exitCode?: number | null | undefined;
+  signal?: string | null | undefined;
   /** The memory of the cgroup that it shared with whoever saw it end, in bytes; and how many processes the kernel killed there at that time. */
   group?: GroupMemory | undefined;
 }
 
 const isBytes = isInteger({ min: 0, max: Number.MAX_SAFE_INTEGER });
-const EXIT_SHAPE = {
+export const EXIT_RULES = {
   // Of a process that has ended, Node gives null for the one that does not apply.
   exitCode: orNull(isInteger({ min: 0, max: 0xffff_ffff })),
   signal: orNull(isSignalName),
@@ -181,7 +181,7 @@ export class RecoveryOrders {
    */
   async reportExit(replicaId: string, exit: ExitOptions): Promise<ExitReport> {
     const problems = new Problems();
-    const { exitCode, signal, group } = checkOptions(exit, EXIT_SHAPE, { path: "", problems });
+    const { exitCode, signal, group } = checkOptions(exit, EXIT_RULES, { path: "", problems });
     if (!isUuid(replicaId)) problems.add("replicaId", "must be a replica's id");
     problems.throwIfAny("The report of an exit");
     const ended = replicaId as ReplicaId;

@@ -21,6 +21,15 @@ test("a look at a database without a schema changes nothing, and says what to do
   expect(row?.schemas).toBe(0);
 });
 
+test("migrate --dry-run says what would be done, and does nothing", async () => {
+  const { code, stdout } = await here(["migrate", "--dry-run"], at);
+  expect(code).toBe(0);
+  for (const name of names) expect(stdout).toContain(`– ${name}\n`);
+  expect(stdout).toContain(`– ${routines} functions, views and triggers\n`);
+  expect(stdout).toContain('The schema "everbeat" is at version 0. Nothing was done.');
+  expect((await here(["status"], at)).code).toBe(1);
+});
+
 test("migrate names what it applies, and is content to find nothing to do", async () => {
   const { code, stdout } = await cli(["migrate"], at);
   expect(code).toBe(0);
@@ -28,6 +37,9 @@ test("migrate names what it applies, and is content to find nothing to do", asyn
   expect(stdout).toContain(`✓ ${routines} functions, views and triggers`);
   expect(stdout).toContain(`The schema "everbeat" is up to date, at version ${names.length}.`);
   expect((await here(["migrate"], at)).stdout).toContain("was up to date already");
+  expect((await here(["migrate", "--dry-run"], at)).stdout).toContain(
+    'The schema "everbeat" is up to date, at version',
+  );
 });
 
 test("migrate answers with JSON, in a schema of choice", async () => {
@@ -37,6 +49,18 @@ test("migrate answers with JSON, in a schema of choice", async () => {
     answer: { schema: "jobs", applied: names, replaced: routines, version: names.length },
   });
   expect((await here(["status", "--schema", "jobs"], at)).code).toBe(0);
+});
+
+test("migrate --dry-run fails where to migrate would not help, and says why", async () => {
+  await here(["migrate", "--schema", "newer"], at);
+  await database.query("insert into newer.migration values (9999, '9999_future', 'x', 9999)");
+  const { code, answer } = await jsonHere<{ problem: { code: string } }>(
+    ["migrate", "--dry-run", "--schema", "newer"],
+    at,
+  );
+  expect(code).toBe(1);
+  expect(answer).toMatchObject({ version: 9_999, needsMigration: false, problem: { code: "SCHEMA_TOO_NEW" } });
+  expect((await here(["migrate", "--dry-run", "--schema", "newer"], at)).stdout).toContain("9999");
 });
 
 test("migrate --print needs no database, and what it prints is the schema", async () => {

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
-import type { Operation } from "../../src/operations/operation.ts";
+import type { Operation, Reached } from "../../src/operations/operation.ts";
 import {
   type InputOf,
   OPERATIONS,
@@ -99,6 +99,14 @@ const INPUTS: { readonly [Name in OperationName]: () => Promise<readonly InputOf
     return [{ after: "0s", dryRun: true }, { after: "0s", state: "claimed" }, { after: "0s" }];
   },
   "recovery.confirm": async () => [{}],
+  async "recovery.report-exit"() {
+    const [id = ""] = (await silentOwner(everbeat)).running;
+    const { replicaId } = await everbeat.tasks.show(id);
+    return [
+      { replicaId: String(replicaId), signal: "SIGKILL", group: { used: 1, limit: 2, kills: 0 } },
+      { replicaId: randomUUID(), exitCode: 1 },
+    ];
+  },
   async "post-mortems.list"() {
     await deadOwner(everbeat);
     return [{}, { kind: "attempt", limit: 1 }];
@@ -246,6 +254,18 @@ describe("a long operation", () => {
     expect(reached).toEqual(["0 of 1200", "500 of 1200"]);
     const rest = await perform(everbeat, "tasks.cancel", { queue: "long", state: "pending" });
     expect(rest.counts).toEqual({ cancelled: 700 });
+  });
+
+  test("that examines says what it looks at, and ends between two checks", async () => {
+    const steps: unknown[] = [];
+    const enough = new Error("enough");
+    const stopping = new AbortController();
+    const progress = ({ step, done }: Reached) => {
+      steps.push(step);
+      if (done === 1) stopping.abort(enough);
+    };
+    await expect(perform(everbeat, "doctor", {}, { signal: stopping.signal, progress })).rejects.toBe(enough);
+    expect(steps).toEqual(["server", "rights"]);
   });
 
   test("that waits for a result ends with its signal", async () => {

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { appendFileSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
@@ -21,6 +21,7 @@ const BESIDE_THE_CLI: Readonly<Record<string, string>> = {
   "tasks.counts": "`status` shows them, beside all else",
   "runners.list": "`replicas` shows those that are there, each beside its replica",
   "alerts.list": "`status` shows those that are open",
+  "recovery.report-exit": "whoever starts workers calls it: `start --processes` does so by itself",
 };
 
 describe("the list of operations", () => {
@@ -35,6 +36,27 @@ describe("the list of operations", () => {
     const unreached = Object.keys(OPERATIONS).filter((name) => !asked.includes(name));
     expect(unreached.sort()).toEqual(Object.keys(BESIDE_THE_CLI).sort());
   });
+});
+
+describe("the page of all operations", () => {
+  const path = join(source, "..", "docs", "api-operations.md");
+  const rowsOf = (page: string) => page.split("\n").filter((line) => line.startsWith("| `"));
+
+  test("has the table of them, in the order of the list", () => {
+    const rows = list.map(
+      ({ name, role, input, description }) => `| \`${name}\` | ${role} | ${inputWords(input)} | ${description} |`,
+    );
+    // After a change take the rows out of the page, and run this: it writes the new ones below the head of the table.
+    if (rowsOf(readFileSync(path, "utf8")).length === 0) appendFileSync(path, `${rows.join("\n")}\n`);
+    expect(rowsOf(readFileSync(path, "utf8"))).toEqual(rows);
+  });
+
+  /** `name`, `all?`: what must be given, and what may. */
+  function inputWords(input: z.ZodType): string {
+    const { properties = {}, required = [] } = z.toJSONSchema(input, { io: "input" });
+    const words = Object.keys(properties).map((key) => `\`${key}${required.includes(key) ? "" : "?"}\``);
+    return words.join(", ") || "–";
+  }
 });
 
 describe.each(byName)("%s", (name, { input, answer, description, role, changes }) => {
