@@ -346,15 +346,18 @@ create table listening (
   listened_at       timestamptz not null default '-infinity'  -- by a sweep that takes long (see keep_listening)
 );
 
+-- One row is one episode of what its subject suffers: from raised_at to resolved_at. Earlier rows of a subject are its history.
 create table alert (
-  id          bigint generated always as identity primary key,
-  kind        text not null,
-  part        text,                -- the part of a service that raised it, and that resolves it
-  subject     text not null,
-  message     text not null,
-  details     json,                -- may hold what a handler said, so what is searched for is not in it
-  raised_at   timestamptz not null default now(),
-  resolved_at timestamptz
+  id             bigint generated always as identity primary key,
+  kind           text not null,       -- one of src/alert-kinds.ts
+  part           text,                -- by which alerts are found again: a part of a service, a claim, a replica
+  subject        text not null,
+  message        text not null,
+  details        json,                -- may hold what a handler said, so what is searched for is not in it
+  raised_at      timestamptz not null default now(),
+  last_raised_at timestamptz not null default now(),
+  times          integer not null default 1,  -- how often it was raised; while it is open, at most twice a minute
+  resolved_at    timestamptz
 );
 create unique index alert_open on alert (kind, subject) where resolved_at is null;
 

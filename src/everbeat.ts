@@ -1,4 +1,5 @@
 /** The composition root: what starts, in what order, and what stops. */
+import { Alerts } from "./alerts/alerts.ts";
 import { isFunction, unknownKey } from "./config/checks.ts";
 import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
@@ -41,8 +42,8 @@ import { Worker } from "./worker/worker.ts";
 /** How long a graceful end waits for those who wait for somebody else's unique key or id. */
 const KEY_PATIENCE_MS = 5_000;
 
-/** How long it waits for an alert about its log to be resolved, should the database be away. */
-const LAST_ALERT_MS = 1_000;
+/** How long it waits for its alerts to be written, should the database be away. */
+const LAST_ALERTS_MS = 1_000;
 
 /** A task's id that remembers what the task returns, so that `result` has its type. */
 export type TaskHandle<Output> = TaskId & { readonly __output?: Output };
@@ -74,6 +75,7 @@ export class Everbeat implements AsyncDisposable {
   /** Of a logger that was given, and of what this process's runners could not pass on to it. */
   readonly #loggerHealth = new LogRecord();
   readonly #runnersHealth = new LogRecord();
+  readonly #alerts: Alerts;
   readonly #logWatch: LogWatch;
   readonly #notices: Notices;
   readonly #enqueuer: Enqueuer;
@@ -98,7 +100,12 @@ export class Everbeat implements AsyncDisposable {
     const streams = [outletOf(process.stdout).health, outletOf(process.stderr).health];
     const logs = [this.#loggerHealth, this.#runnersHealth, ...streams];
     const replica = () => [...this.#workers][0]?.replicaId;
-    this.#logWatch = new LogWatch({ database, events: this.#events, logs, replica });
+    const refusals = new Outages(this.#events);
+    this.#alerts = new Alerts({
+      database: database.withReplyWithin(settings.replyTimeoutMs),
+      onRefused: (error) => refusals.noticed(error, "writing alerts"),
+    });
+    this.#logWatch = new LogWatch({ alerts: this.#alerts, events: this.#events, logs, replica });
     this.#notices = new Notices(database);
     this.#enqueuer = new Enqueuer(database, { inputLimitBytes: settings.maxJsonBytes });
     this.#results = new Results(database, this.#notices);
@@ -193,6 +200,7 @@ export class Everbeat implements AsyncDisposable {
       database,
       notices: this.#notices,
       events: this.#events,
+      alerts: this.#alerts,
       log: this.#log,
       tasks,
       settings,
@@ -256,7 +264,9 @@ export class Everbeat implements AsyncDisposable {
   async #closeOnce(options: { now?: boolean }): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)));
     await this.#listener?.stop();
-    await atMost(LAST_ALERT_MS, this.#logWatch.stop());
+    await this.#logWatch.stop();
+    await atMost(LAST_ALERTS_MS, this.#alerts.written());
+    this.#alerts.stop();
     const answered = this.#enqueuer.idle();
     await atMost(KEY_PATIENCE_MS, answered);
     this.#enqueuer.giveUpWaiting();

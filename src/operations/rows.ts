@@ -101,8 +101,12 @@ export const listening = z.strictObject({
 export const alert = z.strictObject({
   id: z.string(),
   kind: z.string(),
+  severity: z.enum(["warning", "critical"]),
   subject: z.string(),
   message: z.string(),
+  details: z.unknown(),
   raisedAt: instant,
+  lastRaisedAt: instant,
+  times: count,
   resolvedAt: instant.nullable(),
 });

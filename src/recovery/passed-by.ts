@@ -178,7 +178,7 @@ export class PassedBy {
     return true;
   }
 
-  get #alertKind(): string {
+  get #alertKind(): `${PartOfService["service"]}-passed-by` {
     return `${this.#of.service}-passed-by`;
   }
 }

@@ -214,7 +214,7 @@ export class RecoveryOrders {
     const problems = new Problems();
     const { onlyOpen = true, limit = 100 } = checkOptions(options, ALERT_RULES, { path: "", problems });
     problems.throwIfAny("The list of alerts");
-    return listAlerts(this.#database, { onlyOpen, limit });
+    return listAlerts(this.#database, { open: onlyOpen || undefined, limit });
   }
 
   async #find(afterMs: number | undefined, filter: StaleFilter): Promise<StaleTask[]> {

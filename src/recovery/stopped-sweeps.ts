@@ -2,7 +2,7 @@
 import { formatDuration } from "../config/duration.ts";
 import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
-import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
+import { raiseAlert, resolveAlert } from "../sql/alerts.ts";
 import { readListening } from "../sql/recovery.ts";
 import { isSweeping } from "./sweeping.ts";
 
@@ -24,5 +24,5 @@ export async function alertIfStopped(parts: { database: Database; events: Events
 }
 
 export function endStoppedAlert(database: Database): Promise<void> {
-  return resolveAlerts(database, KIND, SUBJECT);
+  return resolveAlert(database, KIND, SUBJECT);
 }

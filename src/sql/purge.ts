@@ -4,7 +4,7 @@
  * docs/operations.md lists the rules of all tables.
  */
 import type { Store } from "../database/database.ts";
-import { hasStandingCause } from "./alerts.ts";
+import { hasStandingCause } from "./alert-causes.ts";
 import { isBlockageLasting } from "./blocked-loops.ts";
 
 /** How long things stay, by the setting that says so. */
@@ -119,7 +119,7 @@ export const PURGE_RULES: readonly PurgeRule[] = [
       rows(
         "alert",
         "x.id",
-        `coalesce(x.resolved_at, x.raised_at) < ${OLD} and (x.resolved_at is not null or not ${hasStandingCause(s, "x")})`,
+        `coalesce(x.resolved_at, x.last_raised_at) < ${OLD} and (x.resolved_at is not null or not ${hasStandingCause(s, "x")})`,
       ),
   },
   {

@@ -9,11 +9,11 @@ export interface SetAside {
   readonly name: string | null;
   readonly queue: string;
   readonly reason: string;
-  /** Nothing was done about it: no claim goes through, and no task is to blame. */
+  /** Nothing was done about it: no claim goes through, and no task is to blame. The caller raises the alert. */
   readonly isLeft: boolean;
 }
 
-/** Some of what makes this claim fail. None: it would go through now, or another worker is at this. Raises the alerts. */
+/** Some of what makes this claim fail. None: it would go through now, or another worker is at this. Raises the alerts about what is set aside. */
 export async function setAsideBad(database: Database, failed: ClaimRequest): Promise<readonly SetAside[]> {
   return database.query<SetAside>(
     `select task_id::text as "taskId", name, queue, reason, is_left as "isLeft" from ${database.schema}.set_aside_bad(${CLAIM_PARAMETERS})`,

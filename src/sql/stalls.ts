@@ -2,8 +2,6 @@
 import { WARN_AFTER_BEATS } from "../config/recovery-options.ts";
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
-import { unlocked } from "./alerts.ts";
-import { isBlockageLasting } from "./blocked-loops.ts";
 import { endingValues, type Outcome } from "./outcomes.ts";
 
 export interface StalledClaim {
@@ -63,27 +61,4 @@ export async function raiseStallAlerts(store: Store, alerts: readonly StallAlert
     [JSON.stringify(alerts.map((alert) => ({ ...alert, details: JSON.stringify(alert.details) })))],
   );
   return rows.map(({ subject }) => subject);
-}
-
-/**
- * Resolves the alerts of all other tasks, which get on again or have ended, those of blocked loops whose replica or runner is gone, and those of stuck
- * outcomes whose claim is gone: its worker died before it could write the outcome. Likewise those of ended tasks that were removed after all,
- * and those of logs whose worker is gone. The `case` keeps the details of other alerts from being taken apart: a handler may have said what is
- * in them.
- */
-export async function resolveOtherStallAlerts(store: Store, stalled: readonly TaskId[]): Promise<void> {
-  const s = store.schema;
-  const isOver = `(
-    kind = 'task-stalled' and subject <> all ($1)
-    or kind = 'upkeep-passed-by' and part = 'purged tasks' and not exists (select from ${s}.not_purged n where n.told_as = alert.subject)
-    or case kind
-      when 'loop-blocked' then not exists (
-        select from ${s}.blocked_loop b
-        where b.id = (alert.details ->> 'blockedLoop')::bigint and ${isBlockageLasting(s, "b")})
-      when 'outcome-stuck' then not exists (
-        select from ${s}.running r where r.task_id = substr(alert.subject, 6)::uuid and r.claim_id = alert.part::bigint)
-      when 'log-dropped' then not exists (
-        select from ${s}.replica r where r.id = alert.part::uuid and r.status in ('online', 'draining')) and alert.part is not null
-      end)`;
-  await store.query(`update ${s}.alert set resolved_at = now() where ${unlocked(store, isOver)}`, [stalled]);
 }

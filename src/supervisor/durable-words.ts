@@ -6,7 +6,7 @@ import type { Events } from "../events.ts";
 import { Outages } from "../worker/outages.ts";
 
 /** A reply that does not come is an outage too: packets may be swallowed without anybody being told. */
-const REPLY_WITHIN_MS = 10_000;
+export const REPLY_WITHIN_MS = 10_000;
 
 export class DurableWords {
   readonly #outages: Outages;

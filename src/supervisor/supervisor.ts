@@ -3,6 +3,7 @@
  * moment it happens, so that nobody has to wait for a silence. It runs no task, so that no task can hold it up.
  */
 import type { ChildProcess } from "node:child_process";
+import { Alerts } from "../alerts/alerts.ts";
 import { Events } from "../events.ts";
 import type { Everbeat } from "../everbeat.ts";
 import { GroupMemoryWatch } from "../heart/group-memory.ts";
@@ -16,8 +17,7 @@ import { toErrorRecord } from "../task/error-record.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { atMost, Changes } from "../worker/waiting.ts";
 import type { Child, Exit } from "./child.ts";
-import { DurableWords } from "./durable-words.ts";
-import { OpenAlerts } from "./open-alerts.ts";
+import { DurableWords, REPLY_WITHIN_MS } from "./durable-words.ts";
 import { Place } from "./place.ts";
 import { type RestartPolicy, rollOrder } from "./restart.ts";
 
@@ -37,8 +37,6 @@ const KEEP_WARM_MS = 5_000;
 const LOOK_AT_MEMORY_MS = 500;
 /** By the kernel, or by somebody else. A shell says 128 and the signal's number. */
 const KILLED = /^(SIGKILL|137)$/;
-/** How often alerts that are open are raised again: an alert that is old leaves the record. */
-const RAISE_AGAIN_MS = 3_600_000;
 
 export interface SupervisorParts {
   /** A connection of its own to where its children work. */
@@ -67,11 +65,10 @@ export class Supervisor {
   readonly #parts: SupervisorParts;
   readonly #events: Events;
   readonly #words: DurableWords;
-  readonly #alerts: OpenAlerts;
+  readonly #alerts: Alerts;
   readonly #places: readonly Place[];
   readonly #changes = new Changes();
   readonly #warmth: Service;
-  readonly #alerting: Service;
   /** Of the cgroup that its children share with it, unless somebody has moved them to another. */
   readonly #groupMemory = new GroupMemoryWatch();
   readonly #memoryLooks: Service;
@@ -88,12 +85,11 @@ export class Supervisor {
     this.#events = new Events((error) => fail(error, "an event listener"));
     logEvents(this.#events, parts.log);
     this.#words = new DurableWords(this.#events, fail);
-    this.#alerts = new OpenAlerts(parts.everbeat.database, this.#words);
+    const database = parts.everbeat.database.withReplyWithin(REPLY_WITHIN_MS);
+    this.#alerts = new Alerts({ database, onRefused: (error) => fail(error, "writing an alert") });
     // What is wrong with the database is said by whoever has something to tell it.
     const lookAround = async () => void (await readClock(parts.everbeat.database));
     this.#warmth = createService({ intervalMs: KEEP_WARM_MS, runOnce: lookAround, onError: () => {} });
-    const raiseAgain = () => this.#alerts.raiseAgain();
-    this.#alerting = createService({ intervalMs: RAISE_AGAIN_MS, runOnce: raiseAgain, onError: () => {} });
     const lookAtMemory = async () => this.#groupMemory.look();
     this.#memoryLooks = createService({ intervalMs: LOOK_AT_MEMORY_MS, runOnce: lookAtMemory, onError: () => {} });
     this.#places = Array.from({ length: parts.processes }, (_, index) => this.#createPlace(index + 1, fail));
@@ -102,7 +98,6 @@ export class Supervisor {
   /** Resolves when no child is left: they were asked to leave, or none can be kept running. */
   async run(): Promise<SupervisorEnd> {
     this.#warmth.start();
-    this.#alerting.start();
     this.#memoryLooks.start();
     const [firstPlace, ...others] = this.#places;
     const first = firstPlace?.start();
@@ -113,10 +108,11 @@ export class Supervisor {
     void this.#rollWhileAsked();
     const isOver = () => this.#places.every((place) => place.isOver) && !this.#isRolling;
     while (!isOver()) await this.#changes.until(isOver, 60_000);
-    await atMost(this.#isInHurry ? LAST_WORDS_IN_HURRY_MS : LAST_WORDS_MS, this.#words.told());
+    const told = this.#words.told().then(() => this.#alerts.written());
+    await atMost(this.#isInHurry ? LAST_WORDS_IN_HURRY_MS : LAST_WORDS_MS, told);
     this.#words.stop();
+    this.#alerts.stop();
     void this.#warmth.stop();
-    void this.#alerting.stop();
     void this.#memoryLooks.stop();
     if (first?.refused) return "refused";
     if (!this.#isLeaving) return "none-left";
@@ -162,7 +158,7 @@ export class Supervisor {
       if (isReplaced) continue;
       this.#events.emit("roll.stopped", { child });
       const message = `The new child ${child} of the supervisor ${name} did not become ready, so its rolling restart was stopped.`;
-      this.#alerts.raise({ kind: "roll-stopped", subject: name, message });
+      void this.#alerts.raise({ kind: "roll-stopped", subject: name, message });
       return;
     }
     this.#events.emit("roll.done", { children });
@@ -181,7 +177,7 @@ export class Supervisor {
         const cause = causeOf({ because: "exited", ...last });
         const message = `Child ${number} of the supervisor ${this.#parts.name} ended ${exitsInARow} times in a row and is not started again: ${cause}.`;
         const details = { child: number, exitsInARow, ...last };
-        this.#alerts.raise({ kind: "crash-loop", subject, message, details });
+        void this.#alerts.raise({ kind: "crash-loop", subject, message, details });
       },
       onSettled: () => this.#changes.announce(),
     });

@@ -9,6 +9,7 @@
  * Settling: asks to be told, then looks once more: what was put in before the bell was armed has not rung it.
  * Waking: one look, to see whether there is more to come; only then are two under way.
  */
+import type { Alerts } from "../alerts/alerts.ts";
 import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
@@ -37,6 +38,7 @@ export interface Asked {
 export interface ClaimerParts {
   readonly database: Database;
   readonly events: Events;
+  readonly alerts: Alerts;
   readonly notices: Notices;
   readonly outages: Outages;
   readonly replica: { readonly id: ReplicaId };

@@ -2,10 +2,10 @@
  * One row that cannot be claimed makes the whole claim fail. It is taken out of the way, so that it does not keep a worker from all others.
  * Where no row is to blame, all of them stay, and an alert is open until a claim from their queue goes through.
  */
+import type { Alerts } from "../alerts/alerts.ts";
 import type { Database } from "../database/database.ts";
 import { isAboutTheValues, isTransient } from "../database/transient.ts";
 import type { Events } from "../events.ts";
-import { resolveAlerts } from "../sql/alerts.ts";
 import type { ClaimedTask, ClaimRequest } from "../sql/claims.ts";
 import { readQueuesLeft, type SetAside, setAsideBad } from "../sql/set-aside.ts";
 import type { Outages } from "./outages.ts";
@@ -16,6 +16,7 @@ const OVER_AFTER_MS = 30_000;
 
 interface FailedClaimsParts {
   readonly database: Database;
+  readonly alerts: Alerts;
   readonly events: Events;
   readonly outages: Outages;
   readonly queues: readonly string[] | undefined;
@@ -31,8 +32,6 @@ export class FailedClaims {
    * own has failed. The worker asks once then, since asking costs a statement.
    */
   #mayBeOpen = true;
-  /** One after the other, so that what was said last is what stays. */
-  #writing: Promise<void> = Promise.resolve();
 
   constructor(parts: FailedClaimsParts) {
     this.#parts = parts;
@@ -66,7 +65,6 @@ export class FailedClaims {
   }
 
   async #ask(failed: ClaimRequest): Promise<readonly SetAside[]> {
-    await this.#writing;
     try {
       return await setAsideBad(this.#parts.database, failed);
     } catch (error) {
@@ -84,23 +82,30 @@ export class FailedClaims {
     const { events } = this.#parts;
     const what = taskId === null ? `queue ${JSON.stringify(queue)}` : `task ${taskId} (${name})`;
     if (!isLeft) events.emit("claim.passed-by", { what, reason });
-    else if (!this.#failing.has(queue)) events.emit("claims.failing", { queue, reason });
+    else if (!this.#failing.has(queue)) this.#tellLeft(queue, reason);
     if (isLeft) this.#failing.set(queue, performance.now());
     // Something was done about this queue, and another alert says what.
     else if (this.#failing.has(queue)) this.#isOver(queue);
   }
 
+  #tellLeft(queue: string, reason: string): void {
+    const { alerts, events } = this.#parts;
+    events.emit("claims.failing", { queue, reason });
+    const message = `Every claim from queue "${queue}" fails: ${reason}. No task is to blame, so all of them wait, and workers try again. Put that right; this ends by itself.`;
+    void alerts.raise({ kind: KIND, subject: queue, message, details: { reason } });
+  }
+
   /** Takes on the alerts that are open. These ones were claimed just before, so for their queues it is over. */
   #learnOpen(claimed: readonly ClaimedTask[]): void {
-    const { database, queues } = this.#parts;
+    const { database, queues, outages } = this.#parts;
     this.#mayBeOpen = false;
-    this.#afterwards(async () => {
-      const nowMs = performance.now();
-      for (const queue of await readQueuesLeft(database, queues)) {
-        if (!this.#failing.has(queue)) this.#failing.set(queue, nowMs);
-      }
-      this.#endAfter(claimed, nowMs);
-    });
+    readQueuesLeft(database, queues)
+      .then((left) => {
+        const nowMs = performance.now();
+        for (const queue of left) if (!this.#failing.has(queue)) this.#failing.set(queue, nowMs);
+        this.#endAfter(claimed, nowMs);
+      })
+      .catch((error: unknown) => outages.noticed(error, "claiming tasks"));
   }
 
   #endAfter(claimed: readonly ClaimedTask[], nowMs: number): void {
@@ -111,12 +116,6 @@ export class FailedClaims {
 
   #isOver(queue: string): void {
     this.#failing.delete(queue);
-    this.#afterwards(() => resolveAlerts(this.#parts.database, KIND, queue));
-  }
-
-  #afterwards(write: () => Promise<void>): void {
-    this.#writing = this.#writing
-      .then(write)
-      .catch((error: unknown) => this.#parts.outages.noticed(error, "claiming tasks"));
+    this.#parts.alerts.resolve(KIND, queue);
   }
 }

@@ -1,21 +1,18 @@
 /** Tells of log lines that are dropped: once by an event and an alert, which stays open until lines are written again. */
 import { hostname } from "node:os";
-import type { Database } from "../database/database.ts";
+import type { Alerts } from "../alerts/alerts.ts";
 import type { Events } from "../events.ts";
 import type { LogHealth } from "../log-health.ts";
 import { createService, type Service } from "../service.ts";
-import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
 import type { ReplicaId } from "../task/ids.ts";
 
 const KIND = "log-dropped";
 const LOOK_EVERY_MS = 1_000;
 /** A disk that is nearly full takes one line and refuses the next. So the trouble is over only when no line has been dropped for so long. */
 const OVER_AFTER_MS = 5_000;
-/** Alerts that were raised long ago are deleted from the record. One that still holds is raised again before that. */
-const RAISE_AGAIN_MS = 3_600_000;
 
 export interface LogWatchParts {
-  readonly database: Database;
+  readonly alerts: Alerts;
   readonly events: Events;
   /** Those of this process. */
   readonly logs: readonly LogHealth[];
@@ -30,7 +27,7 @@ interface Trouble {
   /** Why the last ones were. */
   reason: string;
   droppedAtMs: number;
-  raisedAtMs: number | undefined;
+  /** The worker that its alert names. */
   raisedFor: ReplicaId | undefined;
 }
 
@@ -44,9 +41,8 @@ export class LogWatch {
 
   constructor(parts: LogWatchParts) {
     this.#parts = parts;
-    // The next look tries again; that the database is away is told by others.
-    const onError = () => {};
-    this.#service = createService({ intervalMs: LOOK_EVERY_MS, runOnce: () => this.lookOnce(), onError });
+    const runOnce = async () => this.lookOnce();
+    this.#service = createService({ intervalMs: LOOK_EVERY_MS, runOnce, onError: () => {} });
   }
 
   start(): void {
@@ -56,10 +52,10 @@ export class LogWatch {
   /** What becomes of the log of a process that has left is no trouble any more. */
   async stop(): Promise<void> {
     await this.#service.stop();
-    if (this.#trouble?.raisedAtMs !== undefined) await this.#resolve().catch(() => {});
+    if (this.#trouble) this.#parts.alerts.resolve(KIND, this.#subject);
   }
 
-  async lookOnce(nowMs = performance.now()): Promise<void> {
+  lookOnce(nowMs = performance.now()): void {
     const { logs } = this.#parts;
     const droppedBefore = this.#droppedSoFar;
     for (const log of logs) {
@@ -70,13 +66,8 @@ export class LogWatch {
     const trouble = this.#trouble;
     if (!trouble) return;
     const isOver = logs.every((log) => log.isWell) && nowMs - trouble.droppedAtMs >= OVER_AFTER_MS;
-    if (isOver) await this.#end(trouble);
-    else if (this.#isToBeRaised(trouble, nowMs)) await this.#raise(trouble, nowMs);
-  }
-
-  #isToBeRaised({ raisedAtMs, raisedFor }: Trouble, nowMs: number): boolean {
-    if (raisedAtMs === undefined || nowMs - raisedAtMs >= RAISE_AGAIN_MS) return true;
-    return raisedFor !== this.#parts.replica();
+    if (isOver) this.#end(trouble);
+    else this.#raise(trouble);
   }
 
   get #droppedSoFar(): number {
@@ -86,31 +77,25 @@ export class LogWatch {
   #noteDropped(nowMs: number, reason: string, droppedBefore: number): void {
     if (this.#trouble) Object.assign(this.#trouble, { reason, droppedAtMs: nowMs });
     else {
-      this.#trouble = { droppedBefore, reason, droppedAtMs: nowMs, raisedAtMs: undefined, raisedFor: undefined };
+      this.#trouble = { droppedBefore, reason, droppedAtMs: nowMs, raisedFor: undefined };
       this.#parts.events.emit("log.dropped", { reason });
     }
   }
 
-  async #raise(trouble: Trouble, nowMs: number): Promise<void> {
+  /** Once, and again when the worker came back under another id: a sweep would resolve an alert that names the one before. */
+  #raise(trouble: Trouble): void {
+    const { alerts, replica } = this.#parts;
+    const part = replica();
+    if (alerts.isOpen(KIND, this.#subject) && trouble.raisedFor === part) return;
+    trouble.raisedFor = part;
     const message = `Log lines are being dropped by ${this.#subject}: ${trouble.reason}. Its work goes on.`;
-    const replica = this.#parts.replica();
-    const part = replica === undefined ? {} : { part: replica };
-    // An alert that is open for the replica that this worker was before would be resolved by a sweep, and this one would not be raised beside it.
-    const isForAnother = trouble.raisedAtMs !== undefined && trouble.raisedFor !== replica;
-    if (isForAnother) await this.#resolve();
-    const isNew = await raiseAlert(this.#parts.database, { kind: KIND, subject: this.#subject, message, ...part });
-    // Somebody has locked the other one. The next look tries again.
-    if (isForAnother && !isNew) return;
-    Object.assign(trouble, { raisedAtMs: nowMs, raisedFor: replica });
+    void alerts.raise({ kind: KIND, subject: this.#subject, message, ...(part === undefined ? {} : { part }) });
   }
 
-  async #end(trouble: Trouble): Promise<void> {
-    if (trouble.raisedAtMs !== undefined) await this.#resolve();
+  #end(trouble: Trouble): void {
+    const { alerts, events } = this.#parts;
+    alerts.resolve(KIND, this.#subject);
     this.#trouble = undefined;
-    this.#parts.events.emit("log.back", { dropped: this.#droppedSoFar - trouble.droppedBefore });
-  }
-
-  #resolve(): Promise<void> {
-    return resolveAlerts(this.#parts.database, KIND, this.#subject);
+    events.emit("log.back", { dropped: this.#droppedSoFar - trouble.droppedBefore });
   }
 }

@@ -6,6 +6,7 @@
  * While the database is away outcomes are held in memory (held-outcomes.ts): a process that is killed in that time loses them, and
  * its tasks are recovered like those of any dead worker.
  */
+import type { Alerts } from "../alerts/alerts.ts";
 import type { Database } from "../database/database.ts";
 import type { ClaimRequest } from "../sql/claims.ts";
 import { type EndingReport, endClaims, findLockedClaims, type Outcome } from "../sql/outcomes.ts";
@@ -36,6 +37,7 @@ export interface EndsBeside {
 
 export interface RoundsParts<Ended> {
   readonly database: Database;
+  readonly alerts: Alerts;
   readonly outages: Outages;
   /** What there is room for now; undefined where there is none or nothing to be had. */
   readonly look: (beside: EndsBeside) => Look | undefined;
@@ -87,8 +89,8 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
 
   constructor(parts: RoundsParts<Ended>) {
     this.#parts = parts;
-    const { database, outages } = parts;
-    this.#stuckOutcomes = new StuckOutcomes({ database, outages });
+    const { database, alerts, outages } = parts;
+    this.#stuckOutcomes = new StuckOutcomes({ alerts, outages });
     this.#heldOutcomes = new HeldOutcomes({
       write: async (outcomes) => this.#verdicts(outcomes, await endClaims(database, outcomes)),
       findLocked: (outcomes) => findLockedClaims(database, outcomes),

@@ -5,7 +5,7 @@ import { BlockageRecord } from "../heart/blockage-record.ts";
 import type { BlockageSight } from "../heart/loop-watch.ts";
 import type { RunnerBlockages } from "../runner/blockages.ts";
 import type { Runner } from "../runner/runner.ts";
-import { resolveAlerts } from "../sql/alerts.ts";
+import { resolveAlert } from "../sql/alerts.ts";
 import type { ReplicaId } from "../task/ids.ts";
 
 interface Blockage {
@@ -56,7 +56,7 @@ export function createRunnerBlockages(parts: {
       blockage.noted = sight;
     }
     if (end === undefined) return;
-    if (end === "runner-ended") await resolveAlerts(database, "loop-blocked", runnerId);
+    if (end === "runner-ended") await resolveAlert(database, "loop-blocked", runnerId);
     else await record.turned(end.turnedAfterMs);
     blockage.isEndNoted = true;
   }

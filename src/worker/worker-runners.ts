@@ -4,7 +4,6 @@ import { heartPlanOf } from "../heart/heart-plan.ts";
 import { PostMortems } from "../recovery/post-mortems.ts";
 import type { RunnerKind } from "../runner/runner-death.ts";
 import { Runners } from "../runner/runners.ts";
-import { raiseAlert, resolveAlerts } from "../sql/alerts.ts";
 import { noteRunners } from "../sql/runners.ts";
 import type { CompanyWatch } from "./company.ts";
 import { onRunnerDeath } from "./on-runner-death.ts";
@@ -18,12 +17,10 @@ export function createWorkerRunners(
   parts: WorkerParts,
   { onRoom, flush, company }: { onRoom: () => void; company: CompanyWatch } & Pick<Reporting, "flush">,
 ): Runners {
-  const { database, events, replica, recovery, settings, tasks, resultLimitBytes, runnersHealth } = parts;
+  const { database, events, alerts, replica, recovery, settings, tasks, resultLimitBytes, runnersHealth } = parts;
   const postMortems = new PostMortems({ database, events });
   const { stopWithinMs, promise } = heartPlanOf(recovery);
   const subject = (kind: RunnerKind) => `${kind} on ${hostname()}`;
-  /** Alerts are for people: where one cannot be written, the event has said it. */
-  const quietly = (work: Promise<unknown>) => void work.catch(() => {});
   return new Runners({
     ...{ tasks, recovery, replica, resultLimitBytes, settings: settings.runners, schema: database.schema },
     abortGraceMs: settings.abortGraceMs,
@@ -36,7 +33,7 @@ export function createWorkerRunners(
     onStarted: ({ id, kind, pid }, isFirst) => {
       events.emit("runner.started", { runnerId: id, replicaId: replica.id, kind, pid });
       // One that an earlier replica has left behind.
-      if (isFirst) quietly(resolveAlerts(database, ALERT, subject(kind)));
+      if (isFirst) alerts.resolve(ALERT, subject(kind));
     },
     onDropped: (lines, reason) =>
       runnersHealth.noteDroppedElsewhere(lines, `a runner could not pass on what it printed: ${reason}`),
@@ -48,12 +45,12 @@ export function createWorkerRunners(
       events.emit("runners.suspended", { replicaId: replica.id, kind, failures, pauseMs, message });
       const what = `No ${kind} could be started on ${hostname()} for ${failures} times; its tasks are left to others: ${message}`;
       const details = { replicaId: replica.id, failures, message };
-      quietly(raiseAlert(database, { kind: ALERT, subject: subject(kind), message: what, details }));
+      void alerts.raise({ kind: ALERT, subject: subject(kind), message: what, details });
       onRoom();
     },
     onResumed(kind) {
       events.emit("runners.resumed", { replicaId: replica.id, kind });
-      quietly(resolveAlerts(database, ALERT, subject(kind)));
+      alerts.resolve(ALERT, subject(kind));
       onRoom();
     },
   });

@@ -5,6 +5,7 @@
  *      ▲                  ▲             │ signal
  *   claimer          claim watch ───────┘  (cancelled? claim lost?)
  */
+import type { Alerts } from "../alerts/alerts.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
@@ -57,6 +58,7 @@ export interface WorkerParts {
   readonly database: Database;
   readonly notices: Notices;
   readonly events: Events;
+  readonly alerts: Alerts;
   readonly log: Logger;
   readonly tasks: readonly AnyTask[];
   readonly settings: WorkSettings;
@@ -98,7 +100,7 @@ export class Worker {
   #unsubscribe: () => void = () => {};
 
   constructor(parts: WorkerParts) {
-    const { database, notices, events, settings, tasks, replica } = parts;
+    const { database, notices, events, alerts, settings, tasks, replica } = parts;
     this.#parts = parts;
     this.#outages = new Outages(events);
     this.#runners = createWorkerRunners(parts, {
@@ -115,8 +117,7 @@ export class Worker {
     // What waits in reserve counts as running should this process die: only what may be repeated does.
     this.#mayReserve = settings.queueLimits.size === 0 && tasks.every((task) => task.settings.onCrash !== "fail");
     this.#rounds = new Rounds({
-      database,
-      outages: this.#outages,
+      ...{ database, alerts, outages: this.#outages },
       look: (beside) => this.#claimer.look(beside),
       isWaitedFor: ({ execution }) => execution.claimed.exclusiveKey !== null,
       secondFrom: secondRoundFrom(settings.concurrency),
@@ -142,11 +143,7 @@ export class Worker {
     };
     const steadyNow = createPromptClock();
     this.#claimer = new Claimer({
-      database,
-      events,
-      notices,
-      outages: this.#outages,
-      replica,
+      ...{ database, events, alerts, notices, replica, outages: this.#outages },
       get names() {
         return claimable.current();
       },

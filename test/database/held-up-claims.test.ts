@@ -2,11 +2,11 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { Alerts } from "../../src/alerts/alerts.ts";
 import { Events } from "../../src/events.ts";
 import type { LaneCursor } from "../../src/sql/claims.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { LockedQueues } from "../../src/worker/locked-queues.ts";
-import { Outages } from "../../src/worker/outages.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
@@ -225,7 +225,8 @@ test("a queue whose row stays locked is told of once, with an alert that ends wh
   };
   const events = new Events(fail);
   events.on("queue.locked", (event) => told.push(event.queue));
-  const locked = new LockedQueues({ database: everbeat.database, events, outages: new Outages(events) });
+  const alerts = new Alerts({ database: everbeat.database, onRefused: fail });
+  const locked = new LockedQueues({ alerts, events });
   const isOpen = async () =>
     (await everbeat.recovery.alerts()).some(({ kind, subject }) => kind === "queue-locked" && subject === queue);
   // Not where it was locked now and then.
@@ -246,13 +247,14 @@ test("a queue whose row stays locked is told of once, with an alert that ends wh
   expect(await isOpen()).toBe(true);
   // It is raised again if it is gone while the lock is there.
   await database.query("delete from everbeat.alert where subject = $1", [queue]);
-  for (let seconds = 84; seconds < 150; seconds += 4) locked.note(queue, [], seconds * 1_000);
+  await alerts.sayAgain();
   await eventually(isOpen, { what: "the alert again" });
-  locked.note(undefined, [], 160_000);
+  locked.note(undefined, [], 90_000);
   await eventually(isOpen, { until: (open) => !open, what: "the end of the alert" });
   // A worker that stops tells no more of it.
   for (let seconds = 200; seconds < 220; seconds += 4) locked.note(queue, [], seconds * 1_000);
   await eventually(isOpen, { what: "the alert" });
   locked.stop();
-  await eventually(isOpen, { until: (open) => !open, what: "the end of the alert" });
+  await alerts.written();
+  expect(await isOpen()).toBe(false);
 });

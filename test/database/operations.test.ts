@@ -135,6 +135,7 @@ function raiseAnAlert() {
     kind: "mass-death",
     subject: "fleet",
     message: "3 of 4 machines fell silent",
+    details: { machines: 4, dying: 3, heldForMs: 0, isConfirmed: false },
   });
 }
 

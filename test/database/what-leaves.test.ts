@@ -143,15 +143,17 @@ describe("what is old leaves, and nothing else:", () => {
   });
 
   test("alerts that nobody has resolved, too", async () => {
-    await put("insert into everbeat.alert (kind, subject, message, raised_at) values ('a', 'a', 'a', AGO)")(OLD);
+    await put(
+      "insert into everbeat.alert (kind, subject, message, raised_at, last_raised_at) values ('a', 'a', 'a', AGO, AGO)",
+    )(OLD);
     await purgeAll();
     expect(await database.query("select from everbeat.alert")).toEqual([]);
   });
 
   describe("an open alert stays while its cause stands:", () => {
     const raise = (kind: string, subject: string, details: object = {}) =>
-      put(`insert into everbeat.alert (kind, subject, message, details, raised_at)
-           values ('${kind}', '${subject}', 'a', '${JSON.stringify(details)}', AGO)`)(OLD);
+      put(`insert into everbeat.alert (kind, subject, message, details, raised_at, last_raised_at)
+           values ('${kind}', '${subject}', 'a', '${JSON.stringify(details)}', AGO, AGO)`)(OLD);
     const left = async () => {
       await purgeAll();
       const alerts = await database.query<{ subject: string }>("select subject from everbeat.alert order by 1");
@@ -204,7 +206,11 @@ describe("what is old leaves, and nothing else:", () => {
       await block(alive, "null", "AGO");
       await block(alive, `'${ended}'`);
       await block(randomUUID());
-      await raise("loop-blocked", alive);
+      const [lasting] = await database.query<{ id: string }>(
+        "select id from everbeat.blocked_loop where replica_id = $1 and runner_id is null and ended_at is null",
+        [alive],
+      );
+      await raise("loop-blocked", alive, { blockedLoop: Number(lasting?.id) });
       expect(await left()).toEqual([alive]);
       const loops = "select replica_id, runner_id, ended_at from everbeat.blocked_loop";
       expect(await database.query(loops)).toEqual([{ replica_id: alive, runner_id: null, ended_at: null }]);
@@ -215,7 +221,7 @@ describe("what is old leaves, and nothing else:", () => {
       const passedBy = passingBy((error) => told.push(error));
       for (let times = 0; times < 3; times++) await passedBy.tell("the recovery of task 1", new Error("not this one"));
       expect(told).toHaveLength(1);
-      await put("update everbeat.alert set raised_at = AGO")(OLD);
+      await put("update everbeat.alert set raised_at = AGO, last_raised_at = AGO")(OLD);
       expect(await left()).toEqual([]);
       await passedBy.tell("the recovery of task 1", new Error("not this one"));
       expect(await database.query("select subject from everbeat.alert")).toEqual([
@@ -284,7 +290,8 @@ describe("what is old leaves, and nothing else:", () => {
   });
 
   test("in batches, and what cannot be removed does not keep the rest", async () => {
-    const many = "insert into everbeat.alert (kind, subject, message, raised_at) select 'a', n::text, 'a', AGO";
+    const many =
+      "insert into everbeat.alert (kind, subject, message, raised_at, last_raised_at) select 'a', n::text, 'a', AGO, AGO";
     await put(`${many} from generate_series(1, 2500) n`)(OLD);
     await RULES["machine"]?.(OLD);
     await RULES["late"]?.(OLD);

@@ -42,24 +42,29 @@ const MAY_USE: Record<string, readonly string[]> = {
   terminal: [],
   config: ["clip", "errors", "log"],
   task: [...FOUNDATION],
+  "alert-kinds": ["task"],
   events: ["task"],
   "log-events": ["events", "log", "task"],
   // The middle: statements and the database that runs them, which know nothing above them.
-  sql: [...FOUNDATION, "task", "database"],
+  sql: [...FOUNDATION, "task", "alert-kinds", "database"],
   database: [...FOUNDATION, "task", "sql"],
   service: ["database"],
   "told-error": ["errors", "database"],
+  alerts: [...FOUNDATION, "task", "alert-kinds", "events", "sql", "database", "service"],
   queue: [...FOUNDATION, "task", "events", "sql", "database"],
   heart: [...FOUNDATION, "task", "events", "sql", "database"],
   recovery: [...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "service"],
   runner: [...FOUNDATION, "task", "events", "sql", "database", "heart"],
   // What a runner's process or thread starts from: at the top, as a command is.
   "runner-entry": [...FOUNDATION, "task", "heart", "runner", "index"],
-  worker: [...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "recovery", "runner", "service"],
+  worker: [
+    ...[...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "recovery", "runner", "service"],
+    "alerts",
+  ],
   doctor: [...FOUNDATION, "task", "sql", "database", "recovery"],
   everbeat: [
     ...[...FOUNDATION, "given-logger", "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery"],
-    ...["doctor", "runner", "worker"],
+    ...["doctor", "runner", "worker", "alerts"],
   ],
   // What can be asked, over the public parts: a statement that is missing there is added there.
   operations: [...FOUNDATION, "task", "queue", "recovery", "everbeat", "index"],
@@ -76,6 +81,7 @@ const MAY_USE: Record<string, readonly string[]> = {
     "worker",
     "everbeat",
     "service",
+    "alerts",
   ],
   // Without `sql`: a command asks operations. What it may take of `database` is said below.
   cli: [

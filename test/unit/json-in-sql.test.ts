@@ -10,8 +10,8 @@ const OURS: Record<string, string> = {
   "src/sql/fleet-settings.ts r.recovery": "a replica's settings of recovery, as they were checked",
   "src/sql/explain-task.ts n.vitals": "a runner's numbers",
   "src/sql/progress.ts b.tasks": "ids and names, which were text",
-  "src/sql/stalls.ts alert.details": "only of alerts about blocked loops: ids, names and a stack, which were text",
-  "src/sql/alerts.ts .details": "only of alerts about what cannot be claimed: a task's id",
+  "src/sql/alert-causes.ts .details":
+    "only of alerts about blocked loops (an id, names and a stack, which were text) and about what cannot be claimed (a task's id)",
   "src/sql/claim-rows.ts to_json()": "a time, which reads the same whatever the DateStyle of the session",
   "src/sql/stale-tasks.ts to_json()": "a time, likewise",
   "src/sql/upkeep.ts to_json()": "a time, likewise",

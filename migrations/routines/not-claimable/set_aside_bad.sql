@@ -84,9 +84,6 @@ begin
       perform pause_for_trouble(queue, 'every claim that came to it failed: ' || reason, 'Put that right');
     else
       is_left := true;
-      perform raise_alert('claims-failing', queue,
-        format('Every claim from queue "%s" fails: %s. No task is to blame, so all of them wait, and workers try again. Put that right; this ends by itself.', queue, reason),
-        json_build_object('reason', reason));
     end if;
     return next;
   end loop;

@@ -1,5 +1,5 @@
 -- The alert ends when the task could be deleted, or is no ended task any more. That may neither fail nor wait on account of an alert: the next sweep
--- resolves what is left (see resolveOtherStallAlerts).
+-- resolves what is left (see resolveEndedAlerts).
 create or replace function end_alerts_of_purged() returns trigger
 language plpgsql set search_path from current
 as $$

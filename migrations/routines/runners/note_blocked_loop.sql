@@ -33,9 +33,7 @@ begin
            paused_ms = coalesce(p_paused_ms, paused_ms)
     where id = v_id;
   end if;
-  insert into alert (kind, subject, message, details)
-  select 'loop-blocked', coalesce(p_runner, p_replica)::text, p_message, json_build_object('blockedLoop', v_id, 'stack', p_stack, 'tasks', b.tasks)
-  from blocked_loop b where b.id = v_id
-  on conflict (kind, subject) where resolved_at is null do update set message = excluded.message, details = excluded.details;
+  perform note_alert('loop-blocked', coalesce(p_runner, p_replica)::text, p_message,
+    json_build_object('blockedLoop', v_id, 'stack', p_stack, 'tasks', (select tasks from blocked_loop where id = v_id)), null, true);
   return v_id;
 end $$;

@@ -4,15 +4,9 @@
  */
 import type { Database } from "../../database/database.ts";
 import type { Events } from "../../events.ts";
+import { resolveEndedAlerts } from "../../sql/alerts.ts";
 import type { Outcome } from "../../sql/outcomes.ts";
-import {
-  endStalled,
-  findStalled,
-  raiseStallAlerts,
-  resolveOtherStallAlerts,
-  type StallAlert,
-  type StalledClaim,
-} from "../../sql/stalls.ts";
+import { endStalled, findStalled, raiseStallAlerts, type StallAlert, type StalledClaim } from "../../sql/stalls.ts";
 import { storedSettings } from "../../task/stored-settings.ts";
 import { stallLimits } from "../limits.ts";
 import type { PassedBy } from "../passed-by.ts";
@@ -70,7 +64,7 @@ export class StallSource implements Source<Stalled> {
       ),
     );
     for (const { context } of stale) if (raised.has(context.claim.taskId)) this.#emit(context, "alerted");
-    await resolveOtherStallAlerts(
+    await resolveEndedAlerts(
       this.#database,
       stale.map(({ context }) => context.claim.taskId),
     );

@@ -1,0 +1,150 @@
+/**
+ * The one table of alerts: every kind that there is, with what it is about, what it carries and when it is over. Raising takes a kind of this table
+ * with its details, in TypeScript by the compiler, and in SQL by a test (test/unit/alert-kinds.test.ts).
+ */
+import type { ErrorRecord } from "./task/error-record.ts";
+import type { ClaimId, ReplicaId } from "./task/ids.ts";
+
+/** `critical`: nothing is recovered, or nothing is claimed, for as long as it lasts. */
+export type AlertSeverity = "warning" | "critical";
+
+/**
+ * How an open alert is known to be over when whoever raised it may be gone:
+ *
+ * - `on-record`  the database shows whether its cause stands (src/sql/alert-causes.ts). A sweep resolves it, and it stays until then.
+ * - `kept`       a process keeps it open, and says so each minute. A sweep resolves it when nobody has said so for a quarter of an hour.
+ * - `met`        whoever meets the cause raises it again. It leaves the record when it is old and nobody has.
+ */
+export type AlertCause = "on-record" | "kept" | "met";
+
+export interface AlertKindEntry<Details, Part> {
+  readonly severity: AlertSeverity;
+  readonly cause: AlertCause;
+  /** What an alert of this kind is about. One is open for each of them at most. */
+  readonly subject: string;
+  /** What is wrong, in a sentence for people. */
+  readonly means: string;
+  /** When it is resolved. */
+  readonly over: string;
+  /** Types only. `part`: a column by which alerts of this kind are found again. */
+  readonly carries?: { readonly details: Details; readonly part: Part };
+}
+
+export const ALERT_KINDS = {
+  "mass-death": kind<{ machines: number; dying: number; heldForMs: number | undefined; isConfirmed: boolean }>({
+    ...{ severity: "critical", cause: "met", subject: "the fleet" },
+    means: "So many machines fell silent at once that recovery is held for a while.",
+    over: "when recovery goes on",
+  }),
+  "sweeps-stopped": kind<{ sweptAgoMs: number; sweptBy: string | null }>({
+    ...{ severity: "critical", cause: "met", subject: "the fleet" },
+    means: "Nobody has listened for silence for too long, so no death is noticed.",
+    over: "with the next sweep",
+  }),
+  "claims-failing": kind<{ reason: string }>({
+    ...{ severity: "critical", cause: "kept", subject: "a queue" },
+    means: "Every claim from the queue fails, and no task is to blame.",
+    over: "when a claim from the queue goes through",
+  }),
+  "crash-loop": kind<{ child: number; exitsInARow: number; exitCode: number | null; signal: string | null }>({
+    ...{ severity: "critical", cause: "met", subject: "a child of a supervisor" },
+    means: "A child ended so often in a row that it is not started again.",
+    over: "when a child is ready in its place",
+  }),
+  "queue-not-usable": kind<{ reason: string }>({
+    ...{ severity: "critical", cause: "on-record", subject: "a queue" },
+    means: "The queue was paused because nothing can be claimed from it.",
+    over: "when the queue is resumed or set anew",
+  }),
+  "runners-suspended": kind<{ replicaId: ReplicaId; failures: number; message: string }>({
+    ...{ severity: "critical", cause: "kept", subject: "a kind of runner on a machine" },
+    means: "No thread or process for tasks can be started there.",
+    over: "when one has started",
+  }),
+  "queue-locked": kind({
+    ...{ severity: "warning", cause: "kept", subject: "a queue" },
+    means: "Another transaction keeps the queue's row locked, so that its tasks are not claimed.",
+    over: "when the lock is gone",
+  }),
+  "not-claimable": kind<{ task: string; queue: string; reason: string }>({
+    ...{ severity: "warning", cause: "on-record", subject: "a task's name" },
+    means: "A task of this name could not be claimed, and was set aside.",
+    over: "when one of the tasks is retried",
+  }),
+  "outcome-stuck": kind<undefined, ClaimId>({
+    ...{ severity: "warning", cause: "on-record", subject: "a task" },
+    means: "The outcome of a task cannot be written.",
+    over: "when it was written, or its claim is gone",
+  }),
+  "task-stalled": kind<ErrorRecord & { quietForMs: number; claimId: ClaimId; replicaId: ReplicaId }>({
+    ...{ severity: "warning", cause: "met", subject: "a task" },
+    means: "A task is alive and makes no progress.",
+    over: "when it gets on, or its attempt has ended",
+  }),
+  "loop-blocked": kind<{ blockedLoop: number; stack: string | null; tasks: unknown }>({
+    ...{ severity: "warning", cause: "on-record", subject: "a replica or a runner" },
+    means: "A main thread does not turn its event loop.",
+    over: "when the loop turns again, or its process is gone",
+  }),
+  "log-dropped": kind<undefined, ReplicaId | undefined>({
+    ...{ severity: "warning", cause: "kept", subject: "a process" },
+    means: "Lines of a log are dropped, because they cannot be written.",
+    over: "when lines are written again, or the process is gone",
+  }),
+  "roll-stopped": kind({
+    ...{ severity: "warning", cause: "met", subject: "a supervisor" },
+    means: "A new child did not become ready, so a rolling restart was stopped.",
+    over: "when a rolling restart is done",
+  }),
+  "sweep-passed-by": kind<{ code: string; message: string }, string>({
+    ...{ severity: "warning", cause: "met", subject: "what failed" },
+    means: "One thing failed in a sweep, and the rest of the sweep was done.",
+    over: "when it could be done, or is gone",
+  }),
+  "upkeep-passed-by": kind<{ code: string; message: string }, string>({
+    ...{ severity: "warning", cause: "met", subject: "what failed" },
+    means: "One thing failed in the upkeep, and the rest of the upkeep was done.",
+    over: "when it could be done, or is gone",
+  }),
+} as const;
+
+type Table = typeof ALERT_KINDS;
+export type AlertKind = keyof Table;
+
+type Carried<Kind extends AlertKind> = NonNullable<Table[Kind]["carries"]>;
+type Needed<Key extends string, Value> = undefined extends Value
+  ? { readonly [Each in Key]?: Value }
+  : { readonly [Each in Key]: Value };
+
+/** What is said where an alert is raised. */
+export type NewAlert<Kind extends AlertKind = AlertKind> = {
+  [Each in Kind]: { readonly kind: Each; readonly subject: string; readonly message: string } & Needed<
+    "details",
+    Carried<Each>["details"]
+  > &
+    Needed<"part", Carried<Each>["part"]>;
+}[Kind];
+
+/** An alert on record may be of a kind that only a newer version knows. */
+export function severityOf(name: string): AlertSeverity {
+  return isAlertKind(name) ? ALERT_KINDS[name].severity : "warning";
+}
+
+export function isAlertKind(name: string): name is AlertKind {
+  return Object.hasOwn(ALERT_KINDS, name);
+}
+
+/** Those that fulfil it, for statements. */
+export function kindsOf(cause: AlertCause): readonly AlertKind[] {
+  return (Object.keys(ALERT_KINDS) as AlertKind[]).filter((name) => ALERT_KINDS[name].cause === cause);
+}
+
+function kind<Details = undefined, Part = undefined>(
+  entry: Omit<AlertKindEntry<Details, Part>, "carries"> & { readonly cause: "on-record" },
+): AlertKindEntry<Details, Part> & { readonly cause: "on-record" };
+function kind<Details = undefined, Part = undefined>(
+  entry: Omit<AlertKindEntry<Details, Part>, "carries">,
+): AlertKindEntry<Details, Part> & { readonly cause: "kept" | "met" };
+function kind(entry: AlertKindEntry<unknown, unknown>): AlertKindEntry<unknown, unknown> {
+  return entry;
+}

@@ -1,0 +1,47 @@
+/** What the database itself shows about the causes of alerts, for when whoever raised one is gone. */
+import type { ALERT_KINDS, AlertKind } from "../alert-kinds.ts";
+import { isBlockageLasting } from "./blocked-loops.ts";
+
+type OnRecord = {
+  [Kind in AlertKind]: (typeof ALERT_KINDS)[Kind] extends { cause: "on-record" } ? Kind : never;
+}[AlertKind];
+
+/** Whether the cause of this open alert, a row of `alert`, is over. Null: that cannot be seen. */
+type IsOver = (schema: string, row: string) => string;
+
+const IS_OVER: Record<OnRecord, IsOver> & Partial<Record<AlertKind, IsOver>> = {
+  "queue-not-usable": (s, row) =>
+    `not exists (select from ${s}.queue q where q.name = ${row}.subject and q.trouble is not null)`,
+  "not-claimable": (s, row) => `not exists (
+      select from ${s}.ended e left join ${s}.task t on t.id = e.task_id
+      where e.state = 'failed' and e.error_code = 'NOT_CLAIMABLE'
+        and (t.name = ${row}.subject or e.task_id = (${row}.details ->> 'task')::uuid))`,
+  "loop-blocked": (s, row) => `not exists (
+      select from ${s}.blocked_loop b where b.id = (${row}.details ->> 'blockedLoop')::bigint and ${isBlockageLasting(s, "b")})`,
+  "outcome-stuck": (s, row) => `not exists (
+      select from ${s}.running r where r.task_id = substr(${row}.subject, 6)::uuid and r.claim_id = ${row}.part::bigint)`,
+  // Of a process with a worker.
+  "log-dropped": (s, row) => `case when ${row}.part is not null then not exists (
+      select from ${s}.replica r where r.id = ${row}.part::uuid and r.status in ('online', 'draining')) end`,
+  // Of an ended task that could not be removed.
+  "upkeep-passed-by": (s, row) => `case when ${row}.part = 'purged tasks' then not exists (
+      select from ${s}.not_purged n where n.told_as = ${row}.subject) end`,
+};
+
+/** To look for these tasks among all that have ended takes long, so it is done only where the alert is about to leave the record. */
+const NOT_IN_EACH_SWEEP: readonly AlertKind[] = ["not-claimable"];
+
+/** For a sweep. The `case` keeps the details of other alerts from being taken apart: a handler may have said what is in them. */
+export function isSeenToBeOver(schema: string, row: string): string {
+  return isOver(schema, row, (kind) => !NOT_IN_EACH_SWEEP.includes(kind));
+}
+
+/** For the purge of what is old: an open alert stays while its cause can be seen. */
+export function hasStandingCause(schema: string, row: string): string {
+  return `((${isOver(schema, row, () => true)}) is false)`;
+}
+
+function isOver(schema: string, row: string, isAsked: (kind: AlertKind) => boolean): string {
+  const kinds = (Object.keys(IS_OVER) as AlertKind[]).filter(isAsked);
+  return `case ${row}.kind ${kinds.map((kind) => `when '${kind}' then ${IS_OVER[kind]?.(schema, row)}`).join("\n")} end`;
+}
