@@ -1,4 +1,4 @@
-/** What a process loads: the schemas of operations take their time and their memory, which only those pay who ask for an operation. */
+/** What a process loads: the schemas of operations, and the doctor, take their time and their memory, which only those pay who ask. */
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -24,8 +24,11 @@ function loadedFrom(folder: string): string[] {
   return [...new Set(urls)].filter((url) => url.startsWith("file:")).map((url) => fileURLToPath(url));
 }
 
-const haveSchemas = (files: readonly string[]) =>
-  files.filter((file) => readFileSync(file, "utf8").includes("ZodString"));
+const having = (files: readonly string[], text: string) =>
+  files.filter((file) => readFileSync(file, "utf8").includes(text));
+const haveSchemas = (files: readonly string[]) => having(files, "ZodString");
+/** In a check of the doctor's, and nowhere else. */
+const haveDoctor = (files: readonly string[]) => having(files, "may not create the schema");
 
 test("a worker of the command line loads none of them", async () => {
   const cwd = await projectWith({
@@ -40,6 +43,7 @@ test("a worker of the command line loads none of them", async () => {
   const loaded = loadedFrom(folder);
   expect(loaded).toContain(MAIN);
   expect(haveSchemas(loaded)).toEqual([]);
+  expect(haveDoctor(loaded)).toEqual([]);
 });
 
 test("a program that imports the package loads none of them", async () => {
@@ -58,4 +62,11 @@ test("a command that asks for an operation loads them, in one piece", async () =
   const found = haveSchemas(loadedFrom(folder));
   expect(found).toHaveLength(1);
   expect(found[0]).toContain(join("dist", "parts"));
+});
+
+test("the doctor's checks are loaded where the doctor is asked", async () => {
+  const folder = coverageFolder();
+  const { code } = await everbeat(["doctor"], { database: database.url, env: { NODE_V8_COVERAGE: folder } });
+  expect(code).toBe(0);
+  expect(haveDoctor(loadedFrom(folder))).toHaveLength(1);
 });

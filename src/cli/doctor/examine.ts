@@ -1,6 +1,5 @@
 /** What is checked from here before a database can be asked: this program, the embedded server, the way to the database. */
 import { embeddedFolder } from "../../database/open-database.ts";
-import { skipDatabase } from "../../doctor/examine.ts";
 import { type Finding, skipped } from "../../doctor/finding.ts";
 import { type Asking, asking } from "../asking.ts";
 import type { Call } from "../command.ts";
@@ -15,7 +14,7 @@ export async function examine(call: Pick<Call, "options" | "screen">): Promise<r
   const embedded = await checkEmbedded({ folder: embeddedFolder(undefined), isNeeded: isEmbedded(options) });
   const before = [checkVersions(), embedded.finding];
   if (embedded.obstacle !== undefined)
-    return [...before, skipped("database", embedded.obstacle), ...skipDatabase(embedded.obstacle)];
+    return [...before, skipped("database", embedded.obstacle), ...(await skipAll(embedded.obstacle))];
 
   screen.progress.show("connecting to the database");
   let isReached = false;
@@ -31,6 +30,12 @@ export async function examine(call: Pick<Call, "options" | "screen">): Promise<r
   } catch (error) {
     if (isReached) throw error;
     const found = [checkVersions(), embedded.ifNotStarted ?? embedded.finding, unreachable(error as Error)];
-    return [...found, ...skipDatabase("the database cannot be reached")];
+    return [...found, ...(await skipAll("the database cannot be reached"))];
   }
+}
+
+async function skipAll(because: string): Promise<readonly Finding[]> {
+  // Only here: the commands that run tasks do not pay for the checks.
+  const { skipDatabase } = await import("../../doctor/examine.ts");
+  return skipDatabase(because);
 }
