@@ -25,6 +25,7 @@ export interface Advised {
   };
   "recovery.stale": { readonly replicaId?: string };
   "review.mark": ToTasks;
+  "schema.migrate": Nothing;
   "post-mortems.list": Nothing;
   /** The number of a post-mortem, or the id of what it is about. */
   "post-mortems.show": { readonly of: string };

@@ -1,4 +1,5 @@
 /** How quickly a crash is known here: by the end of a session, or only by silence. */
+import { advise } from "../advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import { PROFILES, type RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
@@ -6,7 +7,7 @@ import { heartStateOf } from "../recovery/heart-state.ts";
 import { sweepPatienceMs } from "../recovery/sweeping.ts";
 import { readFleetSettings } from "../sql/fleet-settings.ts";
 import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
-import { type Finding, good, skipped } from "./finding.ts";
+import { type Finding, good, skipped, warning } from "./finding.ts";
 
 export async function checkHearts(database: Database): Promise<Finding> {
   const [first] = await readFleetSettings(database);
@@ -21,7 +22,7 @@ export function judgeHearts(replicas: readonly ReplicaRow[], settings: RecoveryS
   const bySilence = formatDuration(settings.runningDeadAfterMs + 1.25 * settings.checkMs);
   if (unwell.length > 0) {
     const found = `${unwell.length} of ${here.length} hearts ${unwell.length === 1 ? "is not heard as it" : "are not heard as they"} should be`;
-    return { check: "hearts", mark: "warning", found, advice: "everbeat replicas shows which, and for how long." };
+    return warning("hearts", found, advise("See which, and for how long.", "replicas.list", {}));
   }
   const all = here.length === 1 ? "the one heart is heard" : `all ${here.length} hearts are heard`;
   if (settings.sessionGraceMs === undefined)
@@ -31,7 +32,7 @@ export function judgeHearts(replicas: readonly ReplicaRow[], settings: RecoveryS
     const found = `${all}, but ${without} of them without a session of its own, so a crash there is known within ${bySilence} and not in about a second`;
     const advice =
       "A pooler in transaction mode sits in between. Give the workers the server's own address, or a session-mode pool.";
-    return { check: "hearts", mark: "warning", found, advice };
+    return warning("hearts", found, advice);
   }
   const bySession = formatDuration(settings.sessionGraceMs + 2.5 * settings.checkMs);
   return good(

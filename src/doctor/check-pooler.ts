@@ -1,7 +1,7 @@
 /** Whether something sits between us and the server, and whether notices get through. */
 import type { Database } from "../database/database.ts";
 import { probeSession } from "../database/probe-session.ts";
-import { type Finding, good } from "./finding.ts";
+import { type Finding, good, warning } from "./finding.ts";
 
 export async function checkPooler(database: Database): Promise<Finding> {
   const { isDirect, noticeMs } = await probeSession(database);
@@ -13,5 +13,5 @@ export async function checkPooler(database: Database): Promise<Finding> {
   const found = isDirect
     ? "a direct connection, but no notice arrived within 2 s; workers look for tasks by themselves instead"
     : "a pooler sits in between, so notices cannot be used; workers look for tasks by themselves instead. Hearts cannot hold session locks either: a crash is known by silence alone, which takes longer";
-  return { check: "pooler", mark: "warning", found, advice };
+  return warning("pooler", found, advice);
 }

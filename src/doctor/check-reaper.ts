@@ -1,4 +1,5 @@
 /** Whether anybody listens for silence: where nobody sweeps, nobody's tasks are recovered. */
+import { advise } from "../advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import { PROFILES, type RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
@@ -6,7 +7,7 @@ import { isSweeping, sweepPatienceMs } from "../recovery/sweeping.ts";
 import { readActingSettings } from "../sql/fleet-settings.ts";
 import { type Listening, readListening } from "../sql/recovery.ts";
 import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
-import { type Finding, good, skipped } from "./finding.ts";
+import { type Finding, good, skipped, warning, wrong } from "./finding.ts";
 
 export async function checkReaper(database: Database): Promise<Finding> {
   const settings = await readActingSettings(database);
@@ -29,22 +30,26 @@ export function judgeReaper(
   if (online === 0 && held === 0) return skipped("reaper", "no worker is online to sweep");
   if (online === 0) {
     const found = `${last}: no worker is online, and ${held} tasks are held by workers that are gone`;
-    return { check: "reaper", mark: "wrong", found, advice: START };
+    return wrong("reaper", found, START);
   }
   const found = `${last}, though ${online} ${online === 1 ? "replica is" : "replicas are"} on record as online`;
-  const advice = `${START}\nIf they do run, look into their logs for "listening for silence": they do not reach the database.`;
-  return { check: "reaper", mark: "wrong", found, advice };
+  return wrong("reaper", found, START, LOOK_INTO_LOGS);
 }
 
 const START =
   "Start a worker: it sweeps at once, and recovers what workers that are gone have left in a second or two.";
+const LOOK_INTO_LOGS =
+  'If they do run, look into their logs for "listening for silence": they do not reach the database.';
 
 function sweeping({ sweptAgoMs, sweepMs, heldSince }: Listening, checkMs: number): Finding {
   const took = sweepMs === null ? "" : ` and took ${formatDuration(sweepMs)}`;
   const found = `the last sweep was ${formatDuration(Math.max(0, sweptAgoMs))} ago${took} (one every ${formatDuration(checkMs)})`;
   if (!heldSince) return good("reaper", found);
-  const advice =
-    "It goes on when they are heard again, or at its cap. If those machines are dead indeed: everbeat recover --confirm";
   const held = `${found}; recovery is held, since too many machines fell silent at once`;
-  return { check: "reaper", mark: "warning", found: held, advice };
+  return warning(
+    "reaper",
+    held,
+    "It goes on when they are heard again, or at its cap.",
+    advise("Confirm it, if those machines are dead indeed.", "recovery.confirm", {}),
+  );
 }

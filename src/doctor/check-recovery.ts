@@ -1,9 +1,10 @@
 /** Whether the switches of automatic recovery are on, and whether all workers agree. */
+import { advise } from "../advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import { type ReplicaSettings, readFleetSettings } from "../sql/fleet-settings.ts";
-import { type Finding, good, skipped } from "./finding.ts";
+import { type Finding, good, skipped, warning } from "./finding.ts";
 
 export async function checkRecoverySwitches(database: Database): Promise<Finding> {
   return judgeSwitches(await readFleetSettings(database));
@@ -15,13 +16,17 @@ export function judgeSwitches(fleet: readonly ReplicaSettings[]): Finding {
   const off = fleet.flatMap(({ settings }) => switchedOff(settings));
   if (off.length > 0) {
     const found = `switched off: ${[...new Set(off)].join(", ")}; a dead worker's tasks stay until recovered by hand`;
-    const advice =
-      "Take the option out of the workers' `recovery` settings. By hand: everbeat stale, everbeat recover --dry-run";
-    return { check: "recovery", mark: "warning", found, advice };
+    return warning(
+      "recovery",
+      found,
+      "Take the option out of the workers' `recovery` settings.",
+      advise("See what there is to recover by hand.", "recovery.stale", {}),
+      advise("See what recovery by hand would do.", "recovery.recover", { dryRun: true }),
+    );
   }
   if (new Set(fleet.map(({ settings }) => JSON.stringify(settings))).size > 1) {
     const found = "the workers have different recovery settings; those of whoever sweeps count, and that changes";
-    return { check: "recovery", mark: "warning", found, advice: "Give all workers the same `recovery` settings." };
+    return warning("recovery", found, "Give all workers the same `recovery` settings.");
   }
   return good("recovery", describe(first.settings));
 }

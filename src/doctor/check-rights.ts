@@ -1,38 +1,47 @@
 /** Whether the role that we connect with may do what Everbeat does. */
+import { advise } from "../advice.ts";
 import type { Database } from "../database/database.ts";
 import { type Rights, readRights } from "../sql/rights.ts";
-import { type Finding, good } from "./finding.ts";
+import { type Finding, good, wrong } from "./finding.ts";
 
 export async function checkRights(database: Database): Promise<Finding> {
   const rights = await readRights(database);
-  if (!rights) return { check: "rights", mark: "wrong", found: "the server did not say what this role may do" };
+  if (!rights) return wrong("rights", "the server did not say what this role may do");
   return judgeRights(rights, database.schemaName);
 }
 
 export function judgeRights(rights: Rights, schema: string): Finding {
   const { role, databaseName, closedTables, closedSequences, closedFunctions } = rights;
-  const wrong = (found: string, advice: string): Finding => ({ check: "rights", mark: "wrong", found, advice });
   if (!rights.hasSchema) {
     if (rights.canCreateSchema) return good("rights", `role "${role}" may create the schema "${schema}"`);
     return wrong(
+      "rights",
       `role "${role}" may not create the schema "${schema}" in "${databaseName}"`,
-      "Run `everbeat migrate` with a role that may, or hand `everbeat migrate --print` to whoever may.",
+      advise("Create it with a role that may.", "schema.migrate", {}),
+      "Or hand what `everbeat migrate --print` shows to whoever may.",
     );
   }
   if (!rights.canUseSchema)
-    return wrong(`role "${role}" may not use the schema "${schema}"`, `grant usage on schema ${schema} to ${role};`);
+    return wrong(
+      "rights",
+      `role "${role}" may not use the schema "${schema}"`,
+      `grant usage on schema ${schema} to ${role};`,
+    );
   if (closedTables.length > 0)
     return wrong(
+      "rights",
       `role "${role}" cannot read and write ${closedTables.length} tables of "${schema}", such as ${closedTables[0]}`,
       `grant select, insert, update, delete on all tables in schema ${schema} to ${role};`,
     );
   if (closedSequences.length > 0)
     return wrong(
+      "rights",
       `role "${role}" cannot draw from the sequence ${closedSequences[0]} of "${schema}"`,
       `grant usage on all sequences in schema ${schema} to ${role};`,
     );
   if (closedFunctions.length > 0)
     return wrong(
+      "rights",
       `role "${role}" cannot call ${closedFunctions.length} functions of "${schema}", such as ${closedFunctions[0]}`,
       `grant execute on all routines in schema ${schema} to ${role};`,
     );

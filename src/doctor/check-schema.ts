@@ -1,11 +1,12 @@
 /** Whether this version of Everbeat understands the schema as it is. */
+import { advise } from "../advice.ts";
 import type { Database } from "../database/database.ts";
 import { RoutinesTooOldError, SchemaMissingError, SchemaTooOldError } from "../database/errors.ts";
 import { assertSchemaFits } from "../database/migrate.ts";
 import { readMigrations } from "../database/migrations.ts";
 import { EverbeatError } from "../errors.ts";
 import { readRecord } from "../sql/migrations.ts";
-import { type Finding, good } from "./finding.ts";
+import { type Finding, good, warning, wrong } from "./finding.ts";
 
 export async function checkSchema(database: Database): Promise<Finding> {
   const { schemaName } = database;
@@ -15,10 +16,9 @@ export async function checkSchema(database: Database): Promise<Finding> {
   } catch (error) {
     if (error instanceof SchemaMissingError) return notThere(schemaName);
     if (error instanceof SchemaTooOldError) return pending(schemaName, await countPending(database));
-    if (error instanceof RoutinesTooOldError)
-      return { check: "schema", mark: "warning", found: error.message, advice: MIGRATE };
+    if (error instanceof RoutinesTooOldError) return warning("schema", error.message, MIGRATE);
     if (!(error instanceof EverbeatError)) throw error;
-    return { check: "schema", mark: "wrong", found: error.message };
+    return wrong("schema", error.message);
   }
 }
 
@@ -26,13 +26,13 @@ async function countPending(database: Database): Promise<number> {
   return readMigrations().length - (await readRecord(database)).versions.length;
 }
 
-const MIGRATE = "Run `everbeat migrate`, or start a worker, which does it too.";
+const MIGRATE = advise("Bring it up to date, or start a worker, which does it too.", "schema.migrate", {});
 
 function notThere(schema: string): Finding {
-  return { check: "schema", mark: "warning", found: `"${schema}" is not there yet`, advice: MIGRATE };
+  return warning("schema", `"${schema}" is not there yet`, MIGRATE);
 }
 
 function pending(schema: string, count: number): Finding {
   const found = `"${schema}" waits for ${count} ${count === 1 ? "migration" : "migrations"}`;
-  return { check: "schema", mark: "warning", found, advice: MIGRATE };
+  return warning("schema", found, MIGRATE);
 }

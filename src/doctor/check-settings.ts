@@ -4,7 +4,7 @@ import type { Database } from "../database/database.ts";
 import { endClient } from "../database/end-client.ts";
 import type { Session } from "../database/session.ts";
 import { ENOUGH_MS, LOW_MS, limitsBelow, misfitsOf } from "../database/session-settings.ts";
-import { type Finding, good } from "./finding.ts";
+import { type Finding, good, warning } from "./finding.ts";
 
 export async function checkSettings(database: Database): Promise<Finding> {
   const { client, session } = await database.ownSession();
@@ -25,5 +25,5 @@ export function judgeSettings({ settings, isDirect }: Pick<Session, "settings" |
     : "behind a pooler, each statement of Everbeat's brings its own, which takes three round trips instead of one";
   const advice =
     "Nothing has to be done. On a pool that you pass to Everbeat, and behind a pooler, it would be quicker with a role that has other settings: alter role … set …";
-  return { check: "settings", mark: "warning", found: `${strange.join(", ")}; ${how}`, advice };
+  return warning("settings", `${strange.join(", ")}; ${how}`, advice);
 }

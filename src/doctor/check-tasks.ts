@@ -1,7 +1,7 @@
 /** Whether the workers that are here have the same definition of each task. */
 import type { Database } from "../database/database.ts";
 import { type KnownTask, readKnownTasks } from "../sql/definitions.ts";
-import { type Finding, good, skipped } from "./finding.ts";
+import { type Finding, good, skipped, warning } from "./finding.ts";
 
 const MOST_NAMES = 5;
 
@@ -17,7 +17,7 @@ export function judgeTasks(tasks: readonly KnownTask[]): Finding {
     const names = `${differing.slice(0, MOST_NAMES).join(", ")}${more}`;
     const found = `the workers that are online have different definitions of ${names}; each runs by its own, and recovery goes by that of the last worker that started`;
     const advice = "During a rollout nothing has to be done. Otherwise start all workers with the same code.";
-    return { check: "tasks", mark: "warning", found, advice };
+    return warning("tasks", found, advice);
   }
   const known = tasks.length === 1 ? "the one task" : `all ${tasks.length} tasks`;
   return good("tasks", `the workers that are online have the same definition of ${known}`);

@@ -11,7 +11,7 @@ import { checkSchema } from "./check-schema.ts";
 import { checkServer } from "./check-server.ts";
 import { checkSettings } from "./check-settings.ts";
 import { checkTasks } from "./check-tasks.ts";
-import { type Finding, skipped } from "./finding.ts";
+import { type Finding, skipped, wrong } from "./finding.ts";
 import { ifMigrated } from "./if-migrated.ts";
 
 const INSUFFICIENT_PRIVILEGE = "42501";
@@ -67,6 +67,6 @@ async function orItsFailure(check: string, run: () => Promise<Finding>, lacksRig
   } catch (error) {
     if (lacksRights && (error as { code?: unknown }).code === INSUFFICIENT_PRIVILEGE)
       return skipped(check, "this role has not the right to look (see rights)");
-    return { check, mark: "wrong", found: `could not be checked: ${(error as Error).message}` };
+    return wrong(check, `could not be checked: ${(error as Error).message}`);
   }
 }

@@ -1,7 +1,7 @@
 /** Operations on the installation: its schema, and what is wrong with it. */
 import * as z from "zod";
 import { between, operation } from "./operation.ts";
-import { count, listOf } from "./schemas.ts";
+import { advice, count, listOf } from "./schemas.ts";
 
 export const doctor = operation({
   name: "doctor",
@@ -16,7 +16,7 @@ export const doctor = operation({
         check: z.string(),
         mark: z.enum(["good", "warning", "wrong", "skipped"]),
         found: z.string(),
-        advice: z.string().exactOptional(),
+        advice: listOf(advice),
       }),
     ),
   }),

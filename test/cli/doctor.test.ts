@@ -26,7 +26,9 @@ describe("doctor", () => {
   test("finds a database without a schema usable, and says what comes next", async () => {
     const { code, stdout } = await cli(["doctor"], at);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^! schema +"everbeat" is not there yet\n +→ Run `everbeat migrate`/m);
+    expect(stdout).toMatch(
+      /^! schema +"everbeat" is not there yet\n +→ Bring it up to date.*\n +\$ everbeat migrate$/m,
+    );
     expect(stdout).toContain("All is well, 1 thing to know.");
   });
 
@@ -80,13 +82,19 @@ describe("doctor", () => {
     const { code, answer } = await everbeatJson<Examination>(["doctor"], { database: guest.href });
     expect(code).toBe(1);
     const rights = answer.findings.find((finding) => finding.check === "rights");
-    expect(rights).toMatchObject({ mark: "wrong", advice: expect.stringContaining("grant usage on schema everbeat") });
+    expect(rights).toMatchObject({
+      mark: "wrong",
+      advice: [{ sentence: expect.stringContaining("grant usage on schema everbeat") }],
+    });
     // What cannot be looked at for want of that right is not wrong on its own account.
     expect(answer.findings.filter(({ mark }) => mark === "wrong")).toEqual([rights]);
     expect(marksOf(answer)).toMatchObject({ schema: "skipped", reaper: "skipped", tasks: "skipped" });
     const elsewhere = await jsonHere<Examination>(["doctor", "--schema", "other"], { database: guest.href });
     const missing = elsewhere.answer.findings.find((finding) => finding.check === "rights");
-    expect(missing).toMatchObject({ mark: "wrong", advice: expect.stringContaining("everbeat migrate --print") });
+    expect(missing).toMatchObject({
+      mark: "wrong",
+      advice: [{ operation: "schema.migrate" }, { sentence: expect.stringContaining("everbeat migrate --print") }],
+    });
     await database.query(`drop role ${database.name}_guest`);
   });
 
@@ -106,7 +114,7 @@ describe("doctor", () => {
     const grants = [...page.matchAll(/^grant .* to app;$/gm)].map(([grant]) => grant.replace("to app", `to ${role}`));
     expect(grants).toHaveLength(4);
     for (const grant of grants) {
-      expect(await rights()).toMatchObject({ mark: "wrong", advice: grant });
+      expect(await rights()).toMatchObject({ mark: "wrong", advice: [{ sentence: grant }] });
       await database.query(grant);
     }
     expect(await rights()).toMatchObject({ mark: "good" });

@@ -30,6 +30,7 @@ const SAMPLES: { readonly [Name in AdvisedOperation]: readonly Advised[Name][] }
   "recovery.recover": [{}, { state: "running", replicaId: other }, { state: "claimed" }, { dryRun: true }],
   "recovery.stale": [{}, { replicaId: other }],
   "review.mark": [{ ids: [id] }],
+  "schema.migrate": [{}],
   "post-mortems.list": [{}],
   "post-mortems.show": [{ of: id }],
 };

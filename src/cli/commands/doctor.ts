@@ -1,6 +1,7 @@
 /** `everbeat doctor`: what is wrong, and what to do about it. */
 import type { Command } from "commander";
 import type { Finding } from "../../doctor/finding.ts";
+import { adviceText } from "../advice-text.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { examine } from "../doctor/examine.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
@@ -34,7 +35,8 @@ const MARKS = {
   skipped: { sign: "–", colour: "dim" },
 } as const;
 
-function describe(findings: readonly Finding[], { colours, width }: Screen): string[] {
+function describe(findings: readonly Finding[], screen: Screen): string[] {
+  const { colours, width } = screen;
   const longest = Math.max(...findings.map((finding) => finding.check.length));
   const indent = " ".repeat(longest + 4);
   const lines = findings.flatMap(({ check, mark, found, advice }) => {
@@ -42,13 +44,10 @@ function describe(findings: readonly Finding[], { colours, width }: Screen): str
     const name = check.padEnd(longest);
     const paintName = () => `${colours[colour](sign)} ${colours.bold(name)}  `;
     const [first = "", ...more] = linesOf(found);
-    const advices = advice === undefined ? [] : linesOf(advice);
     return [
       ...prose(first, { width, mark: `${sign} ${name}  `, paintMark: paintName }),
       ...more.flatMap((line) => prose(line, { width, mark: indent })),
-      ...advices.flatMap((line, index) =>
-        prose(line, { width, mark: `${indent}${index === 0 ? "→" : " "} `, paintMark: colours.cyan }),
-      ),
+      ...advice.flatMap((each) => adviceText(each, screen, indent)),
     ];
   });
   return [...lines, "", summary(findings)];

@@ -1,11 +1,9 @@
 /** `everbeat explain`: why a task is where it is, and what will happen when. */
 import type { Command } from "commander";
-import type { Advice } from "../../advice.ts";
 import type { Explanation } from "../../index.ts";
-import { lineOf } from "../advice-line.ts";
+import { adviceText } from "../advice-text.ts";
 import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { printable } from "../printable.ts";
 import type { Screen } from "../screen.ts";
 import { inColourOf, marked } from "../states.ts";
 import { pack, prose } from "../wrap.ts";
@@ -43,13 +41,6 @@ function describeExplanation(told: Explanation, screen: Screen): string[] {
   lines.push(...told.evidence.flatMap((line) => prose(line, { width, mark: "  · ", paint: colours.dim })));
   const paint = told.isStuck ? colours.yellow : String;
   lines.push("", ...prose(told.next, { width, mark: "Next  ", paintMark: colours.bold, paint }));
-  if (told.advice.length > 0) lines.push("", ...told.advice.flatMap((advice) => adviceLines(advice, screen)));
+  if (told.advice.length > 0) lines.push("", ...told.advice.flatMap((advice) => adviceText(advice, screen)));
   return lines;
-}
-
-/** The line is whole, so that it can be copied. */
-function adviceLines(advice: Advice, { colours, width }: Screen): string[] {
-  const line = lineOf(advice);
-  const sentence = prose(advice.sentence, { width, mark: "  → ", paintMark: colours.cyan });
-  return line === undefined ? sentence : [...sentence, `    ${colours.dim("$")} ${colours.cyan(printable(line))}`];
 }

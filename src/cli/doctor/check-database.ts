@@ -1,6 +1,6 @@
 /** Whether the database answers at all. */
 import { performance } from "node:perf_hooks";
-import { type Finding, good } from "../../doctor/finding.ts";
+import { type Finding, good, wrong } from "../../doctor/finding.ts";
 import type { Asking } from "../asking.ts";
 
 export async function checkDatabase({ now }: Pick<Asking, "now">, address: string): Promise<Finding> {
@@ -16,5 +16,5 @@ export function unreachable({ message }: Error): Finding {
   const [found = "", ...advice] = message.split(/\n(?=Check|Run)/);
   // The doctor is in already.
   const rest = advice.join("\n").replace(/, or run `everbeat doctor`/, "");
-  return { check: "database", mark: "wrong", found, ...(rest === "" ? {} : { advice: rest }) };
+  return wrong("database", found, ...(rest === "" ? [] : [rest]));
 }

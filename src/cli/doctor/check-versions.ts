@@ -1,6 +1,6 @@
 /** What is running here. */
 
-import { type Finding, good } from "../../doctor/finding.ts";
+import { type Finding, good, wrong } from "../../doctor/finding.ts";
 import { VERSION } from "../../version.ts";
 
 const OLDEST_NODE = [20, 12] as const;
@@ -11,5 +11,5 @@ export function checkVersions(node: string = process.versions.node): Finding {
   const isOld = major < OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor < OLDEST_NODE[1]);
   if (!isOld) return good("versions", found);
   const advice = `Use Node ${OLDEST_NODE.join(".")} or newer.`;
-  return { check: "versions", mark: "wrong", found, advice };
+  return wrong("versions", found, advice);
 }
