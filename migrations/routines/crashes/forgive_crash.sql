@@ -12,7 +12,7 @@ begin
   returning extract(epoch from came_back_at - died_at) * 1000 into v_after;
   update ready set crashes = greatest(0, crashes - 1) where task_id = any (v_charged) and input is null;
   update parked set crashes = greatest(0, crashes - 1) where task_id = any (v_charged);
-  perform from running where task_id = any (v_charged) order by replica_id, claim_id for update;
+  perform lock_claims_of(v_charged);
   update running set crashes = greatest(0, crashes - 1) where task_id = any (v_charged);
   perform retry_tasks(array(
     select e.task_id from ended e join suspicion s on s.task_id = e.task_id and s.replica_id = p_replica

@@ -19,8 +19,7 @@ declare
   v_owners uuid[];
 begin
   v_done := array(select * from end_pending(v_left, 'cancelled', v_error));
-  select array_agg(claim_id), array_agg(task_id), array_agg(distinct replica_id) into v_claims, v_tasks, v_owners
-  from (select claim_id, task_id, replica_id from running where task_id = any (v_left) order by replica_id, claim_id for update) u;
+  select claims, tasks, owners into v_claims, v_tasks, v_owners from lock_claims_of(v_left);
   v_done := v_done || array(select * from end_alike(v_claims, v_tasks, v_owners, '{claimed}', 'cancelled', 'cancelled', v_error));
   return query select unnest(v_done), 'cancelled';
   v_left := without(v_left, v_done);

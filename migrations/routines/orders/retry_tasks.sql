@@ -50,8 +50,7 @@ begin
   v_left := without(v_left, v_done);
 
   if p_force then
-    select array_agg(claim_id), array_agg(task_id), array_agg(distinct replica_id) into v_claims, v_tasks, v_owners
-    from (select claim_id, task_id, replica_id from running where task_id = any (v_left) order by replica_id, claim_id for update) u;
+    select claims, tasks, owners into v_claims, v_tasks, v_owners from lock_claims_of(v_left);
     perform notify_all('changed', o::text) from unnest(v_owners) o;
     v_done := array(select * from end_alike(v_claims, v_tasks, v_owners, '{claimed,running}', 'pending', 'taken', v_error));
     return query select unnest(v_done), 'taken';

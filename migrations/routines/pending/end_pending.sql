@@ -2,7 +2,7 @@
 -- error is one of ours, which can be taken apart. p_rows: rows of `ready` that go besides (see leave_pending). The task of such a row ends only if it
 -- is not running, pending or ended elsewhere: then the row is one too many.
 create or replace function end_pending(p_tasks uuid[], p_state text, p_error json, p_rows tid[] default '{}') returns setof uuid
-language plpgsql set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+language plpgsql set search_path from current
 as $$
 #variable_conflict use_column
 declare
