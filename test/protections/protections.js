@@ -189,6 +189,14 @@ export const PROTECTIONS = [
     ],
   },
   {
+    name: "ends are told",
+    meaning: "what hangs on the end of a task is not told of tasks that end where they wait",
+    test: ["test/database/ends.test.ts", "by whoever cancels tasks that wait, however they wait"],
+    changes: [
+      { file: "migrations/routines/pending/end_pending.sql", find: "    perform after_end(v_ended);\n", replace: "" },
+    ],
+  },
+  {
     name: "keys in one order",
     meaning: "a statement locks exclusive keys in the order of its claims",
     test: [
