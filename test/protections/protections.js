@@ -191,7 +191,10 @@ export const PROTECTIONS = [
   {
     name: "ends are told",
     meaning: "what hangs on the end of a task is not told of tasks that end where they wait",
-    test: ["test/database/ends.test.ts", "by whoever cancels tasks that wait, however they wait"],
+    test: [
+      "test/database/after-end.test.ts",
+      "tasks that wait, run and are parked end as one, and their join is advanced once for all of them",
+    ],
     changes: [
       { file: "migrations/routines/pending/end_pending.sql", find: "    perform after_end(v_ended);\n", replace: "" },
     ],
