@@ -3,6 +3,7 @@ import { formatDuration } from "../config/duration.ts";
 import type { ValueOf } from "../operations/operations.ts";
 import { flappingWords } from "../recovery/reliability.ts";
 import { isSweeping } from "../recovery/sweeping.ts";
+import { adviceText } from "./advice-text.ts";
 import type { Screen } from "./screen.ts";
 import { age, fromNow } from "./times.ts";
 import { prose } from "./wrap.ts";
@@ -20,7 +21,6 @@ export function recoveryLines(recovery: RecoveryStatus, now: Date, { colours, wi
     warnings.push(
       `held for ${age(listening.heldSince, now)}: too many machines fell silent at once (everbeat recover --confirm)`,
     );
-  for (const alert of alerts) warnings.push(`alert, ${fromNow(alert.raisedAt, now)}: ${alert.message}`);
   if (needingReview > 0)
     warnings.push(
       `${needingReview} ${needingReview === 1 ? "task needs" : "tasks need"} review (everbeat tasks review)`,
@@ -32,9 +32,13 @@ export function recoveryLines(recovery: RecoveryStatus, now: Date, { colours, wi
   for (const machine of flapping)
     warnings.push(`${machine.hostname} flaps: ${flappingWords(machine)} (everbeat post-mortems)`);
   const warn = (text: string) => prose(text, { width, mark: "  ! ", paint: colours.yellow });
+  const alertLines = alerts.flatMap(({ raisedAt, message, advice }) => [
+    ...warn(`alert, ${fromNow(raisedAt, now)}: ${message}`),
+    ...advice.flatMap((each) => adviceText(each, { colours, width }, "    ")),
+  ]);
   const sweep = sweepWords(recovery);
   const sweeps = isSweeping(listening, settings.checkMs) ? prose(sweep, { width, mark: "  " }) : warn(sweep);
-  return [...sweeps, ...warnings.flatMap(warn)];
+  return [...sweeps, ...warnings.flatMap(warn), ...alertLines];
 }
 
 function sweepWords({ listening, settings }: RecoveryStatus): string {

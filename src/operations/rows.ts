@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { PROFILES, type ProfileName, type RecoverySettings } from "../config/recovery-options.ts";
 import { HEART_STATES } from "../recovery/heart-state.ts";
-import { count, instant, listOf, milliseconds, uuid } from "./schemas.ts";
+import { advice, count, instant, listOf, milliseconds, uuid } from "./schemas.ts";
 
 export const queueRow = z.strictObject({
   name: z.string(),
@@ -105,6 +105,7 @@ export const alert = z.strictObject({
   subject: z.string(),
   message: z.string(),
   details: z.unknown(),
+  advice: listOf(advice),
   raisedAt: instant,
   lastRaisedAt: instant,
   times: count,

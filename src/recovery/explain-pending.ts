@@ -1,5 +1,6 @@
 /** Why a task waits. Everything that stands in its way is named; the first of it is the answer. */
-import { type Advice, advise } from "../advice.ts";
+import { advise } from "../advice.ts";
+import { adviceOnTrouble } from "../alert-advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import { rateWords } from "../config/rate-words.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
@@ -128,13 +129,7 @@ function paused({ queueIs, queue }: TaskFacts): Obstacle | undefined {
       summary: `Its queue "${queue}" was paused because ${queueIs.trouble}.`,
       next: "It stays until somebody has put that right and resumes the queue.",
       isStuck: true,
-      advice: [
-        advise("If its rate limit is at fault, take that away, or set another.", "queues.set", {
-          name: queue,
-          rateLimit: null,
-        }),
-        resuming(queue),
-      ],
+      advice: adviceOnTrouble(queue),
     };
   }
   return {
@@ -142,12 +137,8 @@ function paused({ queueIs, queue }: TaskFacts): Obstacle | undefined {
     summary: `Its queue "${queue}" is paused.`,
     next: "It stays until somebody resumes the queue.",
     isStuck: true,
-    advice: [resuming(queue)],
+    advice: [advise("Let its tasks start again.", "queues.resume", { name: queue })],
   };
-}
-
-function resuming(name: string): Advice {
-  return advise("Let its tasks start again.", "queues.resume", { name });
 }
 
 function noWorker({ workers, name, queue, unheardMs }: PendingFacts): Obstacle | undefined {

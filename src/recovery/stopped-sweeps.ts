@@ -14,7 +14,7 @@ export async function alertIfStopped(parts: { database: Database; events: Events
   const listening = await readListening(database);
   if (!listening || isSweeping(listening, checkMs)) return;
   const { sweptAgoMs, sweptBy } = listening;
-  const message = `Nobody has listened for silence for ${formatDuration(Math.round(sweptAgoMs))}; it should be done every ${formatDuration(checkMs)}. Something holds up the sweeps: everbeat doctor.`;
+  const message = `Nobody has listened for silence for ${formatDuration(Math.round(sweptAgoMs))}; it should be done every ${formatDuration(checkMs)}. Something holds up the sweeps.`;
   if (!(await raiseAlert(database, { kind: KIND, subject: SUBJECT, message, details: { sweptAgoMs, sweptBy } })))
     return;
   events.emit("sweeps.stopped", { sweptAgoMs });

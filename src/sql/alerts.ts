@@ -1,4 +1,6 @@
 /** Alerts: durable, and one for each kind and subject while it is open. */
+import type { Advice } from "../advice.ts";
+import { adviceOnAlert } from "../alert-advice.ts";
 import { type AlertKind, type AlertSeverity, kindsOf, type NewAlert, severityOf } from "../alert-kinds.ts";
 import type { Store } from "../database/database.ts";
 import type { TaskId } from "../task/ids.ts";
@@ -11,6 +13,7 @@ export interface AlertRow {
   readonly subject: string;
   readonly message: string;
   readonly details: unknown;
+  readonly advice: readonly Advice[];
   readonly raisedAt: Date;
   /** It is met again for as long as it is open, which is noted at most twice a minute. */
   readonly lastRaisedAt: Date;
@@ -34,14 +37,14 @@ export async function listAlerts(
   store: Store,
   { open, kind, subject, since, limit }: AlertFilter,
 ): Promise<AlertRow[]> {
-  const rows = await store.query<Omit<AlertRow, "severity">>(
+  const rows = await store.query<Omit<AlertRow, "severity" | "advice">>(
     `select ${COLUMNS} from ${store.schema}.alert
      where ($1::boolean is null or $1 = (resolved_at is null)) and ($2::text is null or kind = $2) and ($3::text is null or subject = $3)
        and ($4::timestamptz is null or coalesce(resolved_at, raised_at) >= $4)
      order by id desc limit $5`,
     [open ?? null, kind ?? null, subject ?? null, since ?? null, limit],
   );
-  return rows.map((row) => ({ ...row, severity: severityOf(row.kind) }));
+  return rows.map((row) => ({ ...row, severity: severityOf(row.kind), advice: adviceOnAlert(row) }));
 }
 
 /** For whoever meets the cause again and again. False: it is open already. */

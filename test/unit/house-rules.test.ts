@@ -43,17 +43,18 @@ const MAY_USE: Record<string, readonly string[]> = {
   config: ["clip", "errors", "log"],
   task: [...FOUNDATION],
   "alert-kinds": ["task"],
+  "alert-advice": ["advice", "alert-kinds"],
   events: ["task"],
   "log-events": ["events", "log", "task"],
   // The middle: statements and the database that runs them, which know nothing above them.
-  sql: [...FOUNDATION, "task", "alert-kinds", "database"],
+  sql: [...FOUNDATION, "task", "alert-kinds", "alert-advice", "database"],
   database: [...FOUNDATION, "task", "sql"],
   service: ["database"],
   "told-error": ["errors", "database"],
   alerts: [...FOUNDATION, "task", "alert-kinds", "events", "sql", "database", "service"],
   queue: [...FOUNDATION, "task", "events", "sql", "database"],
   heart: [...FOUNDATION, "task", "events", "sql", "database"],
-  recovery: [...FOUNDATION, "task", "events", "sql", "database", "queue", "heart", "service"],
+  recovery: [...FOUNDATION, "task", "alert-advice", "events", "sql", "database", "queue", "heart", "service"],
   runner: [...FOUNDATION, "task", "events", "sql", "database", "heart"],
   // What a runner's process or thread starts from: at the top, as a command is.
   "runner-entry": [...FOUNDATION, "task", "heart", "runner", "index"],
@@ -163,6 +164,22 @@ describe("SQL", () => {
   test("is noticed by this rule where it is", () => {
     const found = files.filter(({ path, text }) => path.startsWith("sql/") && SQL.test(withoutComments(text)));
     expect(found.length).toBeGreaterThan(5);
+  });
+});
+
+describe("a line for a shell", () => {
+  const routines = readdirSync(join(root, "migrations/routines"), { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".sql"))
+    .map((file) => ({ path: `routines/${file}`, text: readFileSync(join(root, "migrations/routines", file), "utf8") }));
+  // To start a worker, to migrate and to ask the doctor is said in words, since nobody may be there who could be asked for it.
+  const LINE =
+    /["'`(: ]everbeat (?!start|migrate|doctor)(tasks|queues|explain|recover|stale|replicas|machines|post-mortems?|status|enqueue)\b/;
+  const linesIn = (all: typeof files) =>
+    all.filter(({ text }) => LINE.test(withoutComments(text).replace(/^\s*--.*$/gm, ""))).map(({ path }) => path);
+
+  test("is made by the command line alone: others advise by an operation and its input", () => {
+    expect(linesIn([...files.filter(({ path }) => !path.startsWith("cli/")), ...routines])).toEqual([]);
+    expect(linesIn(files.filter(({ path }) => path.startsWith("cli/"))).length).toBeGreaterThan(5);
   });
 });
 

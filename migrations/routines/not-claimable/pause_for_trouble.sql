@@ -6,6 +6,6 @@ begin
   insert into queue (name, paused, trouble) values (p_queue, true, p_reason)
   on conflict (name) do update set paused = true, trouble = excluded.trouble, changed_at = now();
   perform raise_alert('queue-not-usable', p_queue,
-    format('Queue "%s" was paused: %s. %s, then: everbeat queues resume %s.', p_queue, p_reason, p_advice, p_queue),
+    format('Queue "%s" was paused: %s. %s, then resume it.', p_queue, p_reason, p_advice),
     json_build_object('reason', p_reason));
 end $$;

@@ -8,7 +8,7 @@ as $$
 declare
   v_row     ready := p_bad.place;
   v_message text := format('No worker can claim it: %s.', p_bad.reason);
-  v_how     text := format('was set aside. %s Put that right, then: everbeat tasks retry %s', v_message, v_row.task_id);
+  v_how     text := format('was set aside. %s Put that right, then run it again.', v_message);
   v_place   tid;
 begin
   select r.ctid into v_place from ready r

@@ -38,7 +38,7 @@ begin
     reason := queue_trouble(v_queue);
     continue when reason is null;
     queue := v_queue.name;
-    perform pause_for_trouble(queue, 'its settings cannot be used: ' || reason, format('Set them anew (everbeat queues set %s)', queue));
+    perform pause_for_trouble(queue, 'its settings cannot be used: ' || reason, 'Set them anew');
     return next;
   end loop;
   if queue is not null then

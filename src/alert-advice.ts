@@ -1,0 +1,69 @@
+/** What to do about an alert, by its kind, what it is about and what it carries. Pure. */
+import { type Advice, advise } from "./advice.ts";
+import { type AlertKind, isAlertKind } from "./alert-kinds.ts";
+
+interface AlertOnRecord {
+  readonly kind: string;
+  readonly subject: string;
+  readonly details: unknown;
+}
+
+/** An alert on record may be of a kind that only a newer version knows, and its details may be odd. */
+export function adviceOnAlert(alert: AlertOnRecord): readonly Advice[] {
+  return isAlertKind(alert.kind) ? ADVICE[alert.kind](alert) : [];
+}
+
+/** A queue that was paused because nothing can be claimed from it. */
+export function adviceOnTrouble(queue: string): Advice[] {
+  const without = { name: queue, rateLimit: null };
+  return [
+    advise("If its rate limit is at fault, take that away, or set another.", "queues.set", without),
+    advise("When what is wrong is put right, let its tasks start again.", "queues.resume", { name: queue }),
+  ];
+}
+
+const NONE = () => [];
+
+/** The compiler asks for the advice on each kind. Where there is none, the message says all that there is. */
+const ADVICE: { readonly [Kind in AlertKind]: (alert: AlertOnRecord) => readonly Advice[] } = {
+  "mass-death": () => [
+    advise("See which workers are heard.", "replicas.list", {}),
+    advise("Confirm it, if those machines are dead indeed.", "recovery.confirm", {}),
+  ],
+  "sweeps-stopped": () => [{ sentence: "See what holds up the sweeps: everbeat doctor" }],
+  "claims-failing": NONE,
+  "crash-loop": () => [advise("See what its processes probably died of.", "post-mortems.list", {})],
+  "queue-not-usable": ({ subject }) => adviceOnTrouble(subject),
+  "runners-suspended": NONE,
+  "queue-locked": NONE,
+  "not-claimable": ({ details }) =>
+    onTask(read(details, "task"), (id) => advise("Put that right, then run it again.", "tasks.retry", { ids: [id] })),
+  // Its subject is "task 0198…".
+  "outcome-stuck": ({ subject }) => onTask(subject.split(" ").at(-1), howItIsDoing),
+  "task-stalled": ({ subject }) => [
+    ...onTask(subject, howItIsDoing),
+    ...onTask(subject, (id) => advise("Cancel it, if it should not go on.", "tasks.cancel", { ids: [id] })),
+  ],
+  "loop-blocked": ({ details }) => {
+    const tasks = read(details, "tasks");
+    return onTask(read(Array.isArray(tasks) ? tasks[0] : undefined, "taskId"), (id) =>
+      advise("See in which code it is stuck.", "tasks.explain", { id }),
+    );
+  },
+  "log-dropped": NONE,
+  "roll-stopped": NONE,
+  "sweep-passed-by": NONE,
+  "upkeep-passed-by": NONE,
+};
+
+function howItIsDoing(id: string): Advice {
+  return advise("See how the task is doing.", "tasks.explain", { id });
+}
+
+function onTask(id: unknown, adviceOn: (id: string) => Advice): Advice[] {
+  return typeof id === "string" && /^[\da-f-]{36}$/i.test(id) ? [adviceOn(id)] : [];
+}
+
+function read(details: unknown, key: string): unknown {
+  return typeof details === "object" && details !== null ? (details as Record<string, unknown>)[key] : undefined;
+}
