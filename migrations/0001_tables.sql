@@ -261,6 +261,48 @@ create unlogged table waiter (
 );
 create index waiter_task on waiter (task_id);
 
+-- Following: what happens to a task or a replica, told to other processes. None of it is the truth of anything: who follows reads the present
+-- state too (see ARCHITECTURE.md, "Events across processes"). Hence unlogged. A topic is `task ID`, `replica ID`, or `replica *` for all of them.
+
+-- A process that follows, for as long as its lease. A process that is killed renews it no more.
+create unlogged table follower (
+  id    uuid primary key,
+  until timestamptz not null
+) with (fillfactor = 50);
+
+create unlogged table followed (
+  topic    text not null,
+  follower uuid not null,
+  since    xid8 not null default pg_current_xact_id(), -- whoever sees this transaction has been told everything from then on
+  left_at  timestamptz,                                -- nobody in that process follows it any more; kept for a while, for those who come back
+  primary key (topic, follower)
+);
+create index followed_follower on followed (follower);
+
+-- Written only about what somebody follows, and kept for minutes (see tidy_happenings). Found by transaction: a reader asks for what its last
+-- snapshot could not see, so that nothing is missed or told twice, whenever a transaction commits. The ids are the order in which things
+-- happened to one task, since they are drawn while its row is locked. Their sequence is logged, like the tables' that are.
+create sequence happening_id as bigint;
+create unlogged table happening (
+  id       bigint not null default nextval('happening_id'),
+  xact     xid8 not null default pg_current_xact_id(),
+  at       timestamptz not null default clock_timestamp(),
+  topic    text not null,
+  kind     text not null,
+  claim_id bigint,
+  details  json,
+  primary key (xact, id)
+);
+
+-- What could be seen every few seconds. By these it is known which happenings are old, however long their transactions took to commit. The floor is
+-- the last of those up to which happenings were removed: who has not read as far has missed some.
+create unlogged table happening_mark (
+  marked_at timestamptz primary key default clock_timestamp(),
+  seen      pg_snapshot not null default pg_current_snapshot(),
+  last_id   bigint not null,
+  is_floor  boolean not null default false
+);
+
 -- What must be true when a transaction commits (see commit_check_at_commit): by the transaction, since that is how it is read.
 create unlogged table commit_check (
   xact     xid8 not null default pg_current_xact_id(),

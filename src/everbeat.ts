@@ -12,6 +12,14 @@ import { readSchemaState, type SchemaState } from "./database/schema-state.ts";
 import type { ExaminationProgress } from "./doctor/examine.ts";
 import type { Finding } from "./doctor/finding.ts";
 import { type EventListener, type EventName, Events } from "./events.ts";
+import { Feed } from "./following/feed.ts";
+import {
+  type FollowOptions,
+  followReplicas,
+  followTask,
+  type ReplicaUpdate,
+  type TaskUpdate,
+} from "./following/follow.ts";
 import { neverThrowing } from "./given-logger.ts";
 import { jsonLogger, type Logger } from "./log.ts";
 import { EVENT_NAMES, isSupervisorEvent, logEvents } from "./log-events.ts";
@@ -30,7 +38,7 @@ import { readClock } from "./sql/clock.ts";
 import { listRunners, type RunnerRow } from "./sql/runners.ts";
 import type { Task } from "./task/define-task.ts";
 import { toErrorRecord } from "./task/error-record.ts";
-import type { TaskId } from "./task/ids.ts";
+import type { ReplicaId, TaskId } from "./task/ids.ts";
 import { LogWatch } from "./worker/log-watch.ts";
 import { checkWork, type WorkOptions } from "./worker/options.ts";
 import { Outages } from "./worker/outages.ts";
@@ -44,6 +52,9 @@ const KEY_PATIENCE_MS = 5_000;
 
 /** How long it waits for its alerts to be written, should the database be away. */
 const LAST_ALERTS_MS = 1_000;
+
+/** How long it waits for a look of those that follow something, should the database be away. */
+const LAST_LOOK_MS = 1_000;
 
 /** A task's id that remembers what the task returns, so that `result` has its type. */
 export type TaskHandle<Output> = TaskId & { readonly __output?: Output };
@@ -80,6 +91,7 @@ export class Everbeat implements AsyncDisposable {
   readonly #notices: Notices;
   readonly #enqueuer: Enqueuer;
   readonly #results: Results;
+  readonly #feed: Feed;
   readonly #workers = new Set<Worker>();
   readonly #listener: ReturnType<typeof createListener> | undefined;
   #closed: Promise<void> | undefined;
@@ -109,6 +121,7 @@ export class Everbeat implements AsyncDisposable {
     this.#notices = new Notices(database);
     this.#enqueuer = new Enqueuer(database, { inputLimitBytes: settings.maxJsonBytes });
     this.#results = new Results(database, this.#notices);
+    this.#feed = new Feed(database, this.#notices);
     const { cancelGraceMs, maxJsonBytes: inputLimitBytes } = settings;
     this.tasks = new TaskOrders(database, { cancelGraceMs, inputLimitBytes });
     this.queues = new QueueOrders(database);
@@ -184,6 +197,21 @@ export class Everbeat implements AsyncDisposable {
     options?: { timeout?: Duration | undefined; signal?: AbortSignal | undefined },
   ): Promise<Output> {
     return (await this.#results.wait(id as TaskId, checkWait(id, options))) as Output;
+  }
+
+  /**
+   * What happens to a task, wherever it runs, until it has ended: first how it stands, last its end. Nothing is asked of the database before the
+   * first update is read, nor after the loop is left.
+   */
+  follow(id: TaskHandle<unknown> | string, options: FollowOptions = {}): AsyncIterableIterator<TaskUpdate, undefined> {
+    return followTask(this.#feed, id, options);
+  }
+
+  /** What happens to one replica, or to all of them: joined, stale, draining, offline, dead, rejoined. It has no end. */
+  followReplicas(
+    options: FollowOptions & { replicaId?: ReplicaId | undefined } = {},
+  ): AsyncIterableIterator<ReplicaUpdate, undefined> {
+    return followReplicas(this.#feed, options);
   }
 
   /** Starts a worker in this process and returns it, running. */
@@ -264,6 +292,7 @@ export class Everbeat implements AsyncDisposable {
   async #closeOnce(options: { now?: boolean }): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)));
     await this.#listener?.stop();
+    await atMost(LAST_LOOK_MS, this.#feed.stop());
     await this.#logWatch.stop();
     await atMost(LAST_ALERTS_MS, this.#alerts.written());
     this.#alerts.stop();

@@ -26,6 +26,7 @@ export type { Finding } from "./doctor/finding.ts";
 export { type ErrorKind, EverbeatError } from "./errors.ts";
 export type { EventName, EverbeatEvents, TaskRef } from "./events.ts";
 export { type EnqueueArguments, Everbeat, type ManyOptions, type TaskHandle } from "./everbeat.ts";
+export type { FollowOptions, ReplicaUpdate, TaskUpdate } from "./following/follow.ts";
 export type { Logger, LogLevel } from "./log.ts";
 export type { EnqueueOptions } from "./queue/enqueue-options.ts";
 export type { QueueOptions } from "./queue/queue-orders.ts";

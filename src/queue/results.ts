@@ -4,10 +4,10 @@
  */
 import { checkOptions, isAbortSignal, isDuration } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
-import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import { isTransient } from "../database/transient.ts";
+import { type WakeUp, wakeUp } from "../database/wake-up.ts";
 import { addWaiters, readEndings, removeWaiters, type TaskEnding } from "../sql/waiters.ts";
 import { ResultTimeoutError, TaskEndedError, TaskNotFoundError } from "../task/errors.ts";
 import { isUuid, type TaskId } from "../task/ids.ts";
@@ -78,7 +78,7 @@ export class Results {
   }
 
   /** Goes on while the database is away: that says nothing about the task. */
-  async #untilEnded(first: TaskEnding, bell: ReturnType<typeof wakeUp>, options: Wait): Promise<unknown> {
+  async #untilEnded(first: TaskEnding, bell: WakeUp, options: Wait): Promise<unknown> {
     const { id } = first;
     const until = performance.now() + options.timeoutMs;
     let lastSeen = first;
@@ -143,16 +143,4 @@ function resultOf(ending: TaskEnding): unknown {
   if (ending.state === "completed") return ending.result;
   const error = ending.error ?? { code: "RESULT_NOT_AVAILABLE", message: "nothing was recorded about why" };
   throw new TaskEndedError(ending.id, ending.state as "failed" | "cancelled" | "expired", error);
-}
-
-/** A ring that comes while nobody waits is remembered for the next wait. */
-function wakeUp(): { ring: () => void; wait: (ms: number, signal: AbortSignal | undefined) => Promise<void> } {
-  let current = new AbortController();
-  return {
-    ring: () => current.abort(),
-    async wait(ms, signal) {
-      await delay(ms, current.signal, signal);
-      current = new AbortController();
-    },
-  };
 }

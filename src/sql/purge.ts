@@ -182,6 +182,16 @@ export const PURGE_RULES: readonly PurgeRule[] = [
     rows: () => rows("waiter", "x.id", `x.since < ${OLD}`),
   },
   {
+    // Whoever follows does the same every few seconds (see tidy_happenings): this is for when nobody does any more.
+    what: "happenings and those who followed them",
+    // No age counts here. `$1` is named only because every rule is given it.
+    ageMs: () => DAY_MS,
+    rows: (s) =>
+      rows("happening", "x.id", `x.at < ${OLD}`, {
+        usually: `select ${s}.tidy_happenings() as gone where $1::float8 is not null and $2::int > 0`,
+      }),
+  },
+  {
     // The budget is whole again and no task was put off, so that a new row would say the same.
     what: "budgets of rate limits",
     ageMs: () => 0,

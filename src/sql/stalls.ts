@@ -55,8 +55,12 @@ export interface StallAlert {
 /** Returns the subjects of those that are new: of the others, an alert is open already. */
 export async function raiseStallAlerts(store: Store, alerts: readonly StallAlert[]): Promise<string[]> {
   const rows = await store.query<{ subject: string }>(
-    `select subject from json_to_recordset($1::json) as x (subject text, message text, details text)
-     where ${store.schema}.raise_alert('task-stalled', subject, message, details::json)`,
+    `with raised as materialized (
+       select subject from json_to_recordset($1::json) as x (subject text, message text, details text)
+       where ${store.schema}.raise_alert('task-stalled', subject, message, details::json)
+     )
+     select subject from raised cross join (
+       select ${store.schema}.tell_of_tasks('stalled', array_agg(subject::uuid), null, '{"action":"alerted"}') from raised) told`,
     // Details as JSON within text: they may be what a handler said.
     [JSON.stringify(alerts.map((alert) => ({ ...alert, details: JSON.stringify(alert.details) })))],
   );

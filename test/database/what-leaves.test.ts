@@ -49,6 +49,14 @@ const RULES: Record<string, Put> = {
   ended: ofTask("select"),
   heart: put(`with r as (${REPLICA})
     insert into everbeat.heart (replica_id, interval_ms, promise_ms, session_promise_ms, session_key, epoch, beat_at) values (UUID, 1, 1, 1, 1, 'e', AGO)`),
+  followed: put(`with f as (insert into everbeat.follower (id, until) values (UUID, AGO))
+    insert into everbeat.followed (topic, follower) values ('task ' || UUID, UUID)`),
+  follower: put("insert into everbeat.follower (id, until) values (UUID, AGO)"),
+  // What is old is told by what could be seen at a time, however long its transaction took.
+  happening: async (age) => {
+    await put("insert into everbeat.happening (topic, kind) values ('task ' || UUID, 'x')")(age);
+    await put("insert into everbeat.happening_mark (marked_at, last_id) values (AGO, 0)")(age);
+  },
   late: put(
     "insert into everbeat.late (claim_id, task_id, replica_id, outcome, arrived_at) values (1, UUID, UUID, 'failed', AGO)",
   ),
@@ -84,6 +92,7 @@ const BOUNDED: Record<string, string> = {
   rate: "test/database/lanes.test.ts",
   commit_check: "a row leaves with the transaction that wrote it (transactions)",
   ended_span: "as many as the pages of `ended`",
+  happening_mark: "one in five seconds, of the last ten minutes (following)",
   epoch_marker: "one row",
   listening: "one row",
   migration: "one row per migration",
@@ -128,7 +137,7 @@ test("every table has a rule, and the documentation names it", async () => {
 describe("what is old leaves, and nothing else:", () => {
   beforeEach(async () => {
     const names = Object.keys(RULES).map((table) => `everbeat.${table}`);
-    await database.query(`truncate ${names.join(", ")}, everbeat.ready`);
+    await database.query(`truncate ${names.join(", ")}, everbeat.ready, everbeat.happening_mark`);
   });
 
   test.each(Object.entries(RULES))("%s", async (table, place) => {

@@ -53,6 +53,7 @@ const MAY_USE: Record<string, readonly string[]> = {
   "told-error": ["errors", "database"],
   alerts: [...FOUNDATION, "task", "alert-kinds", "events", "sql", "database", "service"],
   queue: [...FOUNDATION, "task", "events", "sql", "database"],
+  following: [...FOUNDATION, "task", "sql", "database"],
   heart: [...FOUNDATION, "task", "events", "sql", "database"],
   recovery: [...FOUNDATION, "task", "alert-advice", "events", "sql", "database", "queue", "heart", "service"],
   runner: [...FOUNDATION, "task", "events", "sql", "database", "heart"],
@@ -65,7 +66,7 @@ const MAY_USE: Record<string, readonly string[]> = {
   doctor: [...FOUNDATION, "task", "sql", "database", "recovery"],
   everbeat: [
     ...[...FOUNDATION, "given-logger", "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery"],
-    ...["doctor", "runner", "worker", "alerts"],
+    ...["doctor", "following", "runner", "worker", "alerts"],
   ],
   // What can be asked, over the public parts: a statement that is missing there is added there.
   operations: [...FOUNDATION, "task", "queue", "recovery", "everbeat", "index"],
@@ -109,6 +110,7 @@ const MAY_USE: Record<string, readonly string[]> = {
     "sql",
     "database",
     "queue",
+    "following",
     "recovery",
     "doctor",
     "runner",

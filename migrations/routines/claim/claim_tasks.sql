@@ -308,6 +308,9 @@ begin
   if v_met <> '{}' then
     perform ring(v_met);
   end if;
+  if exists (select from follower) then
+    perform tell_of_claims(p_replica);
+  end if;
   if v_is_held then
     return next row(null, null, 'held', null, null, null, null, null, null, null, null, v_held_queue, null, null, null)::claim_row;
   end if;

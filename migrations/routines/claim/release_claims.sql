@@ -11,6 +11,7 @@ declare
   v_keys     text[];
   v_queues   text[];
   v_priorities smallint[];
+  v_tasks    uuid[];
 begin
   with gone as (
     delete from running
@@ -22,8 +23,9 @@ begin
     insert into ready (task_id, queue, priority, run_at, name, attempt, failures, crashes, gated, expires_at)
     select task_id, queue, priority, run_at, name, attempt, failures, crashes, gated or is_suspect(task_id), expires_at from gone
   )
-  select array_agg(claim_id), array_agg(exclusive_key) filter (where exclusive_key is not null), array_agg(queue), array_agg(priority)
-  into v_released, v_keys, v_queues, v_priorities from gone;
+  select array_agg(claim_id), array_agg(exclusive_key) filter (where exclusive_key is not null), array_agg(queue), array_agg(priority), array_agg(task_id)
+  into v_released, v_keys, v_queues, v_priorities, v_tasks from gone;
+  perform tell_of_tasks('pending', v_tasks, v_released, '{"because":"released"}');
   perform add_lanes(v_queues, v_priorities);
   if v_keys is not null then
     perform ring_for((select let_go from unpark(v_keys)));

@@ -13,6 +13,7 @@ begin
   v_free := lock_free_claims(v_owners, p_claims, p_tasks, p_waits => true);
   update running set state = 'running', started_at = coalesce(started_at, now())
   where replica_id = any (v_owners) and claim_id = any (v_free.claims);
+  perform tell_of_tasks('running', v_free.tasks, v_free.claims);
   started := coalesce(v_free.claims, '{}');
   locked := v_free.locked;
 end $$;

@@ -16,5 +16,6 @@ begin
     perform note_suspects(p_replica, coalesce(
       (select json_agg(x) from json_array_elements(p_suspects) x where (x ->> 'claim')::bigint = any (v_free.claims)), '[]'));
   end if;
+  perform tell_of_tasks('recovered', v_free.tasks, v_free.claims, json_build_object('replicaId', p_replica));
   perform end_claims(v_free.claims, v_free.tasks, p_outcomes, array[p_replica]);
 end $$;

@@ -9,11 +9,14 @@ as $$
 declare
   v_looks record;
 begin
-  select exists (select from waiter) as are_awaited,
+  select exists (select from waiter) as are_awaited, exists (select from follower) as are_followed,
          exists (select from alert where kind = 'task-stalled' and resolved_at is null) as are_stalled
   into v_looks;
   if v_looks.are_awaited then
     perform tell_waiters(p_ended);
+  end if;
+  if v_looks.are_followed then
+    perform tell_of_ends(p_ended, p_again);
   end if;
   if v_looks.are_stalled then
     perform resolve_stall_alerts(p_ended || p_again);

@@ -38,6 +38,7 @@ begin
   -- A task that is being cancelled no longer counts as stalled (see find_stalled).
   if v_done is not null then
     perform resolve_stall_alerts(v_done);
+    perform tell_of_tasks('cancelling', v_done, null, json_build_object('reason', p_reason));
   end if;
   return query select unnest(v_done), 'cancelling';
   v_left := without(v_left, v_done);

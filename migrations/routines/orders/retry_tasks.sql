@@ -37,6 +37,7 @@ begin
   delete from suspicion where task_id = any (v_done);
   if v_done is not null then
     perform end_claim_alerts(v_done);
+    perform tell_of_tasks('pending', v_done, null, '{"because":"retried"}');
   end if;
   perform ring(v_queues);
   return query select unnest(v_done), 'pending';

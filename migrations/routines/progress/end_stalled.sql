@@ -24,6 +24,7 @@ begin
   perform notify_all('changed', r.replica_id::text)
   from (select distinct replica_id from running where replica_id = any (v_owners) and claim_id = any (v_claims)) r;
   select json_agg(o) into v_outcomes from json_array_elements(p_outcomes) o where (o ->> 'claim')::bigint = any (v_claims);
+  perform tell_of_tasks('stalled', v_tasks, v_claims, '{"action":"ended"}');
   perform end_claims(v_claims, v_tasks, v_outcomes);
   return query select unnest(v_claims);
 end $$;

@@ -25,6 +25,11 @@ as $$
       note = excluded.note, changed_at = coalesce(excluded.changed_at, p.changed_at),
       log = coalesce(excluded.log, p.log), logged_at = coalesce(excluded.logged_at, p.logged_at)
   where p.task_id = excluded.task_id
+  returning p.claim_id, p.task_id, p.phase, p.details, p.share, p.done, p.total, p.note, p.changed_at
+  ), told as (
+    select tell_followers('progress', array_agg('task ' || task_id), array_agg(claim_id), array_agg(json_build_object(
+             'phase', phase, 'details', short_details(details), 'share', share, 'done', done, 'total', total, 'note', note))) as followers
+    from written where changed_at = now() having exists (select from follower)
   )
-  select claim_id from locked
+  select claim_id from locked union all select null from told where followers < 0
 $$;

@@ -1,0 +1,13 @@
+-- A process follows these topics, from when this has committed. Null: its lease had run out, so that some happenings may not have been written.
+-- It takes another id then, and begins anew. Otherwise the present epoch.
+create or replace function follow_topics(p_follower uuid, p_topics text[], p_lease_ms double precision) returns text
+language plpgsql set search_path from current
+as $$
+begin
+  if not renew_following(p_follower, p_lease_ms, true) then
+    return null;
+  end if;
+  insert into followed (topic, follower) select distinct t, p_follower from unnest(p_topics) t order by 1
+  on conflict (topic, follower) do update set left_at = null where followed.left_at is not null;
+  return current_epoch();
+end $$;

@@ -1,0 +1,36 @@
+/** What a follower of replicas is told (pure): what happened, as it was written. Who wants to know how they stand lists them. */
+import type { Happening } from "../sql/following.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import type { View } from "./stream.ts";
+
+const KINDS = ["joined", "stale", "draining", "offline", "dead", "rejoined"] as const;
+
+export type ReplicaNews =
+  /** From here on everything is told. `missed`: something may be left out before it. */
+  | { readonly kind: "state"; readonly missed: boolean }
+  | { readonly kind: (typeof KINDS)[number]; readonly replicaId: ReplicaId; readonly hostname: string }
+  /** The reader was slow: so many updates before the next one were lost. */
+  | { readonly kind: "dropped"; readonly count: number };
+
+export class ReplicaView implements View<ReplicaNews> {
+  /** A replica has no end: one that has left may be declared dead, and one that was may come back. */
+  readonly isOver = false;
+
+  begin(_: undefined, missed: boolean): ReplicaNews[] {
+    return [{ kind: "state", missed }];
+  }
+
+  happened({ kind, details }: Happening): ReplicaNews[] {
+    const known = KINDS.find((name) => name === kind);
+    if (!known || !details) return [];
+    return [{ kind: known, replicaId: details["replicaId"] as ReplicaId, hostname: details["hostname"] as string }];
+  }
+
+  compare(): ReplicaNews[] {
+    return [];
+  }
+
+  adopt(): ReplicaNews[] {
+    return [];
+  }
+}
