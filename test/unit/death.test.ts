@@ -1,8 +1,17 @@
 /** What is on record of a death is read in full, and a reason that nobody understands is never taken for another. */
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type Cause, probableCause } from "../../src/recovery/probable-cause.ts";
 import { causeOf, isBlameless, shortCauseOf } from "../../src/recovery/recovery-action.ts";
-import { DEATH_REASONS, type DeathReason, type DeathRecord, readDeath } from "../../src/task/death.ts";
+import { type Silence, verdictOn } from "../../src/recovery/verdict.ts";
+import {
+  DEATH_REASONS,
+  type DeathReason,
+  type DeathRecord,
+  readDeath,
+  VERDICT_REASONS,
+  type VerdictReason,
+} from "../../src/task/death.ts";
 
 const WHOLE: Required<DeathRecord> = {
   because: "loop-blocked",
@@ -80,6 +89,15 @@ describe("a death because of", () => {
     expect(shortCauseOf({ because: reason })).toBe(DEATH_REASONS[reason].short);
   });
 
+  test("each reason is in docs/recovery.md", () => {
+    const [, table = ""] =
+      /\| `because` \|[^\n]*\n((?:\|[^\n]*\n)+)/.exec(readFileSync("docs/recovery.md", "utf8")) ?? [];
+    const documented = table
+      .split("\n")
+      .flatMap((row) => [...(row.split("|")[1] ?? "").matchAll(/`([^`]+)`/g)].map(([, reason]) => reason));
+    expect(documented.sort()).toEqual(Object.keys(DEATH_REASONS).sort());
+  });
+
   test("each reason is told in words of its own", () => {
     const words = Object.values(DEATH_REASONS).flatMap((each) => [each.words]);
     expect(new Set(words).size).toBe(words.length);
@@ -99,4 +117,16 @@ describe("a death because of", () => {
     expect(causeOf(death)).toBe("it was ended because its event loop was blocked for 1m 1s");
     expect(shortCauseOf(death)).toBe("ended, its loop was blocked for 1m 1s");
   });
+});
+
+/** What shows just beyond its limit that somebody is dead for this reason, and for no other. The compiler asks for a new one. */
+const SHOWN: { readonly [Reason in VerdictReason]: (beyondMs: number) => Silence } = {
+  "session-lost": (beyondMs) => ({ silentForMs: 0, sessionFreeForMs: 1_000 + beyondMs }),
+  silent: (beyondMs) => ({ silentForMs: 15_000 + beyondMs }),
+};
+
+test.each(VERDICT_REASONS)("a verdict because of %s is given beyond its limit, and not at it", (reason) => {
+  const limits = { staleFromMs: undefined, deadAfterMs: 15_000, sessionGoneAfterMs: 1_000 };
+  expect(verdictOn(SHOWN[reason](0), limits).kind).toBe("fresh");
+  expect(verdictOn(SHOWN[reason](1), limits)).toMatchObject({ kind: "dead", because: reason });
 });
