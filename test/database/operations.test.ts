@@ -1,7 +1,9 @@
 /** Every operation against a real database: what it answers fits its schema, which is what clients and documents are made from. */
 import { randomUUID } from "node:crypto";
-import { beforeAll, describe, expect, test } from "vitest";
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
+import { Everbeat } from "../../src/everbeat.ts";
 import type { Operation, Reached } from "../../src/operations/operation.ts";
 import {
   type InputOf,
@@ -40,6 +42,11 @@ beforeAll(async () => {
   await everbeat.result(greeted);
   await everbeat.result(stumbled).catch(() => {});
 });
+
+/** As docs/database.md has them, for a role that only looks. */
+const GRANTS_TO_READ = [...readFileSync("docs/database.md", "utf8").matchAll(/^grant .* to reader;$/gm)].map(
+  ([line]) => line,
+);
 
 /** With what each is asked here. One that is not in this list is an error of the compiler. */
 const INPUTS: { readonly [Name in OperationName]: () => Promise<readonly InputOf<Name>[]> } = {
@@ -162,11 +169,30 @@ describe("the answer of each operation fits its schema", () => {
   });
 });
 
-test("what is on record for an operation that changes nothing stays as it is", async () => {
-  const before = await everbeat.tasks.show(stumbled);
-  await perform(everbeat, "tasks.list", { state: "failed" });
-  await perform(everbeat, "tasks.show", { id: stumbled });
-  expect(await everbeat.tasks.show(stumbled)).toEqual(before);
+describe("an operation that changes nothing needs no more than the right to read", () => {
+  const role = `${database.name}_reader`;
+  const looks = Object.values(OPERATIONS).flatMap(({ name, changes }) => (changes ? [] : [name]));
+  let reader: Everbeat;
+
+  beforeAll(async () => {
+    await database.query(`create role ${role} login password 'reader'`);
+    for (const grant of GRANTS_TO_READ) await database.query(grant.replace("to reader", `to ${role}`));
+    const url = new URL(database.url);
+    [url.username, url.password] = [role, "reader"];
+    reader = await Everbeat.open({ database: url.href, migrate: false, poolSize: 2, log: "silent" });
+  });
+  afterAll(async () => {
+    await reader.close();
+    await database.query(`drop owned by ${role}; drop role ${role}`);
+  });
+
+  test.each(looks)("%s", async (name) => {
+    for (const input of await INPUTS[name]()) await perform(reader, name, input);
+  });
+
+  test("and with that right alone nothing else can be done", async () => {
+    await expect(perform(reader, "queues.pause", { name: "mail" })).rejects.toMatchObject({ code: "42501" });
+  });
 });
 
 describe("an input", () => {
