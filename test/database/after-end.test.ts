@@ -102,14 +102,17 @@ test("batches whose tasks are of the same joins in opposite order do not wait fo
   }
 }, 60_000);
 
-test("tasks that wait, run and are parked end as one, and their join is advanced once for all of them", async () => {
+test("tasks that wait, are claimed and are parked end in one statement, and each of their joins is advanced once", async () => {
   const options = { exclusiveKey: "k" };
   const ids = [await everbeat.enqueue(noop, 1, options), await everbeat.enqueue(noop, 2, options)];
   await claimer.claim({ run: 0, prefetch: 1 });
   ids.push(await everbeat.enqueue(noop, 3), await everbeat.enqueue(noop, 4, { delay: "1h" }));
-  await database.query("insert into join_point (id) values (0)");
-  await database.query("insert into join_edge (task, join_point) select unnest($1::uuid[]), 0", [ids]);
+  await database.query("insert into join_point (id) values (0), (1)");
+  // One for all of them but the last, and one for that.
+  await database.query("insert into join_edge (task, join_point) select t, (t = $2)::int from unnest($1::uuid[]) t", [
+    ...[ids, ids.at(-1)],
+  ]);
   await everbeat.tasks.cancel(ids);
-  expect(await database.query("select revision from join_point")).toEqual([{ revision: 1 }]);
-  expect(await followed()).toEqual([1]);
+  expect(await database.query("select revision from join_point")).toEqual([{ revision: 1 }, { revision: 1 }]);
+  expect(await followed()).toEqual([1, 1]);
 });

@@ -193,7 +193,7 @@ export const PROTECTIONS = [
     meaning: "what hangs on the end of a task is not told of tasks that end where they wait",
     test: [
       "test/database/after-end.test.ts",
-      "tasks that wait, run and are parked end as one, and their join is advanced once for all of them",
+      "tasks that wait, are claimed and are parked end in one statement, and each of their joins is advanced once",
     ],
     changes: [
       { file: "migrations/routines/pending/end_pending.sql", find: "    perform after_end(v_ended);\n", replace: "" },
