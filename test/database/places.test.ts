@@ -12,8 +12,8 @@ const { everbeat, database } = await openTestEverbeat();
 const noop = defineTask({ name: "noop", run: (_input: unknown) => null });
 const claimer = handClaimer(everbeat.database, ["noop"]);
 
-/** Pending tasks of every kind: their ids, and whether each waits with its input. */
-const KINDS: Record<string, { hasInput: boolean; put: (queue: string) => Promise<string> }> = {
+/** Pending tasks of every kind: their ids, and whether each waits in `ready` with its input. */
+const KINDS: Record<string, { hasInput: boolean | undefined; put: (queue: string) => Promise<string> }> = {
   "a plain one": { hasInput: true, put: (queue) => everbeat.enqueue(noop, 1, { queue }) },
   "one of many": {
     hasInput: true,
@@ -36,6 +36,17 @@ const KINDS: Record<string, { hasInput: boolean; put: (queue: string) => Promise
       return id;
     },
   },
+  "one that is parked": {
+    hasInput: undefined,
+    async put(queue) {
+      const options = { queue, exclusiveKey: queue };
+      await everbeat.enqueue(noop, 1, options);
+      const id = await everbeat.enqueue(noop, 2, options);
+      await claimer.claim({ queues: [queue], room: [null] });
+      expect(await database.query("select from everbeat.parked where task_id = $1", [id])).toHaveLength(1);
+      return id;
+    },
+  },
 };
 
 const rowOf = async (id: string) => {
@@ -50,7 +61,7 @@ const rowOf = async (id: string) => {
 for (const [kind, { hasInput, put }] of Object.entries(KINDS)) {
   const pending = async () => {
     const id = await put(`q-${randomUUID()}`);
-    expect(await rowOf(id)).toEqual({ hasInput });
+    expect(await rowOf(id)).toEqual(hasInput === undefined ? undefined : { hasInput });
     return id;
   };
 
@@ -60,6 +71,16 @@ for (const [kind, { hasInput, put }] of Object.entries(KINDS)) {
     const listed = await everbeat.tasks.list({ state: "pending", limit: 1_000 });
     expect(listed.tasks.map((task) => task.id)).toContain(id);
     expect(await database.query("select everbeat.task_state($1) as state", [id])).toEqual([{ state: "pending" }]);
+    expect(await database.query("select from everbeat.pending where task_id = $1", [id])).toHaveLength(1);
+  });
+
+  test(`${kind} expires where it waits, once`, async () => {
+    const id = await pending();
+    const expire = "select everbeat.expire_tasks(array[$1::uuid]) as expired";
+    expect(await database.query(expire, [id])).toEqual([{ expired: 1 }]);
+    expect(await everbeat.tasks.show(id)).toMatchObject({ state: "expired", attempt: 0 });
+    expect(await database.query(expire, [id])).toEqual([{ expired: 0 }]);
+    expect(await database.query("select from everbeat.pending where task_id = $1", [id])).toEqual([]);
   });
 
   test(`${kind} is due when it is asked for, and is cancelled once`, async () => {
