@@ -368,6 +368,18 @@ export const PROTECTIONS = [
     ],
   },
   {
+    name: "no terminal for another user",
+    meaning: "another user's programs can type commands into root's terminal",
+    test: ["test/embedded/root-terminal.test.ts", "what runs in the name of the folder's owner has no terminal"],
+    changes: [
+      {
+        file: "src/database/embedded/run-program.ts",
+        find: "uid, gid, detached: true }",
+        replace: "uid, gid, detached: false }",
+      },
+    ],
+  },
+  {
     name: "certainly deserted",
     meaning: "a database is taken for deserted where the folder of its project is not there",
     test: [

@@ -40,11 +40,15 @@ export function spawnAs(account: ServerAccount | undefined): {
   env: NodeJS.ProcessEnv;
   uid?: number;
   gid?: number;
+  detached?: boolean;
 } {
   const cwd = parse(process.cwd()).root;
   if (account === undefined) return { cwd, env: plainEnvironment(/^(?!PG|LC_|LANG|NODE_OPTIONS$)/) };
+  const { uid, gid } = account;
   // That user can read the environment of such a process: nothing of root's that may be a secret is in it.
-  return { cwd, env: plainEnvironment(/^(PATH|TZ|TMPDIR|LD_LIBRARY_PATH)$/), uid: account.uid, gid: account.gid };
+  const env = plainEnvironment(/^(PATH|TZ|TMPDIR|LD_LIBRARY_PATH)$/);
+  // In a session of its own, without a terminal: into root's, that user could type commands for root's shell.
+  return { cwd, env, uid, gid, detached: true };
 }
 
 /** The caller's PG* variables would point the programs elsewhere; a foreign language would hide what they say. */
