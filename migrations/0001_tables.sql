@@ -403,6 +403,26 @@ create table alert (
 );
 create unique index alert_open on alert (kind, subject) where resolved_at is null;
 
+-- Where changes of alerts are delivered to. A process that has such a channel says so now and then.
+create table alert_channel (
+  name    text primary key,
+  seen_at timestamptz not null default now()
+);
+
+-- A change of an alert on its way to a channel: written with the change (tell_of_alert), so that it is delivered whoever dies just after.
+create table alert_delivery (
+  alert_id     bigint not null,
+  change       text not null check (change in ('raised', 'resolved')),
+  channel      text not null,
+  tries        integer not null default 0,
+  next_try_at  timestamptz not null default now(),  -- while a process has it: until when it has
+  delivered_at timestamptz,
+  last_error   text,
+  created_at   timestamptz not null default now(),
+  primary key (alert_id, change, channel)
+);
+create index alert_delivery_due on alert_delivery (channel, next_try_at) where delivered_at is null;
+
 -- One life of the database server: what it knows, it has known all along. Unlogged: a crash recovery, a promotion and a restore of a
 -- base backup empty it. The rest tells the row from a copy of it: a clean restart and a cold copy of a stopped server have another
 -- start, a copy of the database or a dump that was restored has another file, and a row that was put back has another writer.

@@ -2,6 +2,7 @@
  * The one table of alerts: every kind that there is, with what it is about, what it carries and when it is over. Raising takes a kind of this table
  * with its details, in TypeScript by the compiler, and in SQL by a test (test/unit/alert-kinds.test.ts).
  */
+import type { Advice } from "./advice.ts";
 import type { ErrorRecord } from "./task/error-record.ts";
 import type { ClaimId, ReplicaId } from "./task/ids.ts";
 
@@ -124,6 +125,25 @@ export type NewAlert<Kind extends AlertKind = AlertKind> = {
   > &
     Needed<"part", Carried<Each>["part"]>;
 }[Kind];
+
+/** One on record: an episode of what its subject suffers. Earlier ones of the same subject are its history. */
+export interface AlertRow {
+  readonly id: string;
+  /** One of `ALERT_KINDS`, or one that only a newer version knows. */
+  readonly kind: string;
+  readonly severity: AlertSeverity;
+  readonly subject: string;
+  readonly message: string;
+  readonly details: unknown;
+  readonly advice: readonly Advice[];
+  readonly raisedAt: Date;
+  /** It is met again for as long as it is open, which is noted at most twice a minute. */
+  readonly lastRaisedAt: Date;
+  readonly times: number;
+  readonly resolvedAt: Date | null;
+}
+
+export type AlertChange = "raised" | "resolved";
 
 /** An alert on record may be of a kind that only a newer version knows. */
 export function severityOf(name: string): AlertSeverity {

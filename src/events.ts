@@ -2,6 +2,8 @@
  * What happens, as typed events. Code emits; logs, metrics, alerts and streams are subscribers.
  * A subscriber that throws is the subscriber's problem and is reported, never the emitter's.
  */
+
+import type { AlertChange, AlertRow } from "./alert-kinds.ts";
 import type { DeathReason } from "./task/death.ts";
 import type { ClaimId, ReplicaId, TaskId } from "./task/ids.ts";
 import type { AttemptOutcome } from "./task/states.ts";
@@ -126,6 +128,11 @@ export interface EverbeatEvents {
   "log.dropped": { reason: string };
   /** They are written again. `dropped`: how many were not. */
   "log.back": { dropped: number };
+  /** An alert was raised somewhere, by whichever process: told in every process that listens for it. */
+  "alert.raised": AlertRow;
+  "alert.resolved": AlertRow;
+  /** A channel of this process did not take it. It is tried again, here or by another process. */
+  "alert.not-delivered": { channel: string; alertId: string; change: AlertChange; tries: number; reason: string };
   "upkeep.done": { expired: number; unparked: number; cancelled: number; purged: number };
 }
 

@@ -1,5 +1,8 @@
 /** The composition root: what starts, in what order, and what stops. */
+import { AlertOrders } from "./alerts/alert-orders.ts";
+import { AlertWatch } from "./alerts/alert-watch.ts";
 import { Alerts } from "./alerts/alerts.ts";
+import { AlertDelivery } from "./alerts/delivery.ts";
 import { isFunction, unknownKey } from "./config/checks.ts";
 import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
@@ -77,6 +80,8 @@ export class Everbeat implements AsyncDisposable {
   readonly tasks: TaskOrders;
   /** Pause, resume, limit and list queues. */
   readonly queues: QueueOrders;
+  /** What is wrong, and what has been. */
+  readonly alerts: AlertOrders;
   /** Find and recover stale tasks by hand; machines, alerts, the reapers' state. */
   readonly recovery: RecoveryOrders;
   readonly database: Database;
@@ -87,6 +92,8 @@ export class Everbeat implements AsyncDisposable {
   readonly #loggerHealth = new LogRecord();
   readonly #runnersHealth = new LogRecord();
   readonly #alerts: Alerts;
+  readonly #alertWatch: AlertWatch;
+  readonly #deliveries: readonly AlertDelivery[];
   readonly #logWatch: LogWatch;
   readonly #notices: Notices;
   readonly #enqueuer: Enqueuer;
@@ -119,12 +126,16 @@ export class Everbeat implements AsyncDisposable {
     });
     this.#logWatch = new LogWatch({ alerts: this.#alerts, events: this.#events, logs, replica });
     this.#notices = new Notices(database);
+    const telling = { database, notices: this.#notices, events: this.#events };
+    this.#alertWatch = new AlertWatch(telling);
+    this.#deliveries = settings.alertChannels.map((channel) => new AlertDelivery({ ...telling, channel }));
     this.#enqueuer = new Enqueuer(database, { inputLimitBytes: settings.maxJsonBytes });
     this.#results = new Results(database, this.#notices);
     this.#feed = new Feed(database, this.#notices);
     const { cancelGraceMs, maxJsonBytes: inputLimitBytes } = settings;
     this.tasks = new TaskOrders(database, { cancelGraceMs, inputLimitBytes });
     this.queues = new QueueOrders(database);
+    this.alerts = new AlertOrders(database);
     this.recovery = new RecoveryOrders(database, this.#events, settings.recovery);
     this.#listener = settings.listens ? this.#createListener() : undefined;
     this.#listener?.start();
@@ -154,7 +165,14 @@ export class Everbeat implements AsyncDisposable {
       await database.close();
       throw error;
     }
-    return new Everbeat(settings, database);
+    const everbeat = new Everbeat(settings, database);
+    try {
+      for (const delivery of everbeat.#deliveries) await delivery.start();
+    } catch (error) {
+      await everbeat.close();
+      throw error;
+    }
+    return everbeat;
   }
 
   /** Brings the schema up to date. `onProgress` is called before each step. */
@@ -240,6 +258,7 @@ export class Everbeat implements AsyncDisposable {
     this.#workers.add(worker);
     worker.start();
     this.#logWatch.start();
+    this.#alertWatch.start();
     const signals = settings.handleSignals
       ? leaveOnSignals({ gracefully: () => this.close(), now: () => this.close({ now: true }) })
       : undefined;
@@ -272,7 +291,9 @@ export class Everbeat implements AsyncDisposable {
     if (!EVENT_NAMES.includes(name)) problems.add(String(name), unknownEvent(String(name)));
     isFunction(listener, "the listener", problems);
     problems.throwIfAny("The subscription");
-    return this.#events.on(name, listener);
+    const unsubscribe = this.#events.on(name, listener);
+    this.#alertWatch.start();
+    return unsubscribe;
   }
 
   /**
@@ -296,6 +317,7 @@ export class Everbeat implements AsyncDisposable {
     await this.#logWatch.stop();
     await atMost(LAST_ALERTS_MS, this.#alerts.written());
     this.#alerts.stop();
+    await atMost(LAST_ALERTS_MS, Promise.all([this.#alertWatch, ...this.#deliveries].map((one) => one.stop())));
     const answered = this.#enqueuer.idle();
     await atMost(KEY_PATIENCE_MS, answered);
     this.#enqueuer.giveUpWaiting();

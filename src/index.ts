@@ -1,6 +1,9 @@
 /** The public names, and nothing else. */
 
 export type { Advice, AdvisedOperation } from "./advice.ts";
+export { ALERT_KINDS, type AlertChange, type AlertKind, type AlertRow, type AlertSeverity } from "./alert-kinds.ts";
+export type { AlertQuery } from "./alerts/alert-orders.ts";
+export type { AlertChannel, ChangedAlert } from "./config/alert-channels.ts";
 export type { Duration } from "./config/duration.ts";
 export type { MemorySize } from "./config/memory-size.ts";
 export type { DatabaseOption, OpenOptions } from "./config/open-options.ts";
@@ -44,7 +47,7 @@ export type { ExitReport } from "./recovery/report-exit.ts";
 export type { ReviewQuery } from "./recovery/review.ts";
 export type { StaleTask } from "./recovery/stale-tasks.ts";
 export type { RunnerOptions } from "./runner/runner-options.ts";
-export type { AlertRow } from "./sql/alerts.ts";
+
 export type { ReplicaSettings } from "./sql/fleet-settings.ts";
 export type { MachineRow } from "./sql/machines.ts";
 export type { CancelOutcome, Ordered, RetryOutcome } from "./sql/orders.ts";

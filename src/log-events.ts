@@ -133,6 +133,14 @@ const EVERBEAT_LINES: Lines<EventName> = {
   "log.dropped": { level: "error", message: (e) => `log lines are being dropped: ${e.reason}` },
   // As loud as the loss: whoever looks at the log should know that it has a gap.
   "log.back": { level: "error", message: (e) => `log lines are written again; ${e.dropped} were dropped` },
+  // Told in every process that listens, and most were told by a line of their own where they were met.
+  "alert.raised": { level: "debug", message: (e) => `alert ${e.kind} was raised: ${e.message}` },
+  "alert.resolved": { level: "debug", message: (e) => `alert ${e.kind} is over: ${e.subject}` },
+  "alert.not-delivered": {
+    level: "warn",
+    message: (e) =>
+      `alert ${e.alertId} (${e.change}) was not taken by channel ${JSON.stringify(e.channel)} at try ${e.tries}: ${e.reason}`,
+  },
   "upkeep.done": {
     level: "debug",
     message: (e) => `upkeep: ${e.expired} expired, ${e.cancelled} cancelled, ${e.purged} purged`,

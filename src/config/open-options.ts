@@ -1,6 +1,7 @@
 /** The options of `Everbeat.open`, checked once. */
 import type pg from "pg";
 import type { Logger, LogLevel } from "../log.ts";
+import { type AlertChannel, areChannels } from "./alert-channels.ts";
 import {
   anything,
   type Check,
@@ -47,6 +48,8 @@ export interface OpenOptions {
    * themselves, for as long as one is left). By the settings of the workers, where there are any on record.
    */
   listens?: boolean | undefined;
+  /** Where every alert that is raised or resolved is delivered to: a webhook, mail, a pager. */
+  alertChannels?: readonly AlertChannel[] | undefined;
   /** Where logs go: a logger such as pino, or a level for JSON lines on standard error (default "info"). */
   log?: Logger | LogLevel | undefined;
   /** Told about long steps, such as the first start of the embedded server. */
@@ -64,6 +67,7 @@ export interface OpenSettings {
   readonly replyTimeoutMs: number;
   readonly recovery: RecoverySettings;
   readonly listens: boolean;
+  readonly alertChannels: readonly AlertChannel[];
   readonly log: Logger | LogLevel;
   readonly onProgress: ((message: string) => void) | undefined;
 }
@@ -120,6 +124,7 @@ const SHAPE = {
   replyTimeout: isDuration({ minMs: 1_000, maxMs: 3_600_000 }),
   recovery: anything,
   listens: isBoolean,
+  alertChannels: areChannels,
   log: isLog,
   onProgress: isFunction as Check<(message: string) => void>,
 };
@@ -142,6 +147,7 @@ export function checkOpen(options: OpenOptions | undefined): OpenSettings {
     replyTimeoutMs: given.replyTimeout ?? 30_000,
     recovery,
     listens: given.listens ?? false,
+    alertChannels: given.alertChannels ?? [],
     log: given.log ?? "info",
     onProgress: given.onProgress,
   });

@@ -7,7 +7,7 @@ import { createBackoff } from "./backoff.ts";
 import { type Database, runOn, type Store } from "./database.ts";
 import { endClient } from "./end-client.ts";
 
-export type NoticeWord = "ready" | "ended" | "changed" | "happened";
+export type NoticeWord = "ready" | "ended" | "changed" | "happened" | "alert";
 type Handler = (object: string) => void;
 
 export class Notices {

@@ -1,6 +1,6 @@
 /** Operations on alerts. */
 import * as z from "zod";
-import { ALERT_RULES } from "../recovery/recovery-orders.ts";
+import { ALERT_RULES } from "../alerts/alert-orders.ts";
 import { operation } from "./operation.ts";
 import { alert } from "./rows.ts";
 import { listOf, optionsBy } from "./schemas.ts";
@@ -9,8 +9,12 @@ export const alertsList = operation({
   name: "alerts.list",
   role: "viewer",
   changes: false,
-  description: "what is wrong at this moment, the latest first; or also what has been",
-  input: z.strictObject(optionsBy(ALERT_RULES, { onlyOpen: z.boolean(), limit: z.int() })),
+  description: "what is wrong, and what has been, the latest first",
+  input: z.strictObject(
+    optionsBy(ALERT_RULES, {
+      ...{ open: z.boolean(), kind: z.string(), subject: z.string(), since: z.string(), limit: z.int() },
+    }),
+  ),
   answer: z.strictObject({ alerts: listOf(alert) }),
-  run: async ({ recovery }, query) => ({ alerts: await recovery.alerts(query) }),
+  run: async ({ alerts }, query) => ({ alerts: await alerts.list(query) }),
 });

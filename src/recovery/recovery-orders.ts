@@ -1,5 +1,6 @@
 /** Finding and recovering by hand, also where automatic recovery is switched off. */
 
+import type { AlertRow } from "../alert-kinds.ts";
 import {
   checkOptions,
   isBoolean,
@@ -17,7 +18,7 @@ import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
 import { isAboutSomeRows } from "../database/transient.ts";
 import type { Events } from "../events.ts";
-import { type AlertRow, listAlerts } from "../sql/alerts.ts";
+import { listAlerts } from "../sql/alerts.ts";
 import { readTaskFacts } from "../sql/explain-task.ts";
 import { type ReplicaSettings, readActingSettings, readFleetSettings, readSettingsOf } from "../sql/fleet-settings.ts";
 import { listMachines, type MachineRow } from "../sql/machines.ts";
@@ -91,7 +92,7 @@ export const EXIT_RULES = {
   signal: orNull(isSignalName),
   group: isOptions({ used: isBytes, limit: isInteger({ min: 1, max: Number.MAX_SAFE_INTEGER }), kills: isBytes }),
 };
-export const ALERT_RULES = { onlyOpen: isBoolean, limit: isInteger({ min: 1, max: 10_000 }) };
+const OPEN_ALERTS_SHAPE = { onlyOpen: isBoolean, limit: isInteger({ min: 1, max: 10_000 }) };
 
 export class RecoveryOrders {
   /** Tasks that failed because their worker died: what somebody should look at. */
@@ -212,7 +213,7 @@ export class RecoveryOrders {
     options: { onlyOpen?: boolean | undefined; limit?: number | undefined } = {},
   ): Promise<readonly AlertRow[]> {
     const problems = new Problems();
-    const { onlyOpen = true, limit = 100 } = checkOptions(options, ALERT_RULES, { path: "", problems });
+    const { onlyOpen = true, limit = 100 } = checkOptions(options, OPEN_ALERTS_SHAPE, { path: "", problems });
     problems.throwIfAny("The list of alerts");
     return listAlerts(this.#database, { open: onlyOpen || undefined, limit });
   }

@@ -1,50 +1,73 @@
 /** Alerts: durable, and one for each kind and subject while it is open. */
-import type { Advice } from "../advice.ts";
 import { adviceOnAlert } from "../alert-advice.ts";
-import { type AlertKind, type AlertSeverity, kindsOf, type NewAlert, severityOf } from "../alert-kinds.ts";
+import { type AlertChange, type AlertKind, type AlertRow, kindsOf, type NewAlert, severityOf } from "../alert-kinds.ts";
 import type { Store } from "../database/database.ts";
 import type { TaskId } from "../task/ids.ts";
 import { isSeenToBeOver } from "./alert-causes.ts";
-
-export interface AlertRow {
-  readonly id: string;
-  readonly kind: string;
-  readonly severity: AlertSeverity;
-  readonly subject: string;
-  readonly message: string;
-  readonly details: unknown;
-  readonly advice: readonly Advice[];
-  readonly raisedAt: Date;
-  /** It is met again for as long as it is open, which is noted at most twice a minute. */
-  readonly lastRaisedAt: Date;
-  readonly times: number;
-  readonly resolvedAt: Date | null;
-}
 
 export interface AlertFilter {
   readonly open?: boolean | undefined;
   readonly kind?: string | undefined;
   readonly subject?: string | undefined;
-  /** Raised or resolved since then. */
+  /** Open, or resolved since then. */
   readonly since?: Date | undefined;
   readonly limit: number;
 }
 
-const COLUMNS = `id, kind, subject, message, details, raised_at as "raisedAt", last_raised_at as "lastRaisedAt", times, resolved_at as "resolvedAt"`;
+export const ALERT_COLUMNS = `id, kind, subject, message, details, raised_at as "raisedAt", last_raised_at as "lastRaisedAt", times, resolved_at as "resolvedAt"`;
 
 /** Newest first. */
 export async function listAlerts(
   store: Store,
   { open, kind, subject, since, limit }: AlertFilter,
 ): Promise<AlertRow[]> {
-  const rows = await store.query<Omit<AlertRow, "severity" | "advice">>(
-    `select ${COLUMNS} from ${store.schema}.alert
+  const rows = await store.query<StoredAlert>(
+    `select ${ALERT_COLUMNS} from ${store.schema}.alert
      where ($1::boolean is null or $1 = (resolved_at is null)) and ($2::text is null or kind = $2) and ($3::text is null or subject = $3)
-       and ($4::timestamptz is null or coalesce(resolved_at, raised_at) >= $4)
+       and ($4::timestamptz is null or resolved_at is null or resolved_at >= $4)
      order by id desc limit $5`,
     [open ?? null, kind ?? null, subject ?? null, since ?? null, limit],
   );
-  return rows.map((row) => ({ ...row, severity: severityOf(row.kind), advice: adviceOnAlert(row) }));
+  return rows.map(toAlertRow);
+}
+
+export type StoredAlert = Omit<AlertRow, "severity" | "advice">;
+
+/** With what the code makes of it, which is not on record. */
+export function toAlertRow(row: StoredAlert): AlertRow {
+  return { ...row, severity: severityOf(row.kind), advice: adviceOnAlert(row) };
+}
+
+export interface ChangedAlert {
+  readonly change: AlertChange;
+  readonly alert: AlertRow;
+  readonly at: Date;
+}
+
+export interface ChangesAsked {
+  readonly withinMs: number;
+  /** Ignored where it is yet to come: the clock was set back. */
+  readonly since: Date;
+  /** By notices. */
+  readonly named: readonly { readonly id: string; readonly change: AlertChange }[];
+  readonly limit: number;
+}
+
+/** What has changed within that time and since then, and what notices named, in its order: at most so many, the latest. */
+export async function readAlertChanges(store: Store, asked: ChangesAsked): Promise<ChangedAlert[]> {
+  const { withinMs, since, named, limit } = asked;
+  const rows = await store.query<StoredAlert & { change: AlertChange; at: Date }>(
+    `select * from (
+       select ${ALERT_COLUMNS}, c.change, c.at
+       from ${store.schema}.alert a, lateral (values ('raised', a.raised_at), ('resolved', a.resolved_at)) as c (change, at)
+       where c.at is not null
+         and (c.at >= now() - make_interval(secs => $1::float8 / 1000) and (c.at >= $2 or $2 > now())
+           or (a.id, c.change) in (select * from unnest($3::bigint[], $4::text[])))
+       order by c.at desc, a.id desc, c.change desc limit $5) latest
+     order by at, id, change`,
+    [withinMs, since, named.map(({ id }) => id), named.map(({ change }) => change), limit],
+  );
+  return rows.map(({ change, at, ...alert }) => ({ change, at, alert: toAlertRow(alert) }));
 }
 
 /** For whoever meets the cause again and again. False: it is open already. */

@@ -39,6 +39,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** A definition that no worker has had for so long belongs to code that is gone. */
 const DEFINITION_AGE_MS = 90 * DAY_MS;
+const DELIVERY_AGE_MS = 7 * DAY_MS;
 
 const OLD = "now() - make_interval(secs => $1::float8 / 1000)";
 
@@ -121,6 +122,17 @@ export const PURGE_RULES: readonly PurgeRule[] = [
         "x.id",
         `coalesce(x.resolved_at, x.last_raised_at) < ${OLD} and (x.resolved_at is not null or not ${hasStandingCause(s, "x")})`,
       ),
+  },
+  {
+    // Delivered or not: what a channel has not taken for so long is no news any more.
+    what: "deliveries of alerts",
+    ageMs: () => DELIVERY_AGE_MS,
+    rows: () => rows("alert_delivery", "concat(x.alert_id, ' ', x.change, ' to ', x.channel)", `x.created_at < ${OLD}`),
+  },
+  {
+    what: "channels of alerts that no process has any more",
+    ageMs: () => DELIVERY_AGE_MS,
+    rows: () => rows("alert_channel", "x.name", `x.seen_at < ${OLD}`),
   },
   {
     // Late outcomes of a task that is on record leave with the task.

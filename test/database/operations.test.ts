@@ -130,7 +130,7 @@ const INPUTS: { readonly [Name in OperationName]: () => Promise<readonly InputOf
   },
   async "alerts.list"() {
     await raiseAnAlert();
-    return [{}, { onlyOpen: false, limit: 5 }];
+    return [{}, { open: true, kind: "mass-death", since: new Date(0).toISOString(), limit: 5 }];
   },
   doctor: async () => [{}],
   "schema.show": async () => [{}],

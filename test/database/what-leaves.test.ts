@@ -31,6 +31,10 @@ const RULES: Record<string, Put> = {
   alert: put(
     "insert into everbeat.alert (kind, subject, message, raised_at, resolved_at) values ('a', 'a', 'a', AGO, AGO)",
   ),
+  alert_channel: put("insert into everbeat.alert_channel (name, seen_at) values (UUID, AGO)"),
+  alert_delivery: put(
+    "insert into everbeat.alert_delivery (alert_id, change, channel, created_at) select 1, 'raised', UUID, AGO",
+  ),
   attempt: ofTask(
     "insert into everbeat.attempt (claim_id, task_id, replica_id, attempt, claimed_at, ended_at, outcome) values (nextval('everbeat.claim_id'), UUID, UUID, 1, AGO, AGO, 'failed')",
   ),

@@ -1,6 +1,7 @@
 /** Tasks that print, in all places where a task can run, as files of a user's project; and what a test knows them by. */
+
+import type { AlertRow } from "../../src/alert-kinds.ts";
 import type { Everbeat } from "../../src/everbeat.ts";
-import type { AlertRow } from "../../src/sql/alerts.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 
 export const PRINTING = ["inline", "thread", "process"] as const;

@@ -40,11 +40,11 @@ const MAY_USE: Record<string, readonly string[]> = {
   log: ["control-characters", "log-fields"],
   "given-logger": ["log", "log-health", "task"],
   terminal: [],
-  config: ["clip", "errors", "log"],
+  config: ["clip", "errors", "log", "alert-kinds"],
   task: [...FOUNDATION],
-  "alert-kinds": ["task"],
+  "alert-kinds": ["task", "advice"],
   "alert-advice": ["advice", "alert-kinds"],
-  events: ["task"],
+  events: ["task", "alert-kinds"],
   "log-events": ["events", "log", "task"],
   // The middle: statements and the database that runs them, which know nothing above them.
   sql: [...FOUNDATION, "task", "alert-kinds", "alert-advice", "database"],
@@ -55,7 +55,10 @@ const MAY_USE: Record<string, readonly string[]> = {
   queue: [...FOUNDATION, "task", "events", "sql", "database"],
   following: [...FOUNDATION, "task", "sql", "database"],
   heart: [...FOUNDATION, "task", "events", "sql", "database"],
-  recovery: [...FOUNDATION, "task", "alert-advice", "events", "sql", "database", "queue", "heart", "service"],
+  recovery: [
+    ...[...FOUNDATION, "alert-kinds", "alert-advice", "task", "events", "sql", "database", "queue", "heart"],
+    "service",
+  ],
   runner: [...FOUNDATION, "task", "events", "sql", "database", "heart"],
   // What a runner's process or thread starts from: at the top, as a command is.
   "runner-entry": [...FOUNDATION, "task", "heart", "runner", "index"],
@@ -69,7 +72,7 @@ const MAY_USE: Record<string, readonly string[]> = {
     ...["doctor", "following", "runner", "worker", "alerts"],
   ],
   // What can be asked, over the public parts: a statement that is missing there is added there.
-  operations: [...FOUNDATION, "task", "queue", "recovery", "everbeat", "index"],
+  operations: [...FOUNDATION, "alerts", "task", "queue", "recovery", "everbeat", "index"],
   testing: [...FOUNDATION, "task", "events", "sql", "database", "queue", "runner", "worker", "everbeat"],
   supervisor: [
     ...FOUNDATION,
@@ -105,6 +108,8 @@ const MAY_USE: Record<string, readonly string[]> = {
   ],
   index: [
     ...FOUNDATION,
+    "alert-kinds",
+    "alerts",
     "task",
     "events",
     "sql",

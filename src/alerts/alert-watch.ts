@@ -1,0 +1,118 @@
+/**
+ * Tells this process of every alert that is raised or resolved anywhere, where somebody listens for that: by the events `alert.raised` and
+ * `alert.resolved`. A notice names the change. Notices may be missed, so it also looks for itself: when the connection is back, and from time to time.
+ */
+import type { AlertChange } from "../alert-kinds.ts";
+import type { Database } from "../database/database.ts";
+import type { Notices } from "../database/notices.ts";
+import type { Events } from "../events.ts";
+import { createService, type Service } from "../service.ts";
+import { type ChangedAlert, readAlertChanges } from "../sql/alerts.ts";
+import { readClock } from "../sql/clock.ts";
+
+const LOOK_EVERY_MS = 30_000;
+/** Where no notices can come. */
+const LOOK_UNTOLD_EVERY_MS = 2_000;
+/** A change is dated by the beginning of its transaction, and seen at its end. */
+const COMMITTED_WITHIN_MS = 600_000;
+const LONGEST_AWAY_MS = 365 * 86_400_000;
+/** After a long time without the database: the latest. The others are in the list of alerts. */
+const AT_ONCE_MOST = 1_000;
+
+export interface AlertWatchParts {
+  readonly database: Database;
+  readonly notices: Notices;
+  readonly events: Events;
+}
+
+export class AlertWatch {
+  readonly #parts: AlertWatchParts;
+  readonly #service: Service;
+  /** What notices have named, and was not read yet. */
+  #named: { id: string; change: AlertChange }[] = [];
+  /** What was told, and when, so that nothing is told twice. */
+  readonly #told = new Map<string, number>();
+  /** Since when somebody listens, by this process's own clock, and by the database's. */
+  #heardFrom: { readonly ms: number; date: Date | undefined } | undefined;
+  /** By its own clock. */
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  #unsubscribe: (() => void)[] = [];
+
+  constructor(parts: AlertWatchParts) {
+    this.#parts = parts;
+    this.#service = createService({
+      intervalMs: LOOK_EVERY_MS,
+      pauseMs: () => (parts.notices.isListening ? LOOK_EVERY_MS : LOOK_UNTOLD_EVERY_MS),
+      runOnce: () => this.lookOnce(),
+      // The next look reads what this one would have.
+      onError: () => {},
+    });
+  }
+
+  /** Somebody has subscribed, or may have. What happens from now on is told. */
+  start(): void {
+    if (!this.#isHeard) return;
+    this.#heardFrom ??= { ms: performance.now(), date: undefined };
+    if (this.#unsubscribe.length > 0) return;
+    const { notices } = this.#parts;
+    this.#unsubscribe = [
+      notices.on("alert", (change) => this.#onNotice(change)),
+      notices.onReconnect(() => this.#service.trigger()),
+    ];
+    void notices.start();
+    this.#service.start();
+  }
+
+  async stop(): Promise<void> {
+    for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
+    await this.#service.stop();
+  }
+
+  async lookOnce(): Promise<void> {
+    if (!this.#isHeard) this.#heardFrom = undefined;
+    const { database, events } = this.#parts;
+    const heardFrom = this.#heardFrom;
+    if (!heardFrom) return;
+    heardFrom.date ??= await this.#dateOf(heardFrom.ms);
+    const nowMs = performance.now();
+    const withinMs = Math.min(nowMs - this.#lookedAtMs + COMMITTED_WITHIN_MS, LONGEST_AWAY_MS);
+    const named = this.#named;
+    const asked = { withinMs, since: heardFrom.date, named, limit: AT_ONCE_MOST };
+    const changes = await readAlertChanges(database, asked);
+    this.#named = this.#named.filter((change) => !named.includes(change));
+    this.#lookedAtMs = nowMs;
+    for (const [key, toldAtMs] of this.#told) if (toldAtMs < nowMs - withinMs) this.#told.delete(key);
+    for (const changed of changes) {
+      const key = keyOf(changed);
+      if (this.#told.has(key)) continue;
+      this.#told.set(key, nowMs);
+      events.emit(`alert.${changed.change}`, changed.alert);
+    }
+  }
+
+  /** Rather a moment too early: nothing that came after it is to be missed. The first statement may have to wait for a connection. */
+  async #dateOf(ms: number): Promise<Date> {
+    const { database } = this.#parts;
+    await readClock(database);
+    const clock = await readClock(database);
+    return new Date(clock.getTime() - (performance.now() - ms));
+  }
+
+  #onNotice(text: string): void {
+    if (!this.#isHeard) return;
+    const [id = "", change] = text.split(" ");
+    if (change === "raised" || change === "resolved")
+      this.#named = [...this.#named.slice(1 - AT_ONCE_MOST), { id, change }];
+    this.#service.trigger();
+  }
+
+  get #isHeard(): boolean {
+    const { events } = this.#parts;
+    return events.isHeard("alert.raised") || events.isHeard("alert.resolved");
+  }
+}
+
+/** With its time: after a failover an id that was lost comes again. */
+function keyOf({ alert, change, at }: ChangedAlert): string {
+  return `${alert.id} ${change} ${at.getTime()}`;
+}

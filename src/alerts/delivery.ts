@@ -1,0 +1,143 @@
+/**
+ * Delivers changes of alerts to one channel:
+ *
+ *   alert raised or resolved ──▶ alert_delivery (row) ──taken for a minute──▶ channel ──▶ delivered, or due again later
+ *
+ * The row is written with the change. Any process that has the channel takes what is due, by locks that skip what others have. If it dies, its time
+ * with the row runs out, and another one delivers it. So a change goes out at least once, and mostly once.
+ */
+import { clip } from "../clip.ts";
+import type { AlertChannel } from "../config/alert-channels.ts";
+import type { Database } from "../database/database.ts";
+import type { Notices } from "../database/notices.ts";
+import type { Events } from "../events.ts";
+import { createService, type Service } from "../service.ts";
+import {
+  type Delivery,
+  nextDeliveryMs,
+  noteChannel,
+  noteDelivered,
+  noteUndelivered,
+  takeDeliveries,
+} from "../sql/alert-deliveries.ts";
+import { inOneLine, toErrorRecord } from "../task/error-record.ts";
+import { Timer } from "../timer.ts";
+
+/** How many are delivered to a channel side by side: one that is slow does not keep the others. */
+const AT_ONCE_MOST = 10;
+const DELIVERED_WITHIN_MS = 15_000;
+/** Longer than that, with a margin for the statements before and after. */
+const LEASE_MS = 60_000;
+const LONGEST_PAUSE_MS = 600_000;
+const LOOK_EVERY_MS = 30_000;
+/** Where no notices can come. */
+const LOOK_UNTOLD_EVERY_MS = 2_000;
+const NOTED_EVERY_MS = 3_600_000;
+
+export interface AlertDeliveryParts {
+  readonly database: Database;
+  readonly notices: Notices;
+  readonly events: Events;
+  readonly channel: AlertChannel;
+}
+
+export class AlertDelivery {
+  readonly #parts: AlertDeliveryParts;
+  readonly #service: Service;
+  readonly #stopping = new AbortController();
+  #notedAtMs = Number.NEGATIVE_INFINITY;
+  #pauseMs = LOOK_EVERY_MS;
+  #unsubscribe: (() => void)[] = [];
+
+  constructor(parts: AlertDeliveryParts) {
+    this.#parts = parts;
+    this.#service = createService({
+      intervalMs: LOOK_EVERY_MS,
+      pauseMs: () => this.#pauseMs,
+      runOnce: () => this.deliverDue(),
+      // The database is away, which others tell. What was taken is due again when its time has run out.
+      onError: () => {},
+    });
+  }
+
+  /** From now on each change is on record for this channel. */
+  async start(): Promise<void> {
+    const { notices } = this.#parts;
+    await this.#noteChannel();
+    this.#unsubscribe = [
+      notices.on("alert", () => this.#service.trigger()),
+      notices.onReconnect(() => this.#service.trigger()),
+    ];
+    void notices.start();
+    this.#service.start();
+  }
+
+  /** What is on its way is told to stop. What was not delivered goes out from another process, or later from this one. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
+    await this.#service.stop();
+  }
+
+  /** All that is due, until nothing is. */
+  async deliverDue(): Promise<void> {
+    const { database, notices, channel } = this.#parts;
+    this.#pauseMs = notices.isListening ? LOOK_EVERY_MS : LOOK_UNTOLD_EVERY_MS;
+    if (performance.now() - this.#notedAtMs >= NOTED_EVERY_MS) await this.#noteChannel();
+    let taken: readonly Delivery[];
+    do {
+      if (this.#stopping.signal.aborted) return;
+      taken = await takeDeliveries(database, { channel: channel.name, leaseMs: LEASE_MS, limit: AT_ONCE_MOST });
+      await Promise.all(taken.map((delivery) => this.#deliver(delivery)));
+    } while (taken.length > 0);
+    const nextMs = (await nextDeliveryMs(database, channel.name)) ?? this.#pauseMs;
+    this.#pauseMs = Math.max(50, Math.min(this.#pauseMs, nextMs));
+  }
+
+  async #noteChannel(): Promise<void> {
+    await noteChannel(this.#parts.database, this.#parts.channel.name);
+    this.#notedAtMs = performance.now();
+  }
+
+  async #deliver(delivery: Delivery): Promise<void> {
+    const { database, events, channel } = this.#parts;
+    const { alert, change, tries } = delivery;
+    try {
+      await this.#hand(delivery);
+    } catch (error) {
+      const reason = clip(inOneLine(toErrorRecord(error)), 1_000, "…");
+      // A process that leaves lets another one try at once.
+      const againInMs = this.#stopping.signal.aborted ? 0 : pauseAfterMs(tries, Math.random());
+      events.emit("alert.not-delivered", { channel: channel.name, alertId: alert.id, change, tries, reason });
+      await noteUndelivered(database, channel.name, { ...delivery, error: reason, againInMs });
+      return;
+    }
+    await noteDelivered(database, channel.name, delivery);
+  }
+
+  /** A channel that heeds no signal is left to itself when its time is over. */
+  async #hand({ alert, change, tries }: Delivery): Promise<void> {
+    const over = new AbortController();
+    const stop = () => over.abort(new Error("the process is leaving"));
+    const timer = new Timer(DELIVERED_WITHIN_MS, () =>
+      over.abort(new Error(`it took longer than ${DELIVERED_WITHIN_MS / 1_000} s`)),
+    );
+    const isOver = new Promise<never>((_, reject) => {
+      over.signal.addEventListener("abort", () => reject(over.signal.reason as Error), { once: true });
+    });
+    this.#stopping.signal.addEventListener("abort", stop, { once: true });
+    try {
+      const changed = { id: `${alert.id} ${change}`, change, alert, tries };
+      const handed = (async () => this.#parts.channel.deliver(changed, { signal: over.signal }))();
+      await Promise.race([handed, isOver]);
+    } finally {
+      timer.stop();
+      this.#stopping.signal.removeEventListener("abort", stop);
+    }
+  }
+}
+
+/** One second, two, four … ten minutes. Jittered, so that not everything comes at once when a receiver is back. */
+export function pauseAfterMs(tries: number, random: number): number {
+  return Math.min(LONGEST_PAUSE_MS, 1_000 * 2 ** Math.min(tries - 1, 20)) * (0.75 + random / 4);
+}

@@ -1,0 +1,82 @@
+/** Changes of alerts on their way to channels. Written by whatever changes an alert (tell_of_alert), and taken here by whoever has the channel. */
+import type { AlertChange, AlertRow } from "../alert-kinds.ts";
+import type { Store } from "../database/database.ts";
+import { ALERT_COLUMNS, type StoredAlert, toAlertRow } from "./alerts.ts";
+
+export interface Delivery {
+  readonly change: AlertChange;
+  readonly alert: AlertRow;
+  /** With this one. It is also the right to say that this try has failed. */
+  readonly tries: number;
+}
+
+/** From now on every change is on record for this channel, until no process has it any more. */
+export async function noteChannel(store: Store, name: string): Promise<void> {
+  await store.query(
+    `insert into ${store.schema}.alert_channel (name) values ($1) on conflict (name) do update set seen_at = now()`,
+    [name],
+  );
+}
+
+/** What is further ahead than any pause was written by a clock that has been set back since. */
+const LONGEST_AHEAD = "interval '1 hour'";
+
+/**
+ * Takes some that are due, for so long: if this process dies, another one takes them after that. An alert is told to be resolved only after it
+ * was told to be raised.
+ */
+export async function takeDeliveries(
+  store: Store,
+  { channel, leaseMs, limit }: { channel: string; leaseMs: number; limit: number },
+): Promise<Delivery[]> {
+  const s = store.schema;
+  const rows = await store.query<StoredAlert & Omit<Delivery, "alert">>(
+    `with due as (
+       select d.alert_id, d.change from ${s}.alert_delivery d
+       where d.channel = $1 and d.delivered_at is null and (d.next_try_at <= now() or d.next_try_at > now() + ${LONGEST_AHEAD})
+         and (d.change = 'raised' or not exists (
+           select from ${s}.alert_delivery b
+           where b.alert_id = d.alert_id and b.channel = $1 and b.change = 'raised' and b.delivered_at is null))
+         and exists (select from ${s}.alert a where a.id = d.alert_id)
+       order by d.next_try_at limit $2 for update of d skip locked
+     ), taken as (
+       update ${s}.alert_delivery d set tries = tries + 1, next_try_at = now() + make_interval(secs => $3::float8 / 1000)
+       from due where d.alert_id = due.alert_id and d.change = due.change and d.channel = $1
+       returning d.alert_id, d.change, d.tries
+     )
+     select ${ALERT_COLUMNS}, t.change, t.tries from taken t join ${s}.alert a on a.id = t.alert_id order by a.id, t.change`,
+    [channel, limit, leaseMs],
+  );
+  return rows.map(({ change, tries, ...alert }) => ({ change, tries, alert: toAlertRow(alert) }));
+}
+
+export async function noteDelivered(store: Store, channel: string, { alert, change }: Delivery): Promise<void> {
+  await store.query(
+    `update ${store.schema}.alert_delivery set delivered_at = now(), last_error = null
+     where alert_id = $1 and change = $2 and channel = $3 and delivered_at is null`,
+    [alert.id, change, channel],
+  );
+}
+
+/** Unless another process has taken it since then. */
+export async function noteUndelivered(
+  store: Store,
+  channel: string,
+  { alert, change, tries, error, againInMs }: Delivery & { error: string; againInMs: number },
+): Promise<void> {
+  await store.query(
+    `update ${store.schema}.alert_delivery set last_error = $5, next_try_at = now() + make_interval(secs => $6::float8 / 1000)
+     where alert_id = $1 and change = $2 and channel = $3 and tries = $4 and delivered_at is null`,
+    [alert.id, change, channel, tries, error, againInMs],
+  );
+}
+
+/** Until the next one of this channel is due. Undefined: none is on its way. */
+export async function nextDeliveryMs(store: Store, channel: string): Promise<number | undefined> {
+  const [row] = await store.query<{ ms: number | null }>(
+    `select (extract(epoch from min(next_try_at) - now()) * 1000)::float8 as ms from ${store.schema}.alert_delivery
+     where channel = $1 and delivered_at is null`,
+    [channel],
+  );
+  return row?.ms ?? undefined;
+}
