@@ -18,8 +18,8 @@ function parse(release: string): { readonly numbers: readonly string[]; readonly
 }
 
 function compareParts(one: readonly string[], other: readonly string[]): number {
-  for (const [place, part] of one.entries()) {
-    const order = comparePart(part, other[place]);
+  for (const [index, part] of one.entries()) {
+    const order = comparePart(part, other[index]);
     if (order !== 0) return order;
   }
   return one.length - other.length;

@@ -1,5 +1,5 @@
 /** When a heart must assume that others may act on its silence. Pure. */
-export interface Standing {
+export interface HeartContact {
   /** Since the last acknowledged beat was sent. */
   readonly unheardForMs: number;
   /** Since the session with its lock ended; undefined while it is held, and where there is none to hold. */
@@ -18,10 +18,10 @@ export interface FenceAfter {
 
 export type FenceReason = "unheard" | "session-gone";
 
-export function fenceOn(standing: Standing, after: FenceAfter): FenceReason | undefined {
-  if (standing.unheardForMs >= after.unheardMs) return "unheard";
-  if (standing.isServerDown) return undefined;
-  const { sessionGoneForMs = -1, standInUnseenForMs = -1 } = standing;
+export function fenceOn(contact: HeartContact, after: FenceAfter): FenceReason | undefined {
+  if (contact.unheardForMs >= after.unheardMs) return "unheard";
+  if (contact.isServerDown) return undefined;
+  const { sessionGoneForMs = -1, standInUnseenForMs = -1 } = contact;
   const isGone = sessionGoneForMs >= after.sessionGoneMs || standInUnseenForMs >= after.standInUnseenMs;
   return isGone ? "session-gone" : undefined;
 }

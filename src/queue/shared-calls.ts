@@ -38,7 +38,7 @@ export async function putSharing(
 ): Promise<readonly (EnqueueAnswer | Promise<EnqueueAnswer>)[]> {
   try {
     const answers = await patiently((again) => putThem(tasks, again), isPassing);
-    return tasks.map((_, place) => answers.get(place));
+    return tasks.map((_, index) => answers.get(index));
   } catch (error) {
     // Cancelled when others could see it already, a task is there; tried again under its id, that is known.
     if (isTransient(error) || (tasks.length === 1 && !isCancelled(error))) throw error;

@@ -2,7 +2,7 @@
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerSigns } from "../sql/stale-tasks.ts";
 import type { DeathReason } from "../task/death.ts";
-import { heartLimits, limitsByHand, type Role } from "./limits.ts";
+import { heartLimits, limitsByHand, type OwnedState } from "./limits.ts";
 import type { Death } from "./recovery-action.ts";
 import type { StaleTask } from "./stale-tasks.ts";
 import { verdictOn } from "./verdict.ts";
@@ -22,7 +22,7 @@ export interface OwnerByHand {
  */
 export function ownerByHand(
   owner: OwnerSigns,
-  state: Role,
+  state: OwnedState,
   settings: RecoverySettings,
   afterMs: number | undefined,
 ): OwnerByHand {
@@ -31,7 +31,7 @@ export function ownerByHand(
   if (!isHere || owner.promiseMs === null) return { isStale: true, isDead: true };
   // Nobody has ever listened, so nobody knows.
   if (silentForMs === null) return { isStale: false, isDead: false };
-  const isDeadAs = (role: Role) => verdictOn(owner, heartLimits(owner, settings, role)).kind === "dead";
+  const isDeadAs = (as: OwnedState) => verdictOn(owner, heartLimits(owner, settings, as)).kind === "dead";
   const isDead = isDeadAs("running");
   if (afterMs === undefined) return { isStale: isDead || isDeadAs(state), isDead };
   const limits = limitsByHand(owner, afterMs);

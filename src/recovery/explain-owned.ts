@@ -8,7 +8,7 @@ import type { Reason } from "./explain.ts";
 import { hungEvidence, hungFinding } from "./explain-hung.ts";
 import { actionOn, budgetWords, outcomeWords } from "./explain-outcome.ts";
 import { START_A_WORKER } from "./explain-words.ts";
-import { heartLimits, type Limits, type Role } from "./limits.ts";
+import { heartLimits, type Limits, type OwnedState } from "./limits.ts";
 import { causeOf } from "./recovery-action.ts";
 import { isSweeping, unheardForMs } from "./sweeping.ts";
 import { type DeadVerdict, type Verdict, verdictOn } from "./verdict.ts";
@@ -51,7 +51,7 @@ function verdictOf(the: Case): Verdict {
 }
 
 function limitsOf({ facts, owner, settings }: Case): Limits {
-  return heartLimits(owner, settings, facts.state as Role);
+  return heartLimits(owner, settings, facts.state as OwnedState);
 }
 
 /** Known before any reaper has noted it: what it will see is what is so now. */
@@ -220,7 +220,7 @@ const DEATH_WORDS: { readonly [Reason in VerdictReason]: (owner: OwnerFacts) => 
 
 function recoveringByHand({ state, owner }: TaskFacts): Advice[] {
   if (!owner) return [];
-  const what = { state: state as Role, replicaId: owner.replicaId };
+  const what = { state: state as OwnedState, replicaId: owner.replicaId };
   return [advise("Recover by hand what that replica holds.", "recovery.recover", what)];
 }
 

@@ -16,7 +16,7 @@ export interface Limits {
 }
 
 /** What a task was when its owner fell silent: each has a threshold of its own. */
-export type Role = "claimed" | "running";
+export type OwnedState = "claimed" | "running";
 
 /** As a heart has it on record. Of a replica without a heart nothing is known, and it has promised nothing. */
 export type PromiseOnRecord = { readonly [K in keyof HeartPromise]: HeartPromise[K] | null };
@@ -26,9 +26,9 @@ const MARGIN_PART = 10;
 const SESSION_MARGIN_PART = 5;
 
 /** Of a heart, by these settings, which may be others than its own: nobody acts before what the heart itself has promised, and a margin. */
-export function heartLimits(heart: PromiseOnRecord, settings: RecoverySettings, role: Role): Limits {
+export function heartLimits(heart: PromiseOnRecord, settings: RecoverySettings, state: OwnedState): Limits {
   const { sessionGraceMs } = settings;
-  const deadAfterMs = role === "claimed" ? settings.claimedDeadAfterMs : settings.runningDeadAfterMs;
+  const deadAfterMs = state === "claimed" ? settings.claimedDeadAfterMs : settings.runningDeadAfterMs;
   return {
     staleFromMs: staleFromMs(heart.intervalMs ?? 0, settings),
     deadAfterMs: Math.max(deadAfterMs, (heart.promiseMs ?? 0) + deadAfterMs / MARGIN_PART),

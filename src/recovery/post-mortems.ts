@@ -47,7 +47,7 @@ export interface Told {
 export type DeadRunner = Pick<NewPostMortem, "runnerId" | "replicaId" | "taskId" | "claimId" | "name" | "hostname">;
 
 /** An attempt that ended because its process did. */
-export interface CrashedAttempt {
+export interface AttemptOfDeath {
   readonly replicaId: ReplicaId;
   readonly taskId: NonNullable<NewPostMortem["taskId"]>;
   readonly claimId: ClaimId;
@@ -95,12 +95,12 @@ export class PostMortems {
   }
 
   /** What is refused here is told and left: nobody comes back to the attempts of the dead. */
-  async writeAttempts(death: Death, attempts: readonly CrashedAttempt[]): Promise<void> {
-    const write = async (inTransaction: InTransaction, part: readonly CrashedAttempt[]) => {
+  async writeAttempts(death: Death, attempts: readonly AttemptOfDeath[]): Promise<void> {
+    const write = async (inTransaction: InTransaction, part: readonly AttemptOfDeath[]) => {
       await inTransaction((tx) => this.#writePartOf(tx, death, part));
       return [];
     };
-    const tell = async ({ taskId, name }: CrashedAttempt, error: unknown) => {
+    const tell = async ({ taskId, name }: AttemptOfDeath, error: unknown) => {
       this.#events.emit("post-mortem.failed", { doing: `writing the post-mortem of task ${taskId} (${name})`, error });
       return [];
     };
@@ -152,7 +152,7 @@ export class PostMortems {
     return { kind: "replica", replicaId, hostname, happenedAt: diedAt, ...concludeOn(replica, stack) };
   }
 
-  async #writePartOf(tx: Store, death: Death, attempts: readonly CrashedAttempt[]): Promise<void> {
+  async #writePartOf(tx: Store, death: Death, attempts: readonly AttemptOfDeath[]): Promise<void> {
     const replicaId = death.replicaId as ReplicaId;
     const told = (await readConclusions(tx, [replicaId]))[0] ?? concludeFrom(death);
     const claims = attempts.map(({ claimId }) => claimId);

@@ -122,7 +122,7 @@ function release(database: Database, death: Death, planned: readonly Planned[]):
 
 /** These outcomes are no worker's, so they are not kept as late ones where a claim no longer holds. */
 async function end(database: Database, death: Death, planned: readonly Planned[]): Promise<Freed> {
-  const outcomes = planned.flatMap(({ claim, action }) => outcomeOf(claim, action, death));
+  const outcomes = planned.flatMap(({ claim, action }) => outcomesOf(claim, action, death));
   if (outcomes.length === 0) return { done: [], locked: [] };
   return recoverClaims(database, death.replicaId as ReplicaId, outcomes, planned.flatMap(suspectOf));
 }
@@ -182,7 +182,7 @@ const ACTIONS: Record<RecoveryAction["kind"], Recovered["action"] | undefined> =
   again: "retried",
 };
 
-function outcomeOf(claim: OwnedClaim, action: RecoveryAction, death: Death): Outcome[] {
+function outcomesOf(claim: OwnedClaim, action: RecoveryAction, death: Death): Outcome[] {
   const ref = { claim: claim.claimId, task: claim.taskId, replica: claim.replicaId };
   if (action.kind === "cancel") {
     const error = { code: "TASK_CANCELLED", message: claim.cancelReason ?? "Cancelled by request." };

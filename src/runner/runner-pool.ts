@@ -148,9 +148,9 @@ export class RunnerPool {
 
   /** Everything in it was told to stop before there was a runner for it. */
   #dropIfOver(job: Waiting): void {
-    const place = this.#waiting.indexOf(job);
-    if (place < 0 || !job.items.every(({ context }) => context.signal.aborted)) return;
-    this.#waiting.splice(place, 1);
+    const index = this.#waiting.indexOf(job);
+    if (index < 0 || !job.items.every(({ context }) => context.signal.aborted)) return;
+    this.#waiting.splice(index, 1);
     job.reject(job.items[0]?.context.signal.reason);
   }
 

@@ -14,7 +14,7 @@ import type { RunnerDeath, RunnerKind } from "./runner-death.ts";
 import type { RunnerSettings } from "./runner-options.ts";
 import type { RunnerGraces, RunnerParts } from "./runner-parts.ts";
 import { type PoolJob, RunnerPool } from "./runner-pool.ts";
-import { type Listening, listeningOn, runnerSilenceMs } from "./runner-silence.ts";
+import { listeningOn, type RunnerListening, runnerSilenceMs } from "./runner-silence.ts";
 import { openThread } from "./thread-channel.ts";
 
 export interface RunnersParts {
@@ -56,7 +56,7 @@ export class Runners {
   #writing: Promise<void> | undefined;
   readonly #hadRunners = new Set<RunnerKind>();
   readonly #lookEveryMs: number;
-  #listening: Listening;
+  #listening: RunnerListening;
   #looking: NodeJS.Timeout | undefined;
 
   constructor(parts: RunnersParts) {

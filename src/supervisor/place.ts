@@ -11,7 +11,7 @@ import type { ChildRef, Events } from "../events.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { atMost } from "../worker/waiting.ts";
 import { Child, type Exit } from "./child.ts";
-import { type RestartPolicy, restartDecision, type Standing } from "./restart.ts";
+import { type RestartPolicy, type RolledPlace, restartDecision } from "./restart.ts";
 
 export interface PlaceParts {
   readonly number: number;
@@ -45,7 +45,7 @@ export class Place {
     this.#parts = parts;
   }
 
-  get standing(): Standing {
+  get forRoll(): RolledPlace {
     return { child: this.#parts.number, startedAtMs: this.#current?.startedAtMs };
   }
 

@@ -36,15 +36,15 @@ export function restartDecision(life: Life, policy: RestartPolicy, random: numbe
   return { kind: "restart", exitsInARow, pauseMs: fullMs * (0.75 + random / 4) };
 }
 
-export interface Standing {
+export interface RolledPlace {
   readonly child: number;
   /** Undefined where nobody is: in a crash loop, or between two tries. */
   readonly startedAtMs: number | undefined;
 }
 
 /** Empty places first, where a new version that does not start costs nobody; then the oldest child first. */
-export function rollOrder(places: readonly Standing[]): number[] {
-  const age = ({ startedAtMs }: Standing) => startedAtMs ?? Number.NEGATIVE_INFINITY;
+export function rollOrder(places: readonly RolledPlace[]): number[] {
+  const age = ({ startedAtMs }: RolledPlace) => startedAtMs ?? Number.NEGATIVE_INFINITY;
   return [...places].sort((a, b) => order(age(a), age(b)) || a.child - b.child).map(({ child }) => child);
 }
 

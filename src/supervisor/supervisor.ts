@@ -150,7 +150,7 @@ export class Supervisor {
 
   async #rollOnce(): Promise<void> {
     const { name } = this.#parts;
-    const children = rollOrder(this.#places.map((place) => place.standing));
+    const children = rollOrder(this.#places.map((place) => place.forRoll));
     this.#events.emit("roll.begun", { children });
     for (const child of children) {
       const isReplaced = await this.#places[child - 1]?.roll();

@@ -163,8 +163,8 @@ function checkDelays({ backoff, delay, maxDelay }: GivenRetry, problems: Problem
     problems.add("retry.maxDelay", `is less than ${what} (${exactDuration(ms)}): raise it, or leave it out`);
   if (delay !== undefined && delay > maxDelay) refuse("delay", delay);
   if (!Array.isArray(backoff)) return;
-  const place = backoff.findIndex((ms) => ms > maxDelay);
-  if (place >= 0) refuse(`backoff[${place}]`, backoff[place]);
+  const index = backoff.findIndex((ms) => ms > maxDelay);
+  if (index >= 0) refuse(`backoff[${index}]`, backoff[index]);
 }
 
 function withoutEnqueueOptions(options: unknown, problems: Problems): unknown {

@@ -25,7 +25,7 @@ import type { Pace } from "./pace.ts";
 import type { Received } from "./received.ts";
 import type { Reports } from "./reports.ts";
 import { STALE_AFTER_MS } from "./reserve.ts";
-import type { Rounds, Verdict } from "./rounds.ts";
+import type { OutcomeStatus, Rounds } from "./rounds.ts";
 import { runGroup, runOne } from "./run-group.ts";
 import type { Slots } from "./slots.ts";
 import type { Changes } from "./waiting.ts";
@@ -325,16 +325,16 @@ export class Attempts {
   }
 
   /** It is known what became of their outcomes. */
-  onVerdicts(ended: readonly EndedExecution[], verdicts: readonly Verdict[]): void {
+  onStatuses(ended: readonly EndedExecution[], statuses: readonly OutcomeStatus[]): void {
     const { events, hand, onWritten } = this.#parts;
     const isHeard = events.isHeard("task.ended");
     for (let index = 0; index < ended.length; index++) {
       const one = ended[index] as EndedExecution;
-      const verdict = verdicts[index] as Verdict;
+      const status = statuses[index] as OutcomeStatus;
       // Stays known: its code has run, so it must not be taken for a claim whose reply was lost.
-      if (verdict === "given-up") continue;
+      if (status === "given-up") continue;
       hand.finished(one.execution);
-      if (isHeard || verdict !== "done") tellOfEnd(events, one, verdict);
+      if (isHeard || status !== "done") tellOfEnd(events, one, status);
     }
     onWritten();
   }

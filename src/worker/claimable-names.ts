@@ -5,7 +5,7 @@ import type { Slots } from "./slots.ts";
 
 export class ClaimableNames {
   readonly #all: readonly string[];
-  readonly #byPlace = new Map<RunIn, string[]>();
+  readonly #byRunIn = new Map<RunIn, string[]>();
   readonly #slots: Slots;
   readonly #leftOut = new Set<RunIn>();
 
@@ -13,23 +13,23 @@ export class ClaimableNames {
     this.#slots = slots;
     this.#all = tasks.map((task) => task.name);
     for (const { name, settings } of tasks) {
-      this.#byPlace.set(settings.runIn, [...(this.#byPlace.get(settings.runIn) ?? []), name]);
+      this.#byRunIn.set(settings.runIn, [...(this.#byRunIn.get(settings.runIn) ?? []), name]);
     }
   }
 
   /** As of now; and remembers which were left out. */
   current(): readonly string[] {
-    for (const place of this.#byPlace.keys()) {
-      if (this.#slots.hasRoomIn(place)) this.#leftOut.delete(place);
-      else this.#leftOut.add(place);
+    for (const runIn of this.#byRunIn.keys()) {
+      if (this.#slots.hasRoomIn(runIn)) this.#leftOut.delete(runIn);
+      else this.#leftOut.add(runIn);
     }
     if (this.#leftOut.size === 0) return this.#all;
-    return [...this.#byPlace].flatMap(([place, names]) => (this.#leftOut.has(place) ? [] : names));
+    return [...this.#byRunIn].flatMap(([runIn, names]) => (this.#leftOut.has(runIn) ? [] : names));
   }
 
   /** Whether some that were left out may be claimed now. They may sort before where the search for others has come to. */
   haveGrown(): boolean {
-    for (const place of this.#leftOut) if (this.#slots.hasRoomIn(place)) return true;
+    for (const runIn of this.#leftOut) if (this.#slots.hasRoomIn(runIn)) return true;
     return false;
   }
 }

@@ -5,7 +5,7 @@ import type { Outcome } from "../sql/outcomes.ts";
 import { inOneLine, toErrorRecord } from "../task/error-record.ts";
 import { ClaimLostError } from "../task/errors.ts";
 import type { Execution } from "./execution.ts";
-import type { Verdict } from "./rounds.ts";
+import type { OutcomeStatus } from "./rounds.ts";
 
 export interface EndedExecution {
   readonly execution: Execution;
@@ -14,16 +14,20 @@ export interface EndedExecution {
   readonly durationMs: number;
 }
 
-export function tellOfEnd(events: Events, { execution, outcome, durationMs }: EndedExecution, verdict: Verdict): void {
+export function tellOfEnd(
+  events: Events,
+  { execution, outcome, durationMs }: EndedExecution,
+  status: OutcomeStatus,
+): void {
   const { claimed } = execution;
   const ref = refOf(claimed);
-  if (verdict === "late") {
+  if (status === "late") {
     execution.abort(new ClaimLostError(claimed.claimId, claimed.taskId));
     events.emit("claim.lost", { ...ref, refusedOutcome: outcome.outcome });
     return;
   }
-  const isConfirmed = verdict === "repeat" && outcome.confirm === true;
-  if (verdict === "repeat" && !isConfirmed) events.emit("outcome.repeated", ref);
+  const isConfirmed = status === "repeat" && outcome.confirm === true;
+  if (status === "repeat" && !isConfirmed) events.emit("outcome.repeated", ref);
   events.emit("task.ended", {
     ...ref,
     outcome: isConfirmed ? "completed" : outcome.outcome,

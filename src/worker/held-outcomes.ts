@@ -12,14 +12,14 @@ import type { Outcome } from "../sql/outcomes.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import type { ClaimId } from "../task/ids.ts";
 import { howManyFit } from "./round-plan.ts";
-import type { Verdict } from "./rounds.ts";
+import type { OutcomeStatus } from "./rounds.ts";
 
 export interface HeldOutcomesParts<Ended> {
   /** A repeated outcome is recognised by its claim. */
-  readonly write: (outcomes: readonly Outcome[]) => Promise<readonly Verdict[]>;
+  readonly write: (outcomes: readonly Outcome[]) => Promise<readonly OutcomeStatus[]>;
   /** Those whose claims somebody has locked. */
   readonly findLocked: (outcomes: readonly Outcome[]) => Promise<ReadonlySet<ClaimId>>;
-  readonly onVerdicts: (ended: readonly Ended[], verdicts: readonly Verdict[]) => void;
+  readonly onStatuses: (ended: readonly Ended[], statuses: readonly OutcomeStatus[]) => void;
   /** Nothing can be written now. */
   readonly onTrouble: (error: unknown) => void;
   /** This one cannot be written. Called at each try. */
@@ -59,7 +59,7 @@ export class HeldOutcomes<Ended extends { readonly outcome: Outcome }> {
   }
 
   async #writeAll(): Promise<void> {
-    const { signal, onVerdicts } = this.#parts;
+    const { signal, onStatuses } = this.#parts;
     const backoff = createBackoff({ firstMs: FIRST_PAUSE_MS, maxMs: LONGEST_PAUSE_MS });
     this.#isWriting = true;
     while (!signal.aborted && !this.#isEmpty) {
@@ -71,7 +71,7 @@ export class HeldOutcomes<Ended extends { readonly outcome: Outcome }> {
     this.#isWriting = false;
     const givenUp = [...this.#halves.splice(0).flat(), ...this.#waiting.splice(0), ...this.#stuck.splice(0)];
     if (givenUp.length === 0) return;
-    onVerdicts(
+    onStatuses(
       givenUp,
       givenUp.map(() => "given-up"),
     );
@@ -159,8 +159,8 @@ export class HeldOutcomes<Ended extends { readonly outcome: Outcome }> {
   }
 
   async #writeAs(some: readonly Ended[]): Promise<void> {
-    const verdicts = await this.#parts.write(some.map(({ outcome }) => outcome));
-    this.#parts.onVerdicts(some, verdicts);
+    const statuses = await this.#parts.write(some.map(({ outcome }) => outcome));
+    this.#parts.onStatuses(some, statuses);
   }
 }
 

@@ -17,7 +17,7 @@ import { howManyFit, pauseBeforeRoundMs } from "./round-plan.ts";
 import { StuckOutcomes } from "./stuck-outcomes.ts";
 
 /** done: written now. repeat: had been written, the reply was lost. late: refused, the claim is lost. given up: see `giveUp`. */
-export type Verdict = "done" | "repeat" | "late" | "given-up";
+export type OutcomeStatus = "done" | "repeat" | "late" | "given-up";
 
 /** What to take in a round, and who is told what came of it. */
 export interface Look {
@@ -53,8 +53,8 @@ export interface RoundsParts<Ended> {
   readonly hasReserve: () => boolean;
   /** Tasks were let go that may sort before those claimed last; none was claimed in the same round. */
   readonly onUnparked: () => void;
-  /** It is known what became of these outcomes: a verdict on each, in the same order. */
-  readonly onVerdicts: (ended: readonly Ended[], verdicts: readonly Verdict[]) => void;
+  /** It is known what became of these outcomes: the status of each, in the same order. */
+  readonly onStatuses: (ended: readonly Ended[], statuses: readonly OutcomeStatus[]) => void;
 }
 
 interface Reply {
@@ -68,7 +68,7 @@ const MAX_UNDER_WAY = 2;
 const HELD_UP_AFTER_MS = 50;
 const ROUNDS_OF_LATE = 8;
 
-/** `Ended`: whatever has ended, to be told apart by whoever hears of the verdicts. */
+/** `Ended`: whatever has ended, to be told apart by whoever hears of the statuses. */
 export class Rounds<Ended extends { readonly outcome: Outcome }> {
   readonly #parts: RoundsParts<Ended>;
   readonly #givingUp = new AbortController();
@@ -92,9 +92,9 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
     const { database, alerts, outages } = parts;
     this.#stuckOutcomes = new StuckOutcomes({ alerts, outages });
     this.#heldOutcomes = new HeldOutcomes({
-      write: async (outcomes) => this.#verdicts(outcomes, await endClaims(database, outcomes)),
+      write: async (outcomes) => this.#statuses(outcomes, await endClaims(database, outcomes)),
       findLocked: (outcomes) => findLockedClaims(database, outcomes),
-      onVerdicts: (ended, verdicts) => this.#settle(ended, verdicts),
+      onStatuses: (ended, statuses) => this.#settle(ended, statuses),
       onTrouble: (error) => outages.noticed(error, "writing outcomes"),
       onStuck: (outcome, error) => this.#stuckOutcomes.note(outcome, error),
       signal: this.#givingUp.signal,
@@ -204,12 +204,12 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
   #onReply(ended: readonly Ended[], look: Look | undefined, { report, found }: Reply): void {
     const outcomes = ended.map(({ outcome }) => outcome);
     if (found) this.#brought = found.claimed.length;
-    const verdicts = this.#verdicts(outcomes, {
+    const statuses = this.#statuses(outcomes, {
       ...report,
       hasUnparked: report.hasUnparked && !found?.claimed.length,
     });
     if (found) look?.found(found);
-    this.#settle(ended, verdicts);
+    this.#settle(ended, statuses);
   }
 
   #onFailed(ended: readonly Ended[], look: Look | undefined, error: unknown): void {
@@ -219,19 +219,20 @@ export class Rounds<Ended extends { readonly outcome: Outcome }> {
     if (ended.length > 0) this.#heldOutcomes.add(ended);
   }
 
-  #verdicts(outcomes: readonly Outcome[], report: EndingReport): Verdict[] {
+  #statuses(outcomes: readonly Outcome[], report: EndingReport): OutcomeStatus[] {
     this.#parts.outages.over("writing outcomes");
     this.#stuckOutcomes.noteWritten(outcomes);
     if (report.hasUnparked) this.#parts.onUnparked();
-    if (report.repeated.length + report.late.length === 0) return new Array<Verdict>(outcomes.length).fill("done");
+    if (report.repeated.length + report.late.length === 0)
+      return new Array<OutcomeStatus>(outcomes.length).fill("done");
     const repeated = new Set(report.repeated);
     const late = new Set(report.late);
     return outcomes.map(({ claim }) => (late.has(claim) ? "late" : repeated.has(claim) ? "repeat" : "done"));
   }
 
-  #settle(ended: readonly Ended[], verdicts: readonly Verdict[]): void {
+  #settle(ended: readonly Ended[], statuses: readonly OutcomeStatus[]): void {
     this.#held -= ended.length;
-    this.#parts.onVerdicts(ended, verdicts);
+    this.#parts.onStatuses(ended, statuses);
     if (this.#held === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 }

@@ -5,7 +5,7 @@ export class Slots {
   readonly total: number;
   readonly #limits: ReadonlyMap<string, number>;
   readonly #usedByQueue = new Map<string, number>();
-  readonly #usedByPlace = new Map<RunIn, number>();
+  readonly #usedByRunIn = new Map<RunIn, number>();
   /** How many at once may run there; undefined for any number. */
   readonly #limitOf: (runIn: RunIn) => number | undefined;
   #used = 0;
@@ -40,7 +40,7 @@ export class Slots {
   /** Whether one more may run there, should there be room in all. */
   hasRoomIn(runIn: RunIn): boolean {
     const limit = this.#limitOf(runIn);
-    return limit === undefined || (this.#usedByPlace.get(runIn) ?? 0) < limit;
+    return limit === undefined || (this.#usedByRunIn.get(runIn) ?? 0) < limit;
   }
 
   take(queue: string, runIn: RunIn = "inline"): void {
@@ -54,6 +54,6 @@ export class Slots {
   #count(queue: string, runIn: RunIn, by: 1 | -1): void {
     this.#used += by;
     if (this.#limits.has(queue)) this.#usedByQueue.set(queue, (this.#usedByQueue.get(queue) ?? 0) + by);
-    if (runIn !== "inline") this.#usedByPlace.set(runIn, (this.#usedByPlace.get(runIn) ?? 0) + by);
+    if (runIn !== "inline") this.#usedByRunIn.set(runIn, (this.#usedByRunIn.get(runIn) ?? 0) + by);
   }
 }

@@ -125,7 +125,7 @@ export class Worker {
       isIdle: () => this.#hand.isEmpty,
       hasReserve: () => this.#hand.reserve.size * 2 > this.#reserve,
       onUnparked: () => this.#claimer.lookFromTheBeginning(),
-      onVerdicts: (ended, verdicts) => this.#attempts.onVerdicts(ended, verdicts),
+      onStatuses: (ended, statuses) => this.#attempts.onStatuses(ended, statuses),
     });
     this.#givingBack = new GivingBack({ database, hand: this.#hand, outages: this.#outages });
     this.#pace = new Pace(settings.concurrency, performance.now());

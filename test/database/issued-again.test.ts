@@ -17,7 +17,7 @@ import { defineTask } from "../../src/task/define-task.ts";
 import type { TaskId } from "../../src/task/ids.ts";
 import { NO_PROGRESS } from "../../src/task/progress.ts";
 import { HeldOutcomes } from "../../src/worker/held-outcomes.ts";
-import type { Verdict } from "../../src/worker/rounds.ts";
+import type { OutcomeStatus } from "../../src/worker/rounds.ts";
 import { completed, handClaimer, releaseClaims } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
@@ -87,15 +87,15 @@ describe("an outcome for the forgotten task", () => {
     const after = await claimOne({ run: 1, prefetch: 0 });
     const outcomes = [before, forgotten, after].map(outcomeOf);
     await expect(endClaims(everbeat.database, outcomes)).rejects.toMatchObject({ code: "EB004" });
-    const verdicts = new Map<Outcome, Verdict>();
+    const verdicts = new Map<Outcome, OutcomeStatus>();
     new HeldOutcomes<{ outcome: Outcome }>({
       write: async (some) => {
         const { late } = await endClaims(everbeat.database, some);
         return some.map(({ claim }) => (late.includes(claim) ? "late" : "done"));
       },
       findLocked: async () => new Set(),
-      onVerdicts: (ended, all) => {
-        for (const [at, { outcome }] of ended.entries()) verdicts.set(outcome, all[at] as Verdict);
+      onStatuses: (ended, all) => {
+        for (const [at, { outcome }] of ended.entries()) verdicts.set(outcome, all[at] as OutcomeStatus);
       },
       onTrouble: (error) => expect.unreachable(String(error)),
       onStuck: (_outcome, error) => expect.unreachable(String(error)),

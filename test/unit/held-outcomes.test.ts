@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { Outcome } from "../../src/sql/outcomes.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
 import { HeldOutcomes } from "../../src/worker/held-outcomes.ts";
-import type { Verdict } from "../../src/worker/rounds.ts";
+import type { OutcomeStatus } from "../../src/worker/rounds.ts";
 import { eventually } from "../support/eventually.ts";
 
 const outcomeOf = (n: number): Outcome => ({
@@ -18,7 +18,7 @@ function scene(
   locked: readonly string[] = [],
 ) {
   const statements: string[][] = [];
-  const told: { claim: string; verdict: Verdict; code: string | undefined }[] = [];
+  const told: { claim: string; status: OutcomeStatus; code: string | undefined }[] = [];
   const stuck: string[] = [];
   const trouble: unknown[] = [];
   const giving = new AbortController();
@@ -33,16 +33,16 @@ function scene(
     },
     findLocked: async (outcomes) =>
       new Set(outcomes.map(({ claim }) => claim).filter((claim) => locked.includes(claim))),
-    onVerdicts: (ended, verdicts) =>
+    onStatuses: (ended, statuses) =>
       void ended.forEach(({ outcome }, index) => {
-        told.push({ claim: outcome.claim, verdict: verdicts[index] as Verdict, code: outcome.error?.code });
+        told.push({ claim: outcome.claim, status: statuses[index] as OutcomeStatus, code: outcome.error?.code });
       }),
     onTrouble: (error) => trouble.push(error),
     onStuck: ({ claim }) => stuck.push(claim),
     signal: giving.signal,
   });
   const add = (...numbers: number[]) => held.add(numbers.map((n) => ({ outcome: outcomeOf(n) })));
-  const written = () => told.filter(({ verdict }) => verdict === "done").map(({ claim }) => Number(claim));
+  const written = () => told.filter(({ status }) => status === "done").map(({ claim }) => Number(claim));
   return { add, statements, told, stuck, trouble, giving, written };
 }
 
@@ -85,7 +85,7 @@ test("an outcome that the database takes only without what it holds is told of a
   const { add, told } = scene((_, [first]) => (first?.error ? undefined : withCode("22P05")));
   add(1);
   await eventually(() => told.length === 1);
-  expect(told).toEqual([{ claim: "1", verdict: "done", code: "OUTCOME_NOT_STORABLE" }]);
+  expect(told).toEqual([{ claim: "1", status: "done", code: "OUTCOME_NOT_STORABLE" }]);
 });
 
 test("an outcome is written as it was where what refused it ends between two statements", async () => {
@@ -93,7 +93,7 @@ test("an outcome is written as it was where what refused it ends between two sta
   const { add, told } = scene(() => (++count <= 3 ? withCode("P0001") : undefined));
   add(1);
   await eventually(() => told.length === 1);
-  expect(told).toEqual([{ claim: "1", verdict: "done", code: undefined }]);
+  expect(told).toEqual([{ claim: "1", status: "done", code: undefined }]);
 });
 
 test("those whose claims are locked are found out at once, and the others are written", async () => {
@@ -138,5 +138,5 @@ test("those that are given up are told of, stuck or not", async () => {
   add(1, 2, 3);
   giving.abort();
   await eventually(() => told.length === 3);
-  expect(told.every(({ verdict }) => verdict === "given-up")).toBe(true);
+  expect(told.every(({ status }) => status === "given-up")).toBe(true);
 });

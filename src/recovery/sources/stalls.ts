@@ -75,7 +75,7 @@ export class StallSource implements Source<Stalled> {
     const ended = new Set(
       await endStalled(
         this.#database,
-        dead.map(({ context, verdict }) => ({ outcome: outcomeOf(context), stalledAfterMs: verdict.beyondMs })),
+        dead.map(({ context, verdict }) => ({ outcome: outcomeOfStall(context), stalledAfterMs: verdict.beyondMs })),
       ),
     );
     return dead.filter(({ context }) => ended.has(context.claim.claimId));
@@ -94,7 +94,7 @@ function alertOf({ context: { claim } }: Doubtful<Stalled>): StallAlert {
   return { subject: taskId, message, details: { ...error, claimId, replicaId } };
 }
 
-function outcomeOf({ claim, next }: Stalled): Outcome {
+function outcomeOfStall({ claim, next }: Stalled): Outcome {
   const { claimId, taskId, replicaId } = claim;
   const base = {
     claim: claimId,
