@@ -3,6 +3,7 @@ import { Command } from "commander";
 import picocolors from "picocolors";
 import { VERSION } from "../version.ts";
 import { type Cli, showExamples } from "./command.ts";
+import { addAlerts } from "./commands/alerts.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDev } from "./commands/dev.ts";
 import { addDoctor } from "./commands/doctor.ts";
@@ -23,7 +24,7 @@ import { addTasks } from "./commands/tasks.ts";
 const COMMANDS = [
   ...[addDemo, addDev, addStart, addEnqueue],
   ...[addStatus, addExplain, addTasks, addQueues, addReplicas, addMachines, addStale, addRecover],
-  ...[addPostMortems, addPostMortem],
+  ...[addAlerts, addPostMortems, addPostMortem],
   ...[addMigrate, addDoctor],
 ];
 

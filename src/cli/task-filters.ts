@@ -6,6 +6,7 @@ import { isName } from "../task/settings.ts";
 import { TASK_STATES, type TaskState } from "../task/states.ts";
 import { checkedBy, type Since, since } from "./arguments.ts";
 import type { Asking } from "./asking.ts";
+import { momentOf } from "./times.ts";
 
 export interface TaskFilters {
   readonly state?: TaskState;
@@ -39,11 +40,4 @@ export async function toTaskQuery(options: TaskFilters, asking: Asking): Promise
   const { state, name, queue, replica, errorCode } = options;
   const createdAfter = await momentOf(options.since, asking);
   return { state, name, queue, replicaId: replica, errorCode, createdAfter };
-}
-
-/** Counted back from the database's now: its clock stamped the tasks, and ours may differ. */
-async function momentOf(given: Since | undefined, { now }: Asking): Promise<string | undefined> {
-  if (given === undefined) return undefined;
-  if ("at" in given) return given.at;
-  return new Date((await now()).getTime() - given.agoMs).toISOString();
 }

@@ -1,5 +1,7 @@
 /** Moments as people say them, counted by the database's clock: every stamp that is shown comes from it. */
 import { formatDuration } from "../config/duration.ts";
+import type { Since } from "./arguments.ts";
+import type { Asking } from "./asking.ts";
 
 export function fromNow(at: Date | null, now: Date): string {
   if (at === null) return "";
@@ -29,4 +31,11 @@ export function unheardWords(since: Date, now: Date): string {
 /** Tenths of seconds only unsettle the eye in something that is not measured. */
 function roundly(ms: number): string {
   return ms < 1_000 ? "0s" : formatDuration(Math.floor(ms / 1_000) * 1_000);
+}
+
+/** Counted back from the database's now: its clock stamped what is looked for, and ours may differ. */
+export async function momentOf(given: Since | undefined, { now }: Asking): Promise<string | undefined> {
+  if (given === undefined) return undefined;
+  if ("at" in given) return given.at;
+  return new Date((await now()).getTime() - given.agoMs).toISOString();
 }

@@ -91,6 +91,7 @@ const MAY_USE: Record<string, readonly string[]> = {
   // Without `sql`: a command asks operations. What it may take of `database` is said below.
   cli: [
     ...FOUNDATION,
+    "alert-kinds",
     "terminal",
     "told-error",
     "supervisor",

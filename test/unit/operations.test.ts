@@ -20,7 +20,6 @@ const byName = list.map((operation) => [operation.name, operation] as const);
 const BESIDE_THE_CLI: Readonly<Record<string, string>> = {
   "tasks.counts": "`status` shows them, beside all else",
   "runners.list": "`replicas` shows those that are there, each beside its replica",
-  "alerts.list": "`status` shows those that are open",
   "recovery.report-exit": "whoever starts workers calls it: `start --processes` does so by itself",
 };
 

@@ -1,0 +1,55 @@
+/** What is wrong, what has been, and what helps. */
+import { expect, test } from "vitest";
+import { raiseAlert } from "../../src/sql/alerts.ts";
+import { openTestEverbeat } from "../support/database.ts";
+import { everbeat as cli } from "./run-cli.ts";
+import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
+
+const { everbeat, database } = await openTestEverbeat();
+const at = { database: database.url };
+
+test("where nothing is wrong, that is said", async () => {
+  expect((await here(["alerts"], at)).stdout).toBe("Nothing is wrong: no alert is open.\n");
+  expect((await here(["alerts", "--all"], at)).stdout).toBe("There is no such alert on record.\n");
+});
+
+test("those that are open are shown with what helps; those that are over where they are asked for", async () => {
+  await raiseAlert(everbeat.database, {
+    ...{ kind: "mass-death", subject: "fleet", message: "3 of 4 machines fell silent at once" },
+    details: { machines: 4, dying: 3, heldForMs: 9_000, isConfirmed: false },
+  });
+  await raiseAlert(everbeat.database, {
+    ...{
+      kind: "queue-not-usable",
+      subject: "mail",
+      message: "nothing can be claimed from it",
+      details: { reason: "so" },
+    },
+  });
+  await database.query(
+    "update everbeat.alert set raised_at = now() - interval '2 hours', resolved_at = now() - interval '1 hour' where kind = 'queue-not-usable'",
+  );
+
+  const { code, stdout } = await cli(["alerts"], at);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^! mass-death {2}fleet, raised .*\n {2}3 of 4 machines fell silent at once\n/);
+  expect(stdout).toContain("$ everbeat recover --confirm");
+  expect(stdout).not.toContain("queue-not-usable");
+
+  for (const words of [["--all"], ["--since", "90m"], ["--all", "--kind", "queue-not-usable", "--subject", "mail"]]) {
+    const all = (await here(["alerts", ...words], at)).stdout;
+    expect(all).toMatch(
+      /^✓ queue-not-usable {2}mail, raised 2h( \d+s)? ago, over 1h( \d+s)? ago\n {2}nothing can be claimed from it$/m,
+    );
+    expect(all.includes("mass-death")).toBe(!words.includes("--kind"));
+  }
+  expect((await here(["alerts", "--since", "30m"], at)).stdout).not.toContain("queue-not-usable");
+  const { answer } = await jsonHere<{ alerts: object[] }>(["alerts", "--all", "--limit", "1"], at);
+  expect(answer.alerts).toEqual([expect.objectContaining({ kind: expect.any(String), message: expect.any(String) })]);
+});
+
+test("a kind that is none is refused with the nearest one", async () => {
+  const { code, stderr } = await here(["alerts", "--kind", "mass-deaths"], at);
+  expect(code).toBe(2);
+  expect(stderr).toContain('did you mean "mass-death"?');
+});
