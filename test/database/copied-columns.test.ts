@@ -81,6 +81,16 @@ test.each(Object.entries(LEFT_OUT))(
   },
 );
 
+test("what is known of a task while it is ready is known while it is parked or running, too", async () => {
+  const lacking = async (table: string) => {
+    const has = await columnsOf(table);
+    return (await columnsOf("ready")).filter((column) => !has.includes(column)).sort();
+  };
+  // What is parked is gated, or it would not be parked.
+  expect(await lacking("parked")).toEqual(["gated", ...NOT_NEW]);
+  expect(await lacking("running")).toEqual(NOT_NEW);
+});
+
 /**
  * A claim returns a task that waits with its input without a look at `task`. What it would have to know from there must be in `ready`, or keep
  * the task from waiting so. Here is each column of `task`, the last kind with terms that set it.
