@@ -1,4 +1,5 @@
 /** The root of every error Everbeat throws on purpose: a stable `code`, a kind, and a message that says what to do. */
+import type { Advice } from "./advice.ts";
 
 /** What an error asks of whoever made the call. A front turns the kind into its own: an exit code, a status. The table of docs/errors.md has the words. */
 export type ErrorKind =
@@ -20,6 +21,11 @@ export type ErrorKind =
 export abstract class EverbeatError extends Error {
   abstract readonly code: string;
   abstract readonly kind: ErrorKind;
+
+  /** Operations that help, where some do. */
+  get advice(): readonly Advice[] {
+    return [];
+  }
 
   constructor(message: string, options?: { cause?: unknown }) {
     super(message, options);

@@ -1,4 +1,5 @@
 /** What a front tells of an error, whatever was thrown: a kind, a code, and what happened and what to do. Pure. */
+import type { Advice } from "./advice.ts";
 import { isOutage } from "./database/transient.ts";
 import { type ErrorKind, EverbeatError } from "./errors.ts";
 
@@ -6,22 +7,27 @@ export interface ToldError {
   readonly kind: ErrorKind;
   readonly code: string;
   readonly message: string;
+  readonly advice: readonly Advice[];
   /** Only for what should not have happened: it belongs in a bug report. */
   readonly stack?: string | undefined;
 }
 
 export function toldError(error: unknown): ToldError {
-  if (error instanceof EverbeatError) return { kind: error.kind, code: error.code, message: error.message };
+  if (error instanceof EverbeatError) {
+    const { kind, code, message, advice } = error;
+    return { kind, code, message, advice };
+  }
   if (isOutage(error)) {
     const message = `The database was lost: ${(error as Error).message}. Try again when it is back; \`everbeat doctor\` shows whether it is.`;
-    return { kind: "unavailable", code: "DATABASE_LOST", message };
+    return { kind: "unavailable", code: "DATABASE_LOST", message, advice: [] };
   }
   if (isDatabaseRefusal(error)) {
     const message = `PostgreSQL refused (${error.code}): ${error.message}. Run \`everbeat doctor\` to see what is missing.`;
-    return { kind: kindOfSqlstate(error.code), code: "DATABASE_REFUSED", message };
+    return { kind: kindOfSqlstate(error.code), code: "DATABASE_REFUSED", message, advice: [] };
   }
   const message = `Something went wrong that should not have: ${error instanceof Error ? error.message : String(error)}`;
-  return { kind: "internal", code: "INTERNAL", message, stack: error instanceof Error ? error.stack : undefined };
+  const stack = error instanceof Error ? error.stack : undefined;
+  return { kind: "internal", code: "INTERNAL", message, advice: [], stack };
 }
 
 /** The driver's errors from the server carry the server's severity. */

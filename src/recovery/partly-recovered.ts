@@ -1,4 +1,5 @@
 /** Recovery by hand did what it could: what that is, and what the database refused. */
+import { type Advice, advise } from "../advice.ts";
 import { EverbeatError } from "../errors.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import type { TaskId } from "../task/ids.ts";
@@ -27,5 +28,9 @@ export class PartlyRecoveredError extends EverbeatError {
   /** Of those that were recovered. */
   get count(): number {
     return this.ids.length;
+  }
+
+  override get advice(): readonly Advice[] {
+    return [advise("See which are left.", "recovery.stale", {})];
   }
 }

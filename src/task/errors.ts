@@ -1,4 +1,5 @@
 /** One error per way in which a task or a call about it can go wrong. */
+import { type Advice, advise } from "../advice.ts";
 import { exactDuration } from "../config/duration.ts";
 import { EverbeatError } from "../errors.ts";
 import { type ErrorRecord, inOneLine } from "./error-record.ts";
@@ -145,6 +146,10 @@ export class DuplicateTaskError extends EverbeatError {
   ) {
     super(`Task "${task}" was not enqueued: its unique key "${uniqueKey}" is taken by task ${holder}.`);
   }
+
+  override get advice(): readonly Advice[] {
+    return [advise("See how the task that has the key is doing.", "tasks.explain", { id: this.holder })];
+  }
 }
 
 /** An id that a caller chose twice, for tasks of two names. */
@@ -158,6 +163,10 @@ export class IdTakenError extends EverbeatError {
     readonly holder: string,
   ) {
     super(`Task "${task}" was not enqueued: its id ${taskId} is that of a task "${holder}". Choose another id for it.`);
+  }
+
+  override get advice(): readonly Advice[] {
+    return [advise("See what has the id.", "tasks.explain", { id: this.taskId })];
   }
 }
 
@@ -183,6 +192,10 @@ export class TaskEndedError extends EverbeatError {
     super(`Task ${taskId} ${state === "cancelled" ? "was cancelled" : state}: ${inOneLine(error)}`);
     this.code = error.code;
   }
+
+  override get advice(): readonly Advice[] {
+    return [advise("See why, with the evidence.", "tasks.explain", { id: this.taskId })];
+  }
 }
 
 export class ResultTimeoutError extends EverbeatError {
@@ -196,5 +209,12 @@ export class ResultTimeoutError extends EverbeatError {
     super(
       `Task ${taskId} has not ended within ${exactDuration(timeoutMs)}; it is ${state}. It goes on: ask again, or cancel it.`,
     );
+  }
+
+  override get advice(): readonly Advice[] {
+    return [
+      advise("See how it is doing.", "tasks.explain", { id: this.taskId }),
+      advise("Cancel it, if it should not go on.", "tasks.cancel", { ids: [this.taskId] }),
+    ];
   }
 }

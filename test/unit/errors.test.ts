@@ -5,6 +5,8 @@ import { EXIT_OF_KINDS } from "../../src/cli/exit-codes.ts";
 import { InvalidOptionsError } from "../../src/config/problems.ts";
 import { NoReplyError } from "../../src/database/errors.ts";
 import { isOutage } from "../../src/database/transient.ts";
+import { DuplicateTaskError, ResultTimeoutError } from "../../src/task/errors.ts";
+import type { TaskId } from "../../src/task/ids.ts";
 import { toldError } from "../../src/told-error.ts";
 
 const PAGE = readFileSync("docs/errors.md", "utf8");
@@ -64,7 +66,20 @@ describe("what is told of an error", () => {
 
   test("is its own kind, code and message, without a stack, where it is one of ours", () => {
     const error = new InvalidOptionsError("This", ["a: must be a number"]);
-    expect(toldError(error)).toEqual({ kind: "bad-request", code: "INVALID_OPTIONS", message: error.message });
+    expect(toldError(error)).toEqual({
+      ...{ kind: "bad-request", code: "INVALID_OPTIONS", message: error.message, advice: [] },
+    });
+  });
+
+  test("has the operations that help", () => {
+    const id = "0198c6f0-5a5e-7c3e-9d55-0b7f3c1f2a11" as TaskId;
+    expect(toldError(new ResultTimeoutError(id, 1_000, "running")).advice).toMatchObject([
+      { operation: "tasks.explain", input: { id } },
+      { operation: "tasks.cancel", input: { ids: [id] } },
+    ]);
+    expect(toldError(new DuplicateTaskError("resize", "key", id)).advice).toMatchObject([
+      { operation: "tasks.explain", input: { id } },
+    ]);
   });
 
   test.each([

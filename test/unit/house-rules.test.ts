@@ -28,7 +28,7 @@ const FOUNDATION = [
 const MAY_USE: Record<string, readonly string[]> = {
   "control-characters": [],
   advice: [],
-  errors: [],
+  errors: ["advice"],
   "package-files": [],
   "process-listeners": [],
   timer: [],
@@ -50,7 +50,7 @@ const MAY_USE: Record<string, readonly string[]> = {
   sql: [...FOUNDATION, "task", "alert-kinds", "alert-advice", "database"],
   database: [...FOUNDATION, "task", "sql"],
   service: ["database"],
-  "told-error": ["errors", "database"],
+  "told-error": ["advice", "errors", "database"],
   alerts: [...FOUNDATION, "task", "alert-kinds", "events", "sql", "database", "service"],
   queue: [...FOUNDATION, "task", "events", "sql", "database"],
   following: [...FOUNDATION, "task", "sql", "database"],
