@@ -50,8 +50,8 @@ await everbeat.work([bookPayment(everbeat)]);`,
   },
 };
 
-/** They go on, and are asked nothing: one listens for silence, and one for notices, since nobody has closed it. */
-const LISTENERS = ["docs/recovery.md, The reaper", "docs/workers.md, Workers"];
+/** They go on, and are asked nothing: one listens for silence, and two for notices, since nobody has closed them. */
+const LISTENERS = ["docs/recovery.md, The reaper", "docs/workers.md, Workers", "docs/alerts.md, Deliver them"];
 /** Waits for the result of a task that is run elsewhere, and goes on. */
 const AWAITS_OTHERS = "docs/tasks.md, Enqueue";
 /** Runs a task of its own, is in the middle of it when the server goes away, and ends when it has the result. */

@@ -69,6 +69,14 @@ describe("the compiler", () => {
   });
 });
 
+test("the documentation has a row for each kind", () => {
+  const rows = Object.entries(ALERT_KINDS).map(
+    ([name, { severity, subject, means, over }]) => `| \`${name}\` | ${severity} | ${subject} | ${means} | ${over} |`,
+  );
+  const page = readFileSync(new URL("docs/alerts.md", root), "utf8");
+  expect(page.split("\n").filter((line) => line.startsWith("| `"))).toEqual(rows);
+});
+
 test("an alert of a kind that only a newer version knows is a warning", () => {
   expect(severityOf("of-tomorrow")).toBe("warning");
   expect((Object.keys(ALERT_KINDS) as AlertKind[]).filter((kind) => severityOf(kind) === "critical")).toContain(
