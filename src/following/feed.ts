@@ -82,6 +82,8 @@ export class Feed implements Looking {
     this.#stopping.abort();
     this.#failAll(new ClosedError());
     await this.#loop;
+    // Otherwise its topics leave with the lease.
+    await this.#leave().catch(() => {});
   }
 
   async #run(): Promise<void> {
