@@ -74,7 +74,7 @@ export interface EverbeatEvents {
   "task.recovered": TaskRef & {
     replicaId: ReplicaId;
     action: "released" | "cancelled" | "failed" | "quarantined" | "retried";
-    because: string;
+    because: DeathReason | "by-hand";
   };
   /** The replica that swept before did not sweep when it was time. */
   "reaper.took-over": { replicaId: ReplicaId; before: ReplicaId; sweptAgoMs: number };

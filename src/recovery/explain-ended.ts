@@ -2,12 +2,12 @@
 import { advise } from "../advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import type { TaskFacts } from "../sql/explain-task.ts";
-import { isDeathReason } from "../task/death.ts";
 import { type ErrorRecord, inOneLine } from "../task/error-record.ts";
+import { readDeathIn } from "./death-in-error.ts";
 import type { Reason } from "./explain.ts";
 import { progressEvidence } from "./explain-hung.ts";
 import { counted, deathsWords, triesWords } from "./explain-words.ts";
-import { type Death, deadWords } from "./recovery-action.ts";
+import { deadWords } from "./recovery-action.ts";
 import { unchargedWords } from "./uncharged-words.ts";
 
 type Ending = Omit<Reason, "evidence" | "isStuck">;
@@ -76,8 +76,8 @@ function endingOf(facts: TaskFacts): Ending {
 }
 
 /** Where it had a runner of its own, its worker is well. */
-function whoDied(error: ErrorRecord & Pick<Partial<Death>, "runner">): "runner" | "worker" {
-  return error.runner ? "runner" : "worker";
+function whoDied(error: ErrorRecord): "runner" | "worker" {
+  return readDeathIn(error).runner ? "runner" : "worker";
 }
 
 /** What that probably died of. */
@@ -98,11 +98,13 @@ function evidenceOf(facts: TaskFacts, summary: string): string[] {
 }
 
 /** What the summary says already is not said again. */
-function errorWords(error: ErrorRecord & Partial<Death>, summary: string): string {
-  const { code, because, sentence } = error;
+function errorWords(error: ErrorRecord, summary: string): string {
+  const { code } = error;
+  const death = readDeathIn(error);
+  const { because, sentence } = death;
   if (summary.includes(inOneLine(error))) return `its error: ${code}`;
-  const isSaid = isDeathReason(because) && sentence && summary.includes(sentence);
-  return `${code}: ${isSaid ? inOneLine({ code, message: deadWords(error as ErrorRecord & Death) }) : inOneLine(error)}`;
+  const isSaid = because !== "unknown" && sentence && summary.includes(sentence);
+  return `${code}: ${isSaid ? inOneLine({ code, message: deadWords(death) }) : inOneLine(error)}`;
 }
 
 function lateWords(late: TaskFacts["late"]): string {

@@ -6,9 +6,9 @@ import { rateWords } from "../config/rate-words.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { KeyHolder, TaskFacts } from "../sql/explain-task.ts";
 import { inOneLine } from "../task/error-record.ts";
+import { readDeathIn } from "./death-in-error.ts";
 import type { Reason } from "./explain.ts";
 import { counted, deathsWords, START_A_WORKER, startAWorker, triesWords } from "./explain-words.ts";
-import type { Death } from "./recovery-action.ts";
 import { presencesOf } from "./suspicion.ts";
 import { unheardForMs } from "./sweeping.ts";
 import { unchargedWords } from "./uncharged-words.ts";
@@ -223,7 +223,7 @@ function behindOthers({ ahead, queue, isParked, dueInMs }: TaskFacts): Obstacle 
 
 /** Where it had a runner, its worker is well. */
 function isOfRunner(last: TaskFacts["last"]): boolean {
-  return (last?.error as Partial<Death> | null | undefined)?.runner !== undefined;
+  return readDeathIn(last?.error).runner !== undefined;
 }
 
 function history(facts: TaskFacts): string[] {

@@ -4,6 +4,7 @@ import { formatDuration } from "../config/duration.ts";
 import { DEATH_REASONS, type DeathRecord } from "../task/death.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import { backoffMs, DEFAULT_RETRY, type RetryPolicy } from "../task/retry.ts";
+import type { DeathInError } from "./death-in-error.ts";
 import { deathsWords } from "./explain-words.ts";
 import { type Blame, type CrashRecord, isAtItsLastChance, isConvicted } from "./suspicion.ts";
 
@@ -84,7 +85,9 @@ export function isBlameless({ because, wasDraining, cameBack, isCharged }: Death
 }
 
 /** How it died, as far as that is known. */
-export function causeOf(death: Pick<Death, "because" | "exitCode" | "signal" | "runner" | "blockedForMs">): string {
+export function causeOf(
+  death: Pick<DeathInError, "because" | "exitCode" | "signal" | "runner" | "blockedForMs">,
+): string {
   return death.runner?.what ?? seen(death) ?? `${DEATH_REASONS[death.because].words}${blockedWords(death)}`;
 }
 
@@ -117,7 +120,7 @@ export function crashError(death: Death, action: RecoveryAction): ErrorRecord & 
 }
 
 /** Who died, where and how. */
-export function deadWords(death: Death): string {
+export function deadWords(death: DeathInError): string {
   const { where, silence } = wordsOn({ ...death, silentForMs: death.runner ? undefined : death.silentForMs });
   return `The ${death.runner?.kind ?? "worker"} that ran this task${where} is dead: ${causeOf(death)}${silence}.`;
 }

@@ -1,14 +1,13 @@
 /** Why a crash is charged to nobody, as far as its error says so. Pure. */
-import type { ErrorRecord } from "../task/error-record.ts";
+import { type DeathInError, readDeathIn } from "./death-in-error.ts";
 import { counted } from "./explain-words.ts";
-import type { Death } from "./recovery-action.ts";
 
-export function unchargedWords(error: ErrorRecord & Partial<Death>): string | undefined {
-  const why = reasonOf(error);
+export function unchargedWords(error: unknown): string | undefined {
+  const why = reasonOf(readDeathIn(error));
   return why && `no crash is charged: ${why}`;
 }
 
-function reasonOf({ before = 0, beside = 0, runner, wasDraining }: Partial<Death>): string | undefined {
+function reasonOf({ before = 0, beside = 0, runner, wasDraining }: DeathInError): string | undefined {
   if (wasDraining) return "its worker had been told to go";
   const others =
     beside === 0 ? undefined : `${counted(beside, "other task")} ran in the same ${runner ? "runner" : "worker"}`;

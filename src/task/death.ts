@@ -106,6 +106,6 @@ export function readDeath(value: unknown): DeathRecord {
   };
 }
 
-export function isDeathReason(value: unknown): value is DeathReason {
+function isDeathReason(value: unknown): value is DeathReason {
   return typeof value === "string" && Object.hasOwn(DEATH_REASONS, value);
 }

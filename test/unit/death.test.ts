@@ -1,8 +1,10 @@
 /** What is on record of a death is read in full, and a reason that nobody understands is never taken for another. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { readDeathIn } from "../../src/recovery/death-in-error.ts";
 import { type Cause, probableCause } from "../../src/recovery/probable-cause.ts";
 import { causeOf, isBlameless, shortCauseOf } from "../../src/recovery/recovery-action.ts";
+import { unchargedWords } from "../../src/recovery/uncharged-words.ts";
 import { type Silence, verdictOn } from "../../src/recovery/verdict.ts";
 import {
   DEATH_REASONS,
@@ -55,6 +57,25 @@ describe("a record of a death", () => {
     (odd) => {
       expect(readDeath({ because: odd, exitCode: 3 })).toEqual({ because, exitCode: 3 });
       expect(readDeath(odd)).toEqual({ because });
+    },
+  );
+});
+
+describe("the error of an attempt", () => {
+  test("has the death in it read in full", () => {
+    const death = { because: "exited", exitCode: 3, sentence: "It ended.", beside: 2, before: 1 };
+    const runner = { id: "r", kind: "thread", pid: 7, what: "its runner (a thread) exited" };
+    expect(readDeathIn({ code: "WORKER_CRASHED", message: "m", ...death, runner })).toEqual({
+      ...death,
+      runner: { kind: "thread", what: runner.what },
+    });
+  });
+
+  test.each([undefined, null, "text", { because: "by-hand", beside: "many", runner: 7, sentence: {} }])(
+    "that is odd (%j) has no more of it than can be understood",
+    (error) => {
+      expect(readDeathIn(error)).toEqual({ because });
+      expect(unchargedWords(error)).toBeUndefined();
     },
   );
 });
