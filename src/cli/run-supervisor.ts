@@ -34,7 +34,8 @@ export async function runSupervisor(run: SupervisorRun): Promise<ExitCode> {
     ...{ everbeat, log, processes, restart, gracesMs, name, spawn: startAgainAsChild },
   });
   const terminal = new Terminal();
-  const stop = listenForStop(() => (terminal.isGone ? supervisor.leave({ now: false }) : supervisor.roll()));
+  const stopWatching = terminal.watch();
+  const stop = listenForStop(() => (terminal.isClosing ? supervisor.leave({ now: false }) : supervisor.roll()));
   void stop.first.then(() => {
     if (screen.isTerminal) screen.remark("Stopping when all tasks have ended. Ctrl-C again: at once.");
     supervisor.leave({ now: false });
@@ -45,6 +46,7 @@ export async function runSupervisor(run: SupervisorRun): Promise<ExitCode> {
     return (await supervisor.run()) === "left" ? EXIT.ok : EXIT.failed;
   } finally {
     stop.close();
+    stopWatching();
     // A reply that never comes would hold it up for ever.
     await atMost(CLOSE_WITHIN_MS, everbeat.close());
   }
