@@ -35,6 +35,7 @@ async function startServer(): Promise<{ url: string; stop: () => Promise<void> }
   // Only a machine that fails would lose something by it. Servers that tests kill are others, and wait for their disk.
   // By its port: tests put proxies and poolers in between.
   const url = server.tcpUrl;
+  if (url === undefined) throw new Error("a new server had no port of its own");
   await onServer(url, "alter system set fsync = off", "select pg_reload_conf()");
   return {
     url,

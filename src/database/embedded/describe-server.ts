@@ -5,6 +5,14 @@ import { readDataMajor } from "./prepare-server.ts";
 import { tryToConnect } from "./server-connection.ts";
 import { realDataFolder, serverFiles } from "./server-files.ts";
 
+interface RunningServer {
+  readonly port: number;
+  /** Otherwise somebody else had it when the server started, and it is only the name of the socket. */
+  readonly hasPort: boolean;
+  readonly version: string;
+  readonly hasKeeper: boolean;
+}
+
 export interface EmbeddedServerDescription {
   readonly folder: string;
   readonly logFile: string;
@@ -13,7 +21,7 @@ export interface EmbeddedServerDescription {
   /** undefined while no database was made, or when it cannot be read; `problem` says which. */
   readonly dataFolder: string | undefined;
   readonly dataMajor: string | undefined;
-  readonly running: { readonly port: number; readonly version: string; readonly hasKeeper: boolean } | undefined;
+  readonly running: RunningServer | undefined;
   readonly problem: string | undefined;
 }
 
@@ -27,10 +35,10 @@ export async function describeEmbeddedServer(folder: string): Promise<EmbeddedSe
     const dataMajor = await readDataMajor(dataFolder);
     const attempt = await tryToConnect(dataFolder, "everbeat doctor");
     if (attempt.kind !== "connected") return { ...base, dataFolder, dataMajor, problem: attempt.obstacle };
-    const { client, port, version } = attempt.connection;
+    const { client, port, version, server } = attempt.connection;
     const hasKeeper = await isKept(client);
     await client.end();
-    return { ...base, dataFolder, dataMajor, running: { port, version, hasKeeper } };
+    return { ...base, dataFolder, dataMajor, running: { port, hasPort: server.hasPort, version, hasKeeper } };
   } catch (error) {
     return { ...base, problem: (error as Error).message };
   }

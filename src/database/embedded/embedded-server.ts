@@ -22,8 +22,8 @@ export { stopEmbeddedServer } from "./stop-server.ts";
 export interface EmbeddedServer {
   /** By its socket, in a folder that nobody else can enter: postgres://postgres:PASSWORD@%2FFOLDER:PORT/everbeat?require_auth=scram-sha-256 */
   readonly url: string;
-  /** For tools that know no sockets: postgres://postgres:PASSWORD@127.0.0.1:PORT/everbeat */
-  readonly tcpUrl: string;
+  /** For tools that know no sockets: postgres://postgres:PASSWORD@127.0.0.1:PORT/everbeat. undefined where its port was taken when it started. */
+  readonly tcpUrl: string | undefined;
   readonly version: string;
   readonly dataFolder: string;
   /** It was running before we came. */
@@ -59,7 +59,7 @@ export async function joinEmbeddedServer(options: JoinOptions): Promise<Embedded
       return `${addressAt(presence.reached, presence.reached.host)}?require_auth=scram-sha-256`;
     },
     get tcpUrl() {
-      return addressAt(presence.reached, "127.0.0.1");
+      return presence.reached.server.hasPort ? addressAt(presence.reached, "127.0.0.1") : undefined;
     },
     version,
     dataFolder,

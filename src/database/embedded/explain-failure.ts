@@ -33,6 +33,9 @@ export function passingObstacle(output: string): string | undefined {
 /** The file system of a shared folder, as of Windows in a virtual machine, may have none. */
 export const hasNoSockets = (output: string): boolean => /could not create any Unix-domain sockets/.test(output);
 
+/** None of those that it was to listen on. */
+export const hasNoPort = (output: string): boolean => /could not create any TCP\/IP sockets/.test(output);
+
 export const isAboutLockFile = (obstacle: string): boolean => LOCK_FILE.test(obstacle);
 
 export function explainRefusedStart(output: string, place: { dataFolder: string; logFile: string }): EverbeatError {

@@ -64,6 +64,8 @@ export interface PostmasterFile {
   readonly port: number | undefined;
   /** It has a socket in its data folder. */
   readonly hasSocket: boolean;
+  /** It listens on its port as well. Not known of one whose postmaster.pid was removed. */
+  readonly hasPort: boolean;
   readonly isReady: boolean;
   readonly text: string;
 }
@@ -109,6 +111,7 @@ export function parsePostmasterFile(text: string): PostmasterFile {
     server: `${lines[0]} of ${lines[2]}`,
     port: port > 0 ? port : undefined,
     hasSocket: lines[4] === SOCKET_FOLDER,
+    hasPort: (lines[5] ?? "") !== "",
     isReady: lines[7] === "ready",
     text,
   };

@@ -1,4 +1,5 @@
-// Chooses the port to start on: the last one if it is free, because joined processes hold a URL with it.
+// Chooses the port to start on. It is also the name of the socket, and open processes know the server by it: so it stays, and where
+// somebody has taken the port itself, the server does without. Only without sockets must it be free, and may be another than the last.
 import { createHash } from "node:crypto";
 import { createServer } from "node:net";
 import { lastPort } from "./server-files.ts";
@@ -8,11 +9,21 @@ import { lastPort } from "./server-files.ts";
 const FIRST_PORT = 20_000;
 const PORT_COUNT = 12_000;
 
-export async function choosePort(dataFolder: string): Promise<number> {
-  for (const port of candidates(dataFolder, await lastPort(dataFolder))) {
-    if (await isFree(port)) return port;
+export interface ChosenPort {
+  readonly port: number;
+  /** Somebody listens on it. */
+  readonly isTaken: boolean;
+  /** The socket has had this name before. */
+  readonly isKept: boolean;
+}
+
+export async function choosePort(dataFolder: string, hasSocket: boolean): Promise<ChosenPort> {
+  const last = await lastPort(dataFolder);
+  if (hasSocket && last !== undefined) return { port: last, isTaken: !(await isFree(last)), isKept: true };
+  for (const port of candidates(dataFolder, last)) {
+    if (await isFree(port)) return { port, isTaken: false, isKept: false };
   }
-  return FIRST_PORT; // PostgreSQL will say what is wrong with it.
+  return { port: FIRST_PORT, isTaken: false, isKept: false }; // PostgreSQL will say what is wrong with it.
 }
 
 /** The last port, then a walk from a place of the folder's own, so that projects rarely meet. */

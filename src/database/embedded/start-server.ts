@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { removeDeadSockets } from "./dead-sockets.ts";
-import { explainRefusedStart, hasNoSockets, isAboutLockFile, passingObstacle } from "./explain-failure.ts";
+import { explainRefusedStart, hasNoPort, hasNoSockets, isAboutLockFile, passingObstacle } from "./explain-failure.ts";
 import { handsFor } from "./hands.ts";
 import { type Keeping, spawnKeeper } from "./keeper-process.ts";
 import { markPlace, refuseIfServedElsewhere } from "./place.ts";
@@ -25,6 +25,7 @@ const STANDS_STILL_AFTER_LOOKS = 75;
 const LOCK_FILE_PATIENCE_MS = 10_000;
 
 const SOCKET_OPTIONS = ["-k", SOCKET_FOLDER, "-c", "unix_socket_permissions=0700"];
+const WITHOUT_PORT = ["-c", "listen_addresses="];
 
 type StartOutcome =
   | { readonly kind: "ready" }
@@ -53,16 +54,19 @@ export async function startServer(options: StartOptions): Promise<StartOutcome> 
 
 async function tryToStart(
   options: StartOptions,
-  { leftBehind, hasSocket = HAS_SOCKETS }: { leftBehind?: string; hasSocket?: boolean },
+  way: { leftBehind?: string; hasSocket?: boolean; hasPort?: boolean },
 ): Promise<StartOutcome> {
   const { folder, dataFolder, binaries, account } = options;
-  const port = await choosePort(dataFolder);
+  const { leftBehind, hasSocket = HAS_SOCKETS } = way;
+  const { port, isTaken, isKept } = await choosePort(dataFolder, hasSocket);
+  const hasPort = !isTaken && (way.hasPort ?? true);
   const log = await openLog(folder);
   const logStart = await logSize(folder);
   const before = (await readPostmasterFile(dataFolder))?.text;
   const surroundings = spawnAs(account);
   if (options.keeping !== undefined) spawnKeeper(options.keeping, log.fd);
-  const args = ["-D", dataFolder, "-p", String(port), ...(hasSocket ? SOCKET_OPTIONS : [])];
+  const listening = [...(hasSocket ? SOCKET_OPTIONS : []), ...(hasPort ? [] : WITHOUT_PORT)];
+  const args = ["-D", dataFolder, "-p", String(port), ...listening];
   const child = spawn(binaries.postgres, args, {
     ...surroundings,
     env: { ...surroundings.env, ...(leftBehind && { PG_GRANDPARENT_PID: leftBehind }) },
@@ -76,8 +80,9 @@ async function tryToStart(
   // By a keeper that found nobody here yet, because whoever starts it was held up; or by us.
   if (end.wasToldToStop) return { kind: "refused", obstacle: "the server was told to stop while it started" };
   const output = `${await logTail(folder, logStart)}\n${end.reason}`;
-  if (hasSocket && hasNoSockets(output))
-    return await tryToStart(options, { ...(leftBehind && { leftBehind }), hasSocket: false });
+  if (hasSocket && hasNoSockets(output)) return await tryToStart(options, { ...way, hasSocket: false, hasPort: true });
+  // Between our look and its own.
+  if (isKept && hasPort && hasNoPort(output)) return await tryToStart(options, { ...way, hasPort: false });
   const obstacle = passingObstacle(output);
   if (obstacle !== undefined) return { kind: "refused", obstacle };
   throw explainRefusedStart(output, { dataFolder, logFile: serverFiles(folder).log });
