@@ -147,3 +147,17 @@ test("a thousand followers of a thousand tasks share statements and a connection
     what: "no more connections than before",
   });
 });
+
+test("what happened leaves after ten minutes, also where the clock was set back meanwhile", async () => {
+  await database.query("delete from everbeat.happening_mark");
+  await database.query("insert into everbeat.happening (topic, kind) values ('task x', 'x')");
+  for (const at of ["now() - interval '11 minutes'", "now() + interval '1 hour'"]) {
+    await database.query(`insert into everbeat.happening_mark (marked_at, last_id) values (${at}, 0)`);
+  }
+  await database.query("insert into everbeat.happening (topic, kind) values ('task y', 'x')");
+  await database.query("select everbeat.tidy_happenings()");
+  expect(await database.query("select topic from everbeat.happening where topic in ('task x', 'task y')")).toEqual([
+    { topic: "task y" },
+  ]);
+  await database.query("delete from everbeat.happening_mark");
+});

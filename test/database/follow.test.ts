@@ -401,6 +401,41 @@ describe("a position", () => {
   });
 });
 
+describe("replicas are followed", () => {
+  test("all of them, or one: when they join, leave, fall silent, die and come back", async () => {
+    const all = (await another()).followReplicas();
+    await next(all);
+    const worker = await everbeat.work([steps], { handleSignals: false });
+    const { replicaId } = worker;
+    expect(await next(all)).toMatchObject({ kind: "joined", replicaId, hostname: expect.any(String) });
+    const one = (await another()).followReplicas({ replicaId });
+    const stranger = (await another()).followReplicas({ replicaId: randomUUID() as typeof replicaId });
+    await Promise.all([next(one), next(stranger)]);
+    const silent =
+      "insert into everbeat.unrest (kind, machine_id, hostname, replica_id) values ('stale', 'm', 'h', $1)";
+    await database.query(silent, [replicaId]);
+    await worker.stop();
+    for (const change of ["status = 'dead', died_at = now()", "came_back_at = now(), came_back_how = 'fenced'"]) {
+      await database.query(`update everbeat.replica set ${change} where id = $1`, [replicaId]);
+    }
+    for (const stream of [all, one]) {
+      const told: ReplicaUpdate[] = [];
+      while (told.at(-1)?.kind !== "rejoined") told.push(await next(stream));
+      expect(told.map(({ kind }) => kind)).toEqual(["stale", "draining", "offline", "dead", "rejoined"]);
+      expect(told.every((update) => "replicaId" in update && update.replicaId === replicaId)).toBe(true);
+      await stream.return?.();
+    }
+    const untold = next(stranger);
+    await stranger.return?.();
+    // Nothing of others.
+    await expect(untold).rejects.toThrow("the stream is over");
+  });
+
+  test("by an id that is one", () => {
+    expect(() => everbeat.followReplicas({ replicaId: "*" as never })).toThrow("replicaId: must be a replica's id");
+  });
+});
+
 describe("a transaction that stays open", () => {
   const say = (client: { query(text: string): Promise<unknown> }, topic: string, kind: string) =>
     client.query(

@@ -433,4 +433,46 @@ export const PROTECTIONS = [
       },
     ],
   },
+  {
+    name: "followers compare",
+    meaning: "who follows a task waits for ever for an end that nobody has written down for followers",
+    test: [
+      "test/database/follow.test.ts",
+      "also where nothing of it was written: a wrong row, a lost table, an old release",
+    ],
+    changes: [
+      {
+        file: "src/following/stream.ts",
+        find: "    if (standing) this.#put(look, this.#view.compare(standing));\n",
+        replace: "",
+      },
+    ],
+  },
+  {
+    name: "happenings under way",
+    meaning: "what a transaction has done that stayed open for longer than others is never told",
+    test: ["test/database/follow.test.ts", "is told of when it commits: nothing is missed, and nothing told twice"],
+    changes: [
+      {
+        file: "migrations/routines/following/happenings_since.sql",
+        find: "where xact = any (array(select pg_snapshot_xip(p_seen)))",
+        replace: "where false",
+      },
+    ],
+  },
+  {
+    name: "leases of followers",
+    meaning: "a follower that was killed costs others for ever",
+    test: [
+      "test/crash/follow.test.ts",
+      "that is killed costs nothing once its lease is over, and another goes on from its position",
+    ],
+    changes: [
+      {
+        file: "migrations/routines/following/tell_followers.sql",
+        find: "where l.until > clock_timestamp()",
+        replace: "where true",
+      },
+    ],
+  },
 ];

@@ -12,7 +12,8 @@ declare
   v_mark  happening_mark;
   v_gone  integer := 0;
 begin
-  if exists (select from happening_mark where marked_at > clock_timestamp() - c_every)
+  -- A mark that is yet to come was made before the clock was set back, and holds up nobody.
+  if exists (select from happening_mark where marked_at between clock_timestamp() - c_every and clock_timestamp())
      or not pg_try_advisory_xact_lock(gate_lock_id('service', 'happenings')) then
     return 0;
   end if;
