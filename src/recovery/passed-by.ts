@@ -8,7 +8,8 @@ import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
 import { isAboutSomeRows, isAway, isHeldUp } from "../database/transient.ts";
 import type { Events } from "../events.ts";
-import { raiseAlert, resolveOtherAlerts } from "../sql/alerts.ts";
+import { THE_REST } from "../sql/alert-causes.ts";
+import { raiseAlert, raiseAlertUpTo, resolveOtherAlerts } from "../sql/alerts.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 
 const FIRST_REST_MS = 1_000;
@@ -17,6 +18,8 @@ const LONGEST_REST_MS = 30_000;
 const LONGEST_WAIT_MS = 5_000;
 /** What is held up this often in a row is not held up for a moment. */
 const HELD_UP_FOR_LONG = 4;
+/** Of what there may be very many: so many have an alert of their own, and one stands for the rest. */
+const MOST_ALERTS = 20;
 /** Another process may have left an alert about what has been done since. */
 const SETTLE_EVERY_MS = 60_000;
 
@@ -114,24 +117,27 @@ export class PassedBy {
       this.#parts.onError(refusal);
       return 1;
     });
-    if (!isHeldUp(error) || times >= HELD_UP_FOR_LONG) return this.#tell(what, error, times > 1);
+    if (!isHeldUp(error) || times >= HELD_UP_FOR_LONG) return this.#tell(what, error, times > 1, MOST_ALERTS);
     if (times === 1) this.#parts.onError(error);
   }
 
-  async #tell(what: string, error: unknown, isTold: boolean): Promise<void> {
+  async #tell(what: string, error: unknown, isTold: boolean, most = Number.POSITIVE_INFINITY): Promise<void> {
     // Each time, because an alert leaves the record when it is old: while it is open, this changes nothing.
-    const isNew = await this.#raiseAlert(what, error);
+    const isNew = await this.#raiseAlert(what, error, most);
     if (isNew ?? !isTold) this.#parts.events.emit(`${this.#of.service}.passed-by`, { what, error });
   }
 
   /** Undefined: it could not be written, which must not stop the service either. */
-  async #raiseAlert(what: string, error: unknown): Promise<boolean | undefined> {
+  async #raiseAlert(what: string, error: unknown, most: number): Promise<boolean | undefined> {
+    const { database } = this.#parts;
+    const { service, part } = this.#of;
     const { code, message } = toErrorRecord(error, "ERROR");
+    const about = { kind: this.#alertKind, part, details: { code, message } };
+    const alert = { ...about, subject: what, message: `The ${service} passed this by: ${what} failed. ${message}` };
+    const rest = `The ${service} passes by more than ${most} things of this kind. The last of them: ${what} failed. ${message}`;
     try {
-      return await raiseAlert(this.#parts.database, {
-        ...{ kind: this.#alertKind, part: this.#of.part, subject: what, details: { code, message } },
-        message: `The ${this.#of.service} passed this by: ${what} failed. ${message}`,
-      });
+      if (most === Number.POSITIVE_INFINITY) return await raiseAlert(database, alert);
+      return await raiseAlertUpTo(database, most, alert, { ...about, subject: THE_REST, message: rest });
     } catch (refusal) {
       if (isAway(refusal)) throw refusal;
       this.#parts.onError(refusal);

@@ -6,6 +6,9 @@ type OnRecord = {
   [Kind in AlertKind]: (typeof ALERT_KINDS)[Kind] extends { cause: "on-record" } ? Kind : never;
 }[AlertKind];
 
+/** The subject of the one alert that stands for all that have none of their own. */
+export const THE_REST = "and others";
+
 /** Whether the cause of this open alert, a row of `alert`, is over. Null: that cannot be seen. */
 type IsOver = (schema: string, row: string) => string;
 
@@ -23,9 +26,11 @@ const IS_OVER: Record<OnRecord, IsOver> & Partial<Record<AlertKind, IsOver>> = {
   // Of a process with a worker.
   "log-dropped": (s, row) => `case when ${row}.part is not null then not exists (
       select from ${s}.replica r where r.id = ${row}.part::uuid and r.status in ('online', 'draining')) end`,
-  // Of an ended task that could not be removed.
+  // Of an ended task that could not be removed, or of all those beside the few that have an alert of their own.
   "upkeep-passed-by": (s, row) => `case when ${row}.part = 'purged tasks' then not exists (
-      select from ${s}.not_purged n where n.told_as = ${row}.subject) end`,
+      select from ${s}.not_purged n where n.told_as = ${row}.subject
+        or ${row}.subject = '${THE_REST}' and not exists (
+          select from ${s}.alert o where o.kind = 'upkeep-passed-by' and o.subject = n.told_as and o.resolved_at is null)) end`,
 };
 
 /** To look for these tasks among all that have ended takes long, so it is done only where the alert is about to leave the record. */

@@ -79,6 +79,22 @@ export async function raiseAlert(store: Store, alert: NewAlert): Promise<boolean
   return row?.isNew === true;
 }
 
+/** The same, unless so many of its kind and part are open already: then the other one is raised, which stands for the rest. */
+export async function raiseAlertUpTo(store: Store, most: number, alert: NewAlert, rest: NewAlert): Promise<boolean> {
+  const s = store.schema;
+  const [row] = await store.query<{ isNew: boolean }>(
+    `select case
+       when exists (select from ${s}.alert where kind = $1 and subject = $2 and resolved_at is null) or $8 > (
+         select count(*) from ${s}.alert where kind = $1 and part = $5 and resolved_at is null and subject <> $6)
+       then ${s}.raise_alert($1, $2, $3, $4::json, $5) else ${s}.raise_alert($1, $6, $7, $4::json, $5) end as "isNew"`,
+    [
+      ...[alert.kind, alert.subject, alert.message, JSON.stringify(alert.details ?? null), alert.part ?? null],
+      ...[rest.subject, rest.message, most],
+    ],
+  );
+  return row?.isNew === true;
+}
+
 export async function resolveAlert(store: Store, kind: AlertKind, subject: string): Promise<void> {
   await store.query(`select ${store.schema}.resolve_alert($1, $2)`, [kind, subject]);
 }
