@@ -284,6 +284,51 @@ export const PROTECTIONS = [
     ],
   },
   {
+    name: "an alert that is locked",
+    meaning: "what a process says of an alert that somebody has locked is lost",
+    test: [
+      "test/database/alerts.test.ts",
+      "also where somebody has locked the alert that is to be resolved, and others need not wait for that",
+    ],
+    changes: [
+      {
+        file: "src/alerts/alerts.ts",
+        find: '    if (became === "locked") return false;\n',
+        replace: "",
+      },
+    ],
+  },
+  {
+    name: "the lease of a delivery",
+    meaning: "a process takes a delivery that another one is at",
+    test: [
+      "test/crash/alert-delivery.test.ts",
+      "the process that is delivering it is killed: another takes it when its time has run out",
+    ],
+    changes: [
+      {
+        file: "src/sql/alert-deliveries.ts",
+        find: "next_try_at = now() + make_interval(secs => $3::float8 / 1000)",
+        replace: "next_try_at = now() + make_interval(secs => 0 * $3::float8)",
+      },
+    ],
+  },
+  {
+    name: "the order of deliveries",
+    meaning: "an alert is told to be over before it was told to be raised",
+    test: [
+      "test/database/alert-delivery.test.ts",
+      "is told that an alert is over only after it was told that it was raised",
+    ],
+    changes: [
+      {
+        file: "src/sql/alert-deliveries.ts",
+        find: "and b.change = 'raised' and b.delivered_at is null",
+        replace: "and b.change = 'raised' and b.delivered_at is not null",
+      },
+    ],
+  },
+  {
     name: "what runners have dropped",
     meaning: "the alert about it waits for lines of a log that nobody may write to",
     test: [
