@@ -64,12 +64,14 @@ vi.mock("../../src/cli/asking.ts", () => ({
 }));
 
 describe("the line for", () => {
+  // One for all, because each listens to the streams of this process.
+  const screen = createScreen({ isJson: true });
   beforeEach(() => void asked.splice(0));
 
   test.each(calls)("%s is taken, and asks for what was advised", async (line, { operation, input }) => {
     const [command, ...words] = wordsOf(line);
     expect(command).toBe("everbeat");
-    const program = createProgram({ screen: createScreen({ isJson: true }), end() {} });
+    const program = createProgram({ screen, end() {} });
     await expect(program.parseAsync(words, { from: "user" })).rejects.toBeInstanceOf(Enough);
     const last = asked.at(-1);
     // What is not given is left out, or is what the operation takes it for.
