@@ -283,9 +283,12 @@ test.each([SMALL - 1, SMALL, LAST - 1, LAST])(
 const NO_COUNTERS: Readonly<Record<string, readonly string[]>> = {
   "a claim's id: 2^63 of them, and a new epoch begins at the microseconds since 2020": [
     ...["attempt.claim_id", "commit_check.claim_id", "ended.claim_id", "late.claim_id", "post_mortem.claim_id"],
-    ...["progress.claim_id", "running.claim_id", "epoch_marker.last_claim"],
+    ...["progress.claim_id", "running.claim_id", "epoch_marker.last_claim", "happening.claim_id"],
   ],
-  "a row's id: 2^63 of them": ["alert.id", "blocked_loop.id", "late.id", "post_mortem.id", "unrest.id"],
+  "a row's id: 2^63 of them": [
+    ...["alert.id", "alert_delivery.alert_id", "blocked_loop.id", "happening.id", "happening_mark.last_id", "late.id"],
+    ...["post_mortem.id", "unrest.id"],
+  ],
   "how many tasks one process has in hand": ["crash.running", "crash.with_most"],
   "an option, bounded where it is given and by the type that takes it": [
     ...[
@@ -304,6 +307,10 @@ const NO_COUNTERS: Readonly<Record<string, readonly string[]>> = {
   ],
   "less than its limit, which is an integer": ["rate.spent_rest"],
   "counted to 1000 and no further (rest_from_purge)": ["not_purged.times"],
+  "at most twice a minute, or after growing pauses, for as long as one alert stays": [
+    "alert.times",
+    "alert_delivery.tries",
+  ],
   "the operating system's": ["replica.pid", "runner.pid"],
   "a hash": ["heart.session_key"],
   "a part of a table, of which there are 2^27": ["ended_span.span"],
