@@ -62,7 +62,6 @@ export function ownConnections(
   targets: Targets,
   options: { max: number; client?: pg.ClientConfig | undefined; changes?: readonly Change[] },
 ): Connections {
-  const { urls } = targets;
   const configOf = (url: string): pg.ClientConfig => ({
     connectionString: url,
     keepAlive: true,
@@ -76,6 +75,7 @@ export function ownConnections(
   async function firstFitting(
     connectTo: (config: pg.ClientConfig) => Promise<pg.Client>,
   ): Promise<DedicatedConnection> {
+    const { urls } = targets;
     const failures: string[] = [];
     let cause: unknown;
     // Others may find another one meanwhile.

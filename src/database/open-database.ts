@@ -4,7 +4,7 @@ import type pg from "pg";
 import type { OpenSettings } from "../config/open-options.ts";
 import { callersConnections, ownConnections } from "./connections.ts";
 import { createDatabase, type Database } from "./database.ts";
-import { parseTargets } from "./targets.ts";
+import { parseTargets, type Targets } from "./targets.ts";
 
 export async function openDatabase(settings: OpenSettings): Promise<Database> {
   const given = settings.database ?? nonEmpty(process.env["DATABASE_URL"]);
@@ -24,10 +24,13 @@ async function openEmbedded(settings: OpenSettings): Promise<Database> {
     folder: embeddedFolder(settings.folder),
     ...(settings.onProgress ? { onProgress: settings.onProgress } : {}),
   });
-  const database = createDatabase(
-    ownConnections(parseTargets(server.url), { max: settings.poolSize }),
-    settings.schema,
-  );
+  const targets: Targets = {
+    get urls() {
+      return [server.url];
+    },
+    role: "any",
+  };
+  const database = createDatabase(ownConnections(targets, { max: settings.poolSize }), settings.schema);
   return {
     ...database,
     async close() {

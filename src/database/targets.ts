@@ -3,6 +3,7 @@ import { Problems } from "../config/problems.ts";
 import { checkRequireAuth } from "./require-auth.ts";
 
 export interface Targets {
+  /** As of now: asked anew for each connection, since an embedded server can come back at another address. */
   readonly urls: readonly string[];
   /** "primary": a server that only follows another is passed over. */
   readonly role: "primary" | "any";

@@ -12,6 +12,7 @@ const watch = watchMainThread(data, loop, tell);
 parentPort?.on("message", (word: HeartWord) => {
   if (word === "stop") loop.stop();
   else if ("runners" in word) runners = word.runners;
+  else if ("source" in word) data.source = word.source;
   else void live(word.heardAtMs);
 });
 loop.connectAhead();

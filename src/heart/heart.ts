@@ -37,6 +37,7 @@ interface Beating {
 /** What a heart makes is soon forgotten, so little is enough. No limit on what it keeps: it must not die of one. */
 const ROOM = { maxYoungGenerationSizeMb: 2 };
 const TICK_MS = 100;
+const POINT_EVERY_MS = 500;
 const REMEMBER_EVERY_MS = 15_000;
 
 /** Its thread starts and connects at once; it beats when it is told to begin. */
@@ -91,9 +92,13 @@ export function startHeart(parts: {
 function onThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
   const thread = new Thread(builtFile("heart/heart-thread.cjs"), { workerData: data, resourceLimits: ROOM });
   let isOver = false;
+  let pointing: NodeJS.Timeout | undefined;
   const hear = (news: HeartNews) => {
     if (isOver) return;
     isOver = news.kind === "refused" || news.kind === "fenced";
+    clearInterval(pointing);
+    // An embedded server can come back at another address, which only this thread gets to know.
+    if (news.kind === "lost") pointing = setInterval(() => say({ source: data.source }), POINT_EVERY_MS).unref();
     onNews(news);
   };
   // A process with nothing left to do may end; its heart is no reason to stay.
@@ -114,6 +119,7 @@ function onThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
     carry: (runners) => say({ runners }),
     async stop() {
       isOver = true;
+      clearInterval(pointing);
       say("stop");
       await thread.terminate();
     },

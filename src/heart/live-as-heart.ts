@@ -21,7 +21,8 @@ import { readMainStack } from "./thread-stack.ts";
 import { createVitals } from "./vitals.ts";
 
 export interface HeartData {
-  readonly source: ConnectionSource;
+  /** The heart's thread is told when it has changed. */
+  source: ConnectionSource;
   /** Quoted. */
   readonly schema: string;
   readonly replicaId: ReplicaId;
@@ -41,7 +42,11 @@ export interface HeartData {
 }
 
 /** What the main thread says to its heart's. */
-export type HeartWord = "stop" | { readonly heardAtMs: number } | { readonly runners: readonly RunnerSign[] };
+export type HeartWord =
+  | "stop"
+  | { readonly heardAtMs: number }
+  | { readonly runners: readonly RunnerSign[] }
+  | { readonly source: ConnectionSource };
 
 export function liveAsHeart(
   data: HeartData,

@@ -103,7 +103,7 @@ test.concurrent("after a reboot, a postmaster.pid with the number of a stranger 
   const { dataFolder, url } = await client.join();
   const left = await readFile(join(dataFolder, "postmaster.pid"), "utf8");
   await client.kill("SIGKILL");
-  await untilStopped({ kind: "joined", dataFolder, url, adopted: false });
+  await untilStopped({ dataFolder, url });
 
   // A living process of the server's own user, which is what makes PostgreSQL refuse.
   const { uid, gid } = await stat(dataFolder);

@@ -1,11 +1,13 @@
 /** Somebody takes the port of a server that has crashed: those who are open reach the server again, by the name that they know. */
 import { once } from "node:events";
+import { mkdir } from "node:fs/promises";
 import { createServer } from "node:net";
+import { join } from "node:path";
 import { expect, onTestFinished, type TestContext, test, vi } from "vitest";
 import { describeEmbeddedServer, joinEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { everbeat, projectWith, startEverbeat } from "../cli/run-cli.ts";
-import { query } from "../support/embedded-looks.ts";
+import { query, untilStopped } from "../support/embedded-looks.ts";
 import { keepersOf, killPostmaster, oneKeeperAtWork } from "../support/embedded-processes.ts";
 import { temporaryProject } from "../support/embedded-project.ts";
 import { eventually } from "../support/eventually.ts";
@@ -79,4 +81,23 @@ test("a worker goes on when somebody takes the port of a server that has crashed
   expect((await describeEmbeddedServer(folder)).running).toMatchObject({ port, hasPort: false });
   const { stdout } = await everbeat(["doctor"], { env: { EVERBEAT_FOLDER: folder } });
   expect(stdout).toContain(`without a port for other programs: ${port} was taken when it started`);
+});
+
+test("where there are no sockets, a worker and its heart go on at another port", async (context: TestContext) => {
+  const { folder } = await temporaryProject(context);
+  const first = await joinEmbeddedServer({ folder, lingerMs: 250 });
+  await first.close();
+  await untilStopped(first);
+  // What PostgreSQL meets on a file system without sockets is the same: it cannot make one.
+  await mkdir(join(first.dataFolder, `.s.PGSQL.${new URL(first.url).port}`, "not empty"), { recursive: true });
+  const server = await joinEmbeddedServer({ folder, lingerMs: 250 });
+  const { url, dataFolder } = server;
+  const worker = await workerOn(folder);
+  await server.close();
+  await crashAndTakePort({ folder, url, dataFolder, open: Number(worker.child.pid) });
+  await expectToWorkOn(folder, worker.child.pid);
+  const again = await joinEmbeddedServer({ folder, lingerMs: 250 });
+  onTestFinished(() => again.close());
+  expect(again.url).toContain("@127.0.0.1:");
+  expect(again.url).not.toBe(url);
 });

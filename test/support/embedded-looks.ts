@@ -27,7 +27,7 @@ export async function query<Row extends object>(url: string, text: string): Prom
 }
 
 /** Stopped in good order: PostgreSQL removes its postmaster.pid as the last thing that it does. */
-export async function untilStopped({ dataFolder, url }: Joined): Promise<void> {
+export async function untilStopped({ dataFolder, url }: Pick<Joined, "dataFolder" | "url">): Promise<void> {
   await until("the server to stop", async () => !(await readdir(dataFolder)).includes("postmaster.pid"));
   const port = Number(new URL(url).port);
   await until("the port to be closed", async () => !(await accepts(port)));
