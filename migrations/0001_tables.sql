@@ -379,7 +379,6 @@ create table listening (
   hearing_since     timestamptz not null,
   swept_at          timestamptz not null,
   swept_by          uuid,
-  sweep_ms          double precision,
   held_since        timestamptz,
   hold_confirmed_at timestamptz,
   looked_at         timestamptz not null default '-infinity', -- for owners that are not alive (see absent_owners)
@@ -387,6 +386,22 @@ create table listening (
   sessions_since    timestamptz not null default '-infinity', -- locks that were last known to be held before then prove nothing (see session_counts)
   listened_at       timestamptz not null default '-infinity'  -- by a sweep that takes long (see keep_listening)
 );
+
+-- What runs once in the cluster, and who runs it: a row for each service. It is nobody's before it was ever taken.
+create table turn (
+  service    text primary key,
+  token      uuid,             -- names this turn: whoever ends it, or asks for more time, says it
+  epoch      text not null,
+  taken_at   timestamptz,
+  taken_by   uuid,             -- a replica, or a process that listens and is none
+  taken_on   text,             -- its host, for people
+  every_ms   bigint not null,  -- the interval at which its taker runs it
+  held_until timestamptz not null default '-infinity', -- until then nobody else takes it; -infinity: it was given back
+  ended_at   timestamptz,      -- the last run that ended, how long it took, and what it failed with
+  took_ms    double precision,
+  error      text,
+  failures   integer not null default 0                -- in a row; 1000 stands for more
+) with (fillfactor = 50);
 
 -- One row is one episode of what its subject suffers: from raised_at to resolved_at. Earlier rows of a subject are its history.
 create table alert (
@@ -563,7 +578,7 @@ create table ended_span (
 create index ended_span_oldest on ended_span (oldest);
 
 -- Ended tasks that cannot be deleted, because a foreign key or a trigger of a user's own refuses it. Each is left alone for a while, the longer the more
--- often it was refused, so that such tasks do not fill the batches. See src/worker/refused-purges.ts.
+-- often it was refused, so that such tasks do not fill the batches. See src/upkeep/refused-purges.ts.
 create table not_purged (
   task_id     uuid primary key,
   times       integer not null,

@@ -3,6 +3,7 @@ import { AlertOrders } from "./alerts/alert-orders.ts";
 import { AlertWatch } from "./alerts/alert-watch.ts";
 import { Alerts } from "./alerts/alerts.ts";
 import { AlertDelivery } from "./alerts/delivery.ts";
+import { Listener } from "./background/listener.ts";
 import { isFunction, unknownKey } from "./config/checks.ts";
 import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
@@ -34,11 +35,12 @@ import { QueueOrders } from "./queue/queue-orders.ts";
 import { checkWait, Results } from "./queue/results.ts";
 import { TaskOrders } from "./queue/task-orders.ts";
 import type { ReplicaWithHeart } from "./recovery/heart-state.ts";
-import { createListener } from "./recovery/listener.ts";
 import { RecoveryOrders } from "./recovery/recovery-orders.ts";
 import { isInsideRunner, WorkInsideRunnerError } from "./runner/inside-runner.ts";
+import { reportOf, type ServiceReports } from "./services/process-services.ts";
 import { readClock } from "./sql/clock.ts";
 import { listRunners, type RunnerRow } from "./sql/runners.ts";
+import { listTurns } from "./sql/turns.ts";
 import type { Task } from "./task/define-task.ts";
 import { toErrorRecord } from "./task/error-record.ts";
 import type { ReplicaId, TaskId } from "./task/ids.ts";
@@ -100,7 +102,7 @@ export class Everbeat implements AsyncDisposable {
   readonly #results: Results;
   readonly #feed: Feed;
   readonly #workers = new Set<Worker>();
-  readonly #listener: ReturnType<typeof createListener> | undefined;
+  readonly #listener: Listener | undefined;
   #closed: Promise<void> | undefined;
 
   private constructor(settings: OpenSettings, database: Database) {
@@ -142,14 +144,11 @@ export class Everbeat implements AsyncDisposable {
     if (this.#listener) this.#logWatch.start();
   }
 
-  #createListener() {
-    const { recovery: settings, replyTimeoutMs } = this.#settings;
-    const outages = new Outages(this.#events);
-    const doing = "listening for silence";
-    return createListener({
-      ...{ database: this.database.withReplyWithin(replyTimeoutMs), events: this.#events, settings },
-      onError: (error) => outages.noticed(error, doing),
-      onListened: () => outages.over(doing),
+  #createListener(): Listener {
+    return new Listener({
+      outages: new Outages(this.#events),
+      database: this.database.withReplyWithin(this.#settings.replyTimeoutMs),
+      ...{ events: this.#events, settings: this.#settings.recovery },
     });
   }
 
@@ -279,6 +278,13 @@ export class Everbeat implements AsyncDisposable {
   /** The threads and processes that replicas run tasks in, and those that have ended of late. */
   runners(): Promise<readonly RunnerRow[]> {
     return listRunners(this.database);
+  }
+
+  /** What runs in the background: once in the cluster, by whom and how the last run went; and in this process. */
+  async services(): Promise<ServiceReports> {
+    const own = [this.#logWatch, this.#alertWatch, ...this.#deliveries, ...(this.#listener?.services ?? [])];
+    const ofWorkers = [...this.#workers].flatMap(({ background }) => background.reports());
+    return { cluster: await listTurns(this.database), process: [...ofWorkers, ...own.map(reportOf)] };
   }
 
   replicas(): Promise<readonly ReplicaWithHeart[]> {

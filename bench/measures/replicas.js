@@ -88,8 +88,8 @@ async function countFunctions(database) {
 
 async function sweeping(database) {
   const [row] = await database.query(
-    `select coalesce(sum(total_time), 0)::float8 as ms, coalesce(sum(calls) filter (where funcname = 'begin_sweep'), 0)::float8 as questions
-     from pg_stat_user_functions where funcname in ('begin_sweep', 'doubtful_hearts', 'absent_owners', 'note_sweep')`,
+    `select coalesce(sum(total_time), 0)::float8 as ms, coalesce(sum(calls) filter (where funcname = 'take_turns'), 0)::float8 as questions
+     from pg_stat_user_functions where funcname in ('take_turns', 'end_turn', 'begin_sweep', 'doubtful_hearts', 'absent_owners')`,
   );
   return row;
 }

@@ -6,11 +6,12 @@ import type { AlertChange } from "../alert-kinds.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import type { Events } from "../events.ts";
-import { createService, type Service } from "../service.ts";
+import { SERVICES } from "../services/list.ts";
+import { createService, type Service, type ServiceRun } from "../services/service.ts";
 import { type ChangedAlert, readAlertChanges } from "../sql/alerts.ts";
 import { readClock } from "../sql/clock.ts";
 
-const LOOK_EVERY_MS = 30_000;
+const LOOK_EVERY_MS = SERVICES["alert watch"].everyMs;
 /** Where no notices can come. */
 const LOOK_UNTOLD_EVERY_MS = 2_000;
 /** A change is dated by the beginning of its transaction, and seen at its end. */
@@ -26,6 +27,7 @@ export interface AlertWatchParts {
 }
 
 export class AlertWatch {
+  readonly name = "alert watch";
   readonly #parts: AlertWatchParts;
   readonly #service: Service;
   /** What notices have named, and was not read yet. */
@@ -41,12 +43,17 @@ export class AlertWatch {
   constructor(parts: AlertWatchParts) {
     this.#parts = parts;
     this.#service = createService({
+      name: "alert watch",
       intervalMs: LOOK_EVERY_MS,
       pauseMs: () => (parts.notices.isListening ? LOOK_EVERY_MS : LOOK_UNTOLD_EVERY_MS),
       runOnce: () => this.lookOnce(),
       // The next look reads what this one would have.
       onError: () => {},
     });
+  }
+
+  get lastRun(): ServiceRun | undefined {
+    return this.#service.lastRun;
   }
 
   /** Somebody has subscribed, or may have. What happens from now on is told. */

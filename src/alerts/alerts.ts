@@ -14,9 +14,9 @@ import { createBackoff } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
 import { isAboutSomeRows, isLocked, isOutage } from "../database/transient.ts";
+import { SERVICES } from "../services/list.ts";
 import { type AlertWord, type WordBecame, writeAlerts } from "../sql/alerts.ts";
 
-const SAID_AGAIN_MS = 60_000;
 const AT_ONCE_MOST = 200;
 
 /** The last word about a subject. */
@@ -95,7 +95,7 @@ export class Alerts {
     return setTimeout(() => {
       this.#again = this.#said.size > 0 ? this.#sayAgainLater() : undefined;
       void this.sayAgain();
-    }, SAID_AGAIN_MS).unref();
+    }, SERVICES["open alerts"].everyMs).unref();
   }
 
   #write(): void {

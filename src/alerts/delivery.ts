@@ -11,7 +11,8 @@ import type { AlertChannel } from "../config/alert-channels.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import type { Events } from "../events.ts";
-import { createService, type Service } from "../service.ts";
+import { SERVICES } from "../services/list.ts";
+import { createService, type Service, type ServiceRun } from "../services/service.ts";
 import {
   type Delivery,
   nextDeliveryMs,
@@ -29,7 +30,7 @@ const DELIVERED_WITHIN_MS = 15_000;
 /** Longer than that, with a margin for the statements before and after. */
 const LEASE_MS = 60_000;
 const LONGEST_PAUSE_MS = 600_000;
-const LOOK_EVERY_MS = 30_000;
+const LOOK_EVERY_MS = SERVICES["alert delivery"].everyMs;
 /** Where no notices can come. */
 const LOOK_UNTOLD_EVERY_MS = 2_000;
 const NOTED_EVERY_MS = 3_600_000;
@@ -42,6 +43,7 @@ export interface AlertDeliveryParts {
 }
 
 export class AlertDelivery {
+  readonly name = "alert delivery";
   readonly #parts: AlertDeliveryParts;
   readonly #service: Service;
   readonly #stopping = new AbortController();
@@ -52,12 +54,17 @@ export class AlertDelivery {
   constructor(parts: AlertDeliveryParts) {
     this.#parts = parts;
     this.#service = createService({
+      name: "alert delivery",
       intervalMs: LOOK_EVERY_MS,
       pauseMs: () => this.#pauseMs,
       runOnce: () => this.deliverDue(),
       // The database is away, which others tell. What was taken is due again when its time has run out.
       onError: () => {},
     });
+  }
+
+  get lastRun(): ServiceRun | undefined {
+    return this.#service.lastRun;
   }
 
   /** From now on each change is on record for this channel. */

@@ -44,8 +44,8 @@ export interface OpenOptions {
   /** How silence is judged and what follows. */
   recovery?: RecoveryOptions | undefined;
   /**
-   * Listen for workers that die, and recover their tasks, also while this process runs no worker (default false: workers do so by
-   * themselves, for as long as one is left). By the settings of the workers, where there are any on record.
+   * Run the services of the cluster also while this process runs no worker: listen for workers that die, recover their tasks, do the upkeep (default
+   * false: workers do so by themselves, for as long as one is left). By the settings of the workers, where there are any on record.
    */
   listens?: boolean | undefined;
   /** Where every alert that is raised or resolved is delivered to: a webhook, mail, a pager. */

@@ -1,7 +1,5 @@
 /** Whether anybody listens at all. The listener is listened to: sweeps that have stopped are worse than a dead worker. Pure. */
-
-/** A sweep may meet a busy moment, and another replica may have to take over: three intervals, and never less than three seconds. */
-const LEAST_PATIENCE_MS = 3_000;
+import { patienceMs } from "../services/line.ts";
 
 export function isSweeping(listening: { readonly sweptAgoMs: number } | null | undefined, checkMs: number): boolean {
   return listening != null && listening.sweptAgoMs <= sweepPatienceMs(checkMs);
@@ -16,5 +14,5 @@ export function unheardForMs(
 }
 
 export function sweepPatienceMs(checkMs: number): number {
-  return Math.max(LEAST_PATIENCE_MS, 3 * checkMs);
+  return patienceMs(checkMs);
 }

@@ -83,16 +83,13 @@ export interface DoubtfulHeart {
   readonly isMachineWell: boolean;
 }
 
-export interface SweepTurn {
-  /** False: another reaper is at it, or was just now. */
-  readonly isOurs: boolean;
+/** What is found where a sweep begins. */
+export interface SweepBegun {
   /** Who swept before, and how long ago. Null: nobody has. */
   readonly sweptBy: ReplicaId | null;
   readonly sweptAgoMs: number | null;
   /** Recovery waits, for fear of a mass death that is none. */
   readonly isHeld: boolean;
-  /** Where it is not ours: how far back we stand in the line of those who would take over. Null where it is ours. */
-  readonly place: number | null;
   /** Hearts whose rows could not be written: some of them, if there are many… */
   readonly refused: readonly RefusedHeart[];
   /** …and how many there are. */
@@ -109,25 +106,19 @@ export interface Sweeper {
   readonly id: ReplicaId;
   /** False: it listens without being a replica, and has no heart. */
   readonly isReplica: boolean;
-  readonly minIntervalMs: number;
   readonly gapMs: number;
-  /** From this place on, it does not matter how far back one stands. */
-  readonly places: number;
 }
 
-/** Notes that this reaper sweeps now, if it is its turn. Holds nothing when it is over. */
-export async function beginSweep(store: Store, sweeper: Sweeper): Promise<SweepTurn> {
-  const { id, isReplica, minIntervalMs, gapMs, places } = sweeper;
-  const [turn] = await store.query<SweepTurn>(
-    `select is_ours as "isOurs", swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs", is_held as "isHeld", place,
+/** Notes that this reaper sweeps now. Holds nothing when it is over. */
+export async function beginSweep(store: Store, { id, isReplica, gapMs }: Sweeper): Promise<SweepBegun> {
+  const [begun] = await store.query<SweepBegun>(
+    `select swept_by::text as "sweptBy", swept_ago_ms as "sweptAgoMs", is_held as "isHeld",
             coalesce(refused, '[]') as refused, refused_count as "refusedCount"
-     from ${store.schema}.begin_sweep($1, $2, $3, $4, $5)`,
-    [id, Math.round(minIntervalMs), Math.round(gapMs), places, isReplica],
+     from ${store.schema}.begin_sweep($1, $2, $3)`,
+    [id, Math.round(gapMs), isReplica],
     "often",
   );
-  return (
-    turn ?? { isOurs: false, sweptBy: null, sweptAgoMs: null, isHeld: false, place: null, refused: [], refusedCount: 0 }
-  );
+  return begun ?? { sweptBy: null, sweptAgoMs: null, isHeld: false, refused: [], refusedCount: 0 };
 }
 
 /** Those who should be alive and have been silent for that long or, where sessions count, are without theirs, as heard now. */

@@ -37,7 +37,7 @@ interface OldRows {
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** A definition that no worker has had for so long belongs to code that is gone. */
+/** A definition that no worker has had for so long belongs to code that is gone, as does a service that nobody has run. */
 const DEFINITION_AGE_MS = 90 * DAY_MS;
 const DELIVERY_AGE_MS = 7 * DAY_MS;
 
@@ -218,6 +218,11 @@ export const PURGE_RULES: readonly PurgeRule[] = [
         "x.name",
         `not x.paused and x.concurrency is null and x.rate_limit is null and x.changed_at < ${OLD}`,
       ),
+  },
+  {
+    what: "services that nobody runs any more",
+    ageMs: () => DEFINITION_AGE_MS,
+    rows: () => rows("turn", "x.service", `x.taken_at < ${OLD}`),
   },
   {
     what: "definitions",

@@ -72,7 +72,8 @@ export interface Listening {
 /** Undefined where no reaper has ever listened. */
 export async function readListening(store: Store): Promise<Listening | undefined> {
   const [row] = await store.query<Listening>(
-    `select hearing_since as "hearingSince", swept_at as "sweptAt", swept_by::text as "sweptBy", sweep_ms as "sweepMs",
+    `select hearing_since as "hearingSince", swept_at as "sweptAt", swept_by::text as "sweptBy",
+            (select t.took_ms from ${store.schema}.turn t where t.service = 'sweep') as "sweepMs",
             (extract(epoch from clock_timestamp() - swept_at) * 1000)::float8 as "sweptAgoMs", held_since as "heldSince"
      from ${store.schema}.listening`,
   );
@@ -98,8 +99,4 @@ export async function confirmHold(store: Store): Promise<boolean> {
     `update ${store.schema}.listening set hold_confirmed_at = clock_timestamp() where held_since is not null returning 1 as one`,
   );
   return rows.length > 0;
-}
-
-export async function noteSweep(store: Store, tookMs: number): Promise<void> {
-  await store.query(`select ${store.schema}.note_sweep($1)`, [tookMs]);
 }

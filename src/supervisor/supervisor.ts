@@ -11,7 +11,9 @@ import type { Logger } from "../log.ts";
 import { logEvents } from "../log-events.ts";
 import { causeOf } from "../recovery/recovery-action.ts";
 import type { ExitOptions } from "../recovery/recovery-orders.ts";
-import { createService, type Service } from "../service.ts";
+import { SERVICES } from "../services/list.ts";
+import { ProcessServices } from "../services/process-services.ts";
+import { createService } from "../services/service.ts";
 import { readClock } from "../sql/clock.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import type { ReplicaId } from "../task/ids.ts";
@@ -31,10 +33,6 @@ const LEAVE_MARGIN_MS = 60_000;
 const LAST_WORDS_MS = 10_000;
 const LAST_WORDS_IN_HURRY_MS = 1_000;
 
-/** An exit finds a connection that is open: the pool closes those that nobody has used for ten seconds. */
-const KEEP_WARM_MS = 5_000;
-/** A kill for want of memory is told of by what the group held at the last two looks. */
-const LOOK_AT_MEMORY_MS = 500;
 /** By the kernel, or by somebody else. A shell says 128 and the signal's number. */
 const KILLED = /^(SIGKILL|137)$/;
 
@@ -68,10 +66,9 @@ export class Supervisor {
   readonly #alerts: Alerts;
   readonly #places: readonly Place[];
   readonly #changes = new Changes();
-  readonly #warmth: Service;
+  readonly #background: ProcessServices;
   /** Of the cgroup that its children share with it, unless somebody has moved them to another. */
   readonly #groupMemory = new GroupMemoryWatch();
-  readonly #memoryLooks: Service;
   #hasStarted = false;
   #isLeaving = false;
   #isInHurry = false;
@@ -88,17 +85,18 @@ export class Supervisor {
     const database = parts.everbeat.database.withReplyWithin(REPLY_WITHIN_MS);
     this.#alerts = new Alerts({ database, onRefused: (error) => fail(error, "writing an alert") });
     // What is wrong with the database is said by whoever has something to tell it.
-    const lookAround = async () => void (await readClock(parts.everbeat.database));
-    this.#warmth = createService({ intervalMs: KEEP_WARM_MS, runOnce: lookAround, onError: () => {} });
-    const lookAtMemory = async () => this.#groupMemory.look();
-    this.#memoryLooks = createService({ intervalMs: LOOK_AT_MEMORY_MS, runOnce: lookAtMemory, onError: () => {} });
+    const quietly = (name: "database look" | "shared memory", runOnce: () => Promise<void>) =>
+      createService({ name, intervalMs: SERVICES[name].everyMs, runOnce, onError: () => {} });
+    this.#background = new ProcessServices([
+      quietly("database look", async () => void (await readClock(parts.everbeat.database))),
+      quietly("shared memory", async () => this.#groupMemory.look()),
+    ]);
     this.#places = Array.from({ length: parts.processes }, (_, index) => this.#createPlace(index + 1, fail));
   }
 
   /** Resolves when no child is left: they were asked to leave, or none can be kept running. */
   async run(): Promise<SupervisorEnd> {
-    this.#warmth.start();
-    this.#memoryLooks.start();
+    this.#background.start();
     const [firstPlace, ...others] = this.#places;
     const first = firstPlace?.start();
     await atMost(FIRST_ALONE_MS, first?.settled ?? Promise.resolve());
@@ -112,8 +110,7 @@ export class Supervisor {
     await atMost(this.#isInHurry ? LAST_WORDS_IN_HURRY_MS : LAST_WORDS_MS, told);
     this.#words.stop();
     this.#alerts.stop();
-    void this.#warmth.stop();
-    void this.#memoryLooks.stop();
+    void this.#background.stop();
     if (first?.refused) return "refused";
     if (!this.#isLeaving) return "none-left";
     return this.#places.some((place) => place.hasFailedToLeave) ? "left-badly" : "left";

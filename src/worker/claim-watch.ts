@@ -1,6 +1,6 @@
 /** Looks which claims still hold and which should be given up: the worker's own look, also when nobody told it. */
 import type { Database } from "../database/database.ts";
-import { createService, type Service } from "../service.ts";
+import { createService, type Service } from "../services/service.ts";
 import { readOwnClaims } from "../sql/claims.ts";
 import { ClaimLostError, TaskCancelledError } from "../task/errors.ts";
 import type { ClaimId, ClaimOnTask, ReplicaId } from "../task/ids.ts";
@@ -24,6 +24,7 @@ export function createClaimWatch(parts: {
 }): Service {
   const { database, replica, hand, isMoving, intervalMs, onLooked, onUnknown, onUnbegun, onLost, onError } = parts;
   return createService({
+    name: "claim watch",
     intervalMs,
     onError,
     async runOnce() {

@@ -3,11 +3,11 @@ import { hostname } from "node:os";
 import type { Alerts } from "../alerts/alerts.ts";
 import type { Events } from "../events.ts";
 import type { LogHealth } from "../log-health.ts";
-import { createService, type Service } from "../service.ts";
+import { SERVICES } from "../services/list.ts";
+import { createService, type Service, type ServiceRun } from "../services/service.ts";
 import type { ReplicaId } from "../task/ids.ts";
 
 const KIND = "log-dropped";
-const LOOK_EVERY_MS = 1_000;
 /** A disk that is nearly full takes one line and refuses the next. So the trouble is over only when no line has been dropped for so long. */
 const OVER_AFTER_MS = 5_000;
 
@@ -32,6 +32,7 @@ interface Trouble {
 }
 
 export class LogWatch {
+  readonly name = "log watch";
   readonly #parts: LogWatchParts;
   readonly #subject = `process ${process.pid} on ${hostname()}`;
   readonly #service: Service;
@@ -41,8 +42,14 @@ export class LogWatch {
 
   constructor(parts: LogWatchParts) {
     this.#parts = parts;
-    const runOnce = async () => this.lookOnce();
-    this.#service = createService({ intervalMs: LOOK_EVERY_MS, runOnce, onError: () => {} });
+    this.#service = createService({
+      ...{ name: "log watch", intervalMs: SERVICES["log watch"].everyMs, onError: () => {} },
+      runOnce: async () => this.lookOnce(),
+    });
+  }
+
+  get lastRun(): ServiceRun | undefined {
+    return this.#service.lastRun;
   }
 
   start(): void {

@@ -6,6 +6,7 @@
  *   claimer          claim watch ───────┘  (cancelled? claim lost?)
  */
 import type { Alerts } from "../alerts/alerts.ts";
+import { inCluster } from "../background/cluster.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
@@ -14,10 +15,10 @@ import { createPromptClock } from "../heart/clock.ts";
 import { heartPlanOf } from "../heart/heart-plan.ts";
 import type { Logger } from "../log.ts";
 import type { LogRecord } from "../log-health.ts";
-import { createReaper } from "../recovery/reaper.ts";
 import { openHandlerScopes } from "../runner/handler-scopes.ts";
 import type { Runners } from "../runner/runners.ts";
-import type { Service } from "../service.ts";
+import { ProcessServices } from "../services/process-services.ts";
+import type { Service } from "../services/service.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import { WorkerStoppingError } from "../task/errors.ts";
 import type { ReplicaId } from "../task/ids.ts";
@@ -41,7 +42,6 @@ import { reserveFor, secondRoundFrom } from "./round-plan.ts";
 import { Rounds } from "./rounds.ts";
 import { Slots } from "./slots.ts";
 import { StandDown } from "./stand-down.ts";
-import { createUpkeep } from "./upkeep-service.ts";
 import { atMost, Changes } from "./waiting.ts";
 import { createWorkerRunners } from "./worker-runners.ts";
 
@@ -88,8 +88,8 @@ export class Worker {
   readonly #largestBatch: number;
   readonly #mayReserve: boolean;
   readonly #watch: Service;
-  readonly #upkeep: Service;
-  readonly #reaper: Service;
+  /** What runs at intervals, for itself and for the cluster. */
+  readonly background: ProcessServices;
   readonly #standDown: StandDown;
   readonly #changes = new Changes();
   /** It holds as many outcomes as it may, and asked for no tasks on that account. */
@@ -195,15 +195,12 @@ export class Worker {
       onLost: ({ claimed }) => events.emit("claim.lost", { ...refOf(claimed), refusedOutcome: undefined }),
       onError: onError("watching claims"),
     });
-    this.#upkeep = createUpkeep({ database, events, retention: settings.retention, onError: onError("doing upkeep") });
-    this.#reaper = createReaper({
-      database,
-      events,
-      settings: parts.recovery,
-      replica,
+    const cluster = inCluster({
+      ...{ database, events, replica, settings: parts.recovery, retention: settings.retention },
       isMoving: () => this.#standDown.isUnderWay,
-      onError: onError("listening for silence"),
+      onError: (error, doing) => this.#outages.noticed(error, doing),
     });
+    this.background = new ProcessServices([this.#watch, cluster]);
     replica.countInHand(() => this.#hand.size);
     this.#standDown = new StandDown({
       ...{ database, events, replica, hand: this.#hand, changes: this.#changes, received: this.#received },
@@ -225,9 +222,7 @@ export class Worker {
     this.#unsubscribe = notices.on("changed", (replicaId) => replicaId === this.replicaId && this.#watch.trigger());
     this.#runners.start();
     this.#claimer.start();
-    this.#watch.start();
-    this.#upkeep.start();
-    this.#reaper.start();
+    this.background.start();
     events.emit("worker.started", {
       replicaId: this.replicaId,
       tasks: tasks.map((task) => task.name),
@@ -264,7 +259,7 @@ export class Worker {
     this.#rounds.giveUp();
     this.#givingBack.giveUp();
     this.#unsubscribe();
-    await this.#patiently(Promise.all([this.#watch.stop(), this.#upkeep.stop(), this.#reaper.stop()]));
+    await this.#patiently(this.background.stop());
     await this.#patiently(this.#leave());
     this.#scopes.close();
     events.emit("worker.stopped", { replicaId: this.replicaId });

@@ -41,8 +41,6 @@ describe("a beat that comes in the moment of the verdict", () => {
       beginSweep(database.everbeat.database, {
         id: newReplicaId(),
         isReplica: true,
-        places: 1,
-        minIntervalMs: 0,
         gapMs: 60_000,
       });
     await listen();

@@ -22,8 +22,6 @@ test.each([
   await beginSweep(everbeat.database, {
     id: claimer.replicaId,
     isReplica: true,
-    places: 1,
-    minIntervalMs: 0,
     gapMs: 60_000,
   });
   await pass(700_000);
@@ -40,8 +38,6 @@ test.each([
   await beginSweep(everbeat.database, {
     id: claimer.replicaId,
     isReplica: true,
-    places: 1,
-    minIntervalMs: 0,
     gapMs: 60_000,
   });
   await pass(700_000);

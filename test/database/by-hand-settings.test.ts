@@ -19,7 +19,7 @@ const pass = await timeMover(everbeat.database);
 
 beforeEach(() =>
   database.query(
-    "truncate everbeat.replica, everbeat.heart, everbeat.machine, everbeat.listening, everbeat.running, everbeat.ready, everbeat.definition",
+    "truncate everbeat.replica, everbeat.heart, everbeat.machine, everbeat.listening, everbeat.turn, everbeat.running, everbeat.ready, everbeat.definition",
   ),
 );
 
@@ -33,7 +33,7 @@ async function owner(options: RecoveryOptions): Promise<{ id: ReplicaId; running
     ...{ id, machineId: "m", hostname: "h", pid: 1, version: "0", tasks: ["noop"], queues: undefined },
     ...{ recovery: settings, promise: heartPlanOf(settings).promise },
   });
-  await beginSweep(everbeat.database, { id, isReplica: true, places: 1, minIntervalMs: 0, gapMs: 3_600_000 });
+  await beginSweep(everbeat.database, { id, isReplica: true, gapMs: 3_600_000 });
   await everbeat.enqueueMany(noop, [1, 2]);
   const { claimed } = await claimTasks(everbeat.database, {
     ...{ replicaId: id, names: ["noop"], queues: undefined, room: undefined, run: 1, prefetch: 1, cursors: [] },

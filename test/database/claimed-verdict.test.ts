@@ -4,7 +4,6 @@ import { expect, onTestFinished, test } from "vitest";
 import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery } from "../../src/config/recovery-options.ts";
 import { Events } from "../../src/events.ts";
-import { createReaper } from "../../src/recovery/reaper.ts";
 import { readUnstarted, releaseWhileSilent } from "../../src/sql/recover-claims.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { newReplicaId } from "../../src/task/ids.ts";
@@ -12,6 +11,7 @@ import { timeMover } from "../model/move-time.ts";
 import { handClaimer, putOnRecord } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
+import { createReaper } from "../support/sweeping.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const noop = defineTask({ name: "noop", run: (_input: unknown) => null });

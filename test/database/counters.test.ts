@@ -303,10 +303,10 @@ const NO_COUNTERS: Readonly<Record<string, readonly string[]>> = {
   ],
   "a duration, bounded where it is given (test/unit/durations.test.ts)": [
     ...["definition.stalled_after_ms", "heart.interval_ms", "heart.promise_ms", "heart.session_promise_ms"],
-    ...["queue.rate_per_ms", "task.rate_per_ms", "upkeep.max_age_ms"],
+    ...["queue.rate_per_ms", "task.rate_per_ms", "turn.every_ms", "upkeep.max_age_ms"],
   ],
   "less than its limit, which is an integer": ["rate.spent_rest"],
-  "counted to 1000 and no further (rest_from_purge)": ["not_purged.times"],
+  "counted to 1000 and no further (rest_from_purge, end_turn)": ["not_purged.times", "turn.failures"],
   "at most twice a minute, or after growing pauses, for as long as one alert stays": [
     "alert.times",
     "alert_delivery.tries",
@@ -459,7 +459,7 @@ function crash({ worker: { replicaId } }: Scene) {
 
 function stalls(to: "failed" | "pending") {
   return async (scene: Scene) => {
-    const sweeper = { id: newReplicaId() as ReplicaId, isReplica: false, minIntervalMs: 0, gapMs: 60_000, places: 1 };
+    const sweeper = { id: newReplicaId() as ReplicaId, isReplica: false, gapMs: 60_000 };
     await beginSweep(everbeat.database, sweeper);
     await database.query("update everbeat.listening set hearing_since = now() - interval '1 hour'");
     await database.query(

@@ -139,7 +139,7 @@ test("attempts that are ended for having stalled, beside a batch that completes"
   const { one, other, between } = await twoSides("running");
   const outcomes = one.map(({ claimId }) => ({ claim: claimId, to: "failed", outcome: "failed" }));
   // As a sweep has begun to listen that could have heard of progress.
-  await database.query("select everbeat.begin_sweep($1, 0, 60000, 1, true)", [one[0]?.owner]);
+  await database.query("select everbeat.begin_sweep($1, 60000, true)", [one[0]?.owner]);
   await atOnce(between, [
     ask("select everbeat.end_stalled($1, $2, array_fill(-1000000, array[3]), $3)", [
       ...lists(one),

@@ -8,13 +8,13 @@ import { beginSweep, keepListening } from "../../src/sql/hearts.ts";
 import { runUpkeep } from "../../src/sql/upkeep.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
-import { createUpkeep } from "../../src/worker/upkeep-service.ts";
 import { timeMover } from "../model/move-time.ts";
 import { handClaimer, putOnRecord } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { refuse } from "../support/refusing.ts";
 import { anHourLater, type Sweeper, sweeper } from "../support/sweeping.ts";
+import { createUpkeep } from "../support/upkeep.ts";
 import { unique } from "../support/working.ts";
 
 const { everbeat, database } = await openTestEverbeat();
@@ -22,7 +22,7 @@ const store = everbeat.database;
 
 beforeEach(() =>
   database.query(
-    "truncate everbeat.alert, everbeat.running, everbeat.ready, everbeat.parked, everbeat.listening, everbeat.replica, everbeat.heart",
+    "truncate everbeat.alert, everbeat.running, everbeat.ready, everbeat.parked, everbeat.listening, everbeat.turn, everbeat.replica, everbeat.heart",
   ),
 );
 
@@ -186,7 +186,7 @@ test("an alert about a stall that is over, and that somebody has locked, holds u
 
 describe("a sweep that takes longer than the gap in which nobody listens", async () => {
   const pass = await timeMover(store);
-  const sweep = { id: newReplicaId(), minIntervalMs: 0, gapMs: 10_000, isReplica: true, places: 1 };
+  const sweep = { id: newReplicaId(), gapMs: 10_000, isReplica: true };
 
   async function silenceAfter(during: () => Promise<void>): Promise<number> {
     await putOnRecord(store, sweep.id, []);

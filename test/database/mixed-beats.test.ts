@@ -22,7 +22,7 @@ const DEAD_AFTER_MS = 108_000 + 1_500;
 
 beforeEach(() =>
   database.query(
-    "truncate everbeat.replica, everbeat.heart, everbeat.machine, everbeat.listening, everbeat.running, everbeat.ready, everbeat.unrest",
+    "truncate everbeat.replica, everbeat.heart, everbeat.machine, everbeat.listening, everbeat.turn, everbeat.running, everbeat.ready, everbeat.unrest",
   ),
 );
 

@@ -6,21 +6,23 @@ import type { ClaimedTask } from "../../src/sql/claims.ts";
 import { beat } from "../../src/sql/hearts.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { newReplicaId, type ReplicaId, type TaskId } from "../../src/task/ids.ts";
-import { passedByUpkeep, runUpkeepInParts } from "../../src/worker/upkeep-in-parts.ts";
-import { createUpkeep } from "../../src/worker/upkeep-service.ts";
+import { passedByUpkeep, runUpkeepInParts } from "../../src/upkeep/upkeep-in-parts.ts";
 import { timeMover } from "../model/move-time.ts";
 import { handClaimer, putOnRecord } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { refuse } from "../support/refusing.ts";
 import { anHourLater, type Sweeper, sweeper } from "../support/sweeping.ts";
+import { createUpkeep } from "../support/upkeep.ts";
 import { unique } from "../support/working.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const NUL = "\\u0000";
 
 beforeEach(() =>
-  database.query("truncate everbeat.alert, everbeat.running, everbeat.listening, everbeat.replica, everbeat.heart"),
+  database.query(
+    "truncate everbeat.alert, everbeat.running, everbeat.listening, everbeat.turn, everbeat.replica, everbeat.heart",
+  ),
 );
 
 interface Definition {

@@ -22,11 +22,7 @@ async function beginSweepOver() {
   expect(await owner.claim({ run: 0, prefetch: 1 })).toHaveLength(1);
   const sweep = async () => {
     await putOnRecord(store, sweeper, []);
-    expect(
-      await beginSweep(store, { id: sweeper, isReplica: true, places: 1, minIntervalMs: 0, gapMs: 120_000 }),
-    ).toMatchObject({
-      isOurs: true,
-    });
+    await beginSweep(store, { id: sweeper, isReplica: true, gapMs: 120_000 });
   };
   await sweep();
   const { replicaId } = owner;

@@ -5,21 +5,21 @@ import { checkRecovery } from "../../src/config/recovery-options.ts";
 import type { Database } from "../../src/database/database.ts";
 import { Events } from "../../src/events.ts";
 import type { Everbeat } from "../../src/everbeat.ts";
-import { createReaper } from "../../src/recovery/reaper.ts";
-import { startUpFromMs } from "../../src/recovery/standby.ts";
 import { alertIfStopped } from "../../src/recovery/stopped-sweeps.ts";
+import { startUpFromMs } from "../../src/services/line.ts";
 import { beginSweep } from "../../src/sql/hearts.ts";
 import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
 import { holding } from "../support/crash-database.ts";
 import { openTestEverbeat, type TestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
+import { createReaper } from "../support/sweeping.ts";
 
 let everbeat: Everbeat;
 let database: TestDatabase;
 beforeAll(async () => {
   ({ everbeat, database } = await openTestEverbeat());
 });
-beforeEach(() => database.query("truncate everbeat.listening, everbeat.alert"));
+beforeEach(() => database.query("truncate everbeat.listening, everbeat.turn, everbeat.alert"));
 
 const settings = checkRecovery({ checkInterval: "1m" }, new Problems());
 
@@ -31,7 +31,7 @@ function reaper(id: ReplicaId = newReplicaId()) {
   };
   const events = new Events(fail);
   events.onAny((name, event) => told.push([name, event]));
-  const { runOnce } = createReaper({
+  const reaper = createReaper({
     database: everbeat.database,
     events,
     settings,
@@ -39,12 +39,15 @@ function reaper(id: ReplicaId = newReplicaId()) {
     onError: fail,
     isMoving: () => false,
   });
-  return { id, runOnce, told };
+  return { id, runOnce: () => reaper.runOnce(), told };
 }
 
 /** As if the last sweep had been that long ago. */
 const sweptAgo = (interval: string) =>
-  database.query(`update everbeat.listening set swept_at = clock_timestamp() - interval '${interval}'`);
+  database.query(
+    `with t as (update everbeat.turn set taken_at = clock_timestamp() - interval '${interval}')
+     update everbeat.listening set swept_at = clock_timestamp() - interval '${interval}'`,
+  );
 const sweptBy = async () => (await everbeat.recovery.listening())?.sweptBy;
 
 describe("a reaper", () => {
@@ -108,12 +111,12 @@ describe("a reaper", () => {
     expect(other.told).toHaveLength(1);
   });
 
-  test("that finds the sweep's lock taken raises an alert once nobody has swept for too long, and the next sweep ends it", async () => {
+  test("that finds the row of the sweep's turn locked raises an alert once nobody has swept for too long, and the next sweep ends it", async () => {
     const one = reaper();
     await one.runOnce();
     await sweptAgo("10 minutes");
     await everbeat.database.transaction(async (tx) => {
-      await tx.query("select pg_advisory_xact_lock(everbeat.gate_lock_id('service', 'reaper'))");
+      await tx.query("select from everbeat.turn where service = 'sweep' for update");
       await one.runOnce();
       await one.runOnce();
     });
@@ -149,7 +152,7 @@ describe("a reaper", () => {
     const one = reaper();
     await one.runOnce();
     await sweptAgo("10 minutes");
-    const turn = { id: one.id, isReplica: true, places: 1, minIntervalMs: 0, gapMs: 60_000 };
+    const turn = { id: one.id, isReplica: true, gapMs: 60_000 };
     const waited = await eventually(
       async () => {
         const blocker = await holding(database.url, "select from everbeat.listening for update");
@@ -163,8 +166,8 @@ describe("a reaper", () => {
         )) as [{ ms: number }];
         await blocker.release();
         // On a slow machine its patience may have been over before that.
-        const { isOurs, sweptAgoMs } = (await swept) ?? { isOurs: false, sweptAgoMs: null };
-        return isOurs ? { ms, sweptAgoMs } : undefined;
+        const begun = await swept;
+        return begun && { ms, sweptAgoMs: begun.sweptAgoMs };
       },
       { within: 60_000, what: "a sweep that waited" },
     );

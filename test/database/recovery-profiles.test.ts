@@ -5,12 +5,12 @@ import { checkRecovery, PROFILES, type RecoverySettings } from "../../src/config
 import { Events } from "../../src/events.ts";
 import type { Everbeat } from "../../src/everbeat.ts";
 import { heartPlanOf } from "../../src/heart/heart-plan.ts";
-import { createReaper } from "../../src/recovery/reaper.ts";
 import { claimTasks } from "../../src/sql/claims.ts";
 import { registerReplica } from "../../src/sql/replicas.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
 import { openTestEverbeat, type TestDatabase } from "../support/database.ts";
+import { createReaper } from "../support/sweeping.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -60,7 +60,7 @@ const held = defineTask({ name: "held", run: async (_input: object) => {} });
 /** An owner with one task claimed and one running, somebody else who is alive and sweeps, and a world without anybody else. */
 async function scene(settings: RecoverySettings) {
   await database.query(
-    "truncate everbeat.replica, everbeat.heart, everbeat.machine, everbeat.listening, everbeat.running, everbeat.ready",
+    "truncate everbeat.replica, everbeat.heart, everbeat.machine, everbeat.listening, everbeat.turn, everbeat.running, everbeat.ready",
   );
   const join = async (name: string): Promise<ReplicaId> => {
     const id = newReplicaId();

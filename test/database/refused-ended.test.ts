@@ -3,13 +3,13 @@ import pg from "pg";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { Events } from "../../src/events.ts";
 import { PassedBy } from "../../src/recovery/passed-by.ts";
-import { purgeRecord } from "../../src/recovery/purge.ts";
 import { resolveEndedAlerts } from "../../src/sql/alerts.ts";
 import type { Retention } from "../../src/sql/upkeep.ts";
-import { passedByUpkeep, runUpkeepInParts } from "../../src/worker/upkeep-in-parts.ts";
-import { createUpkeep } from "../../src/worker/upkeep-service.ts";
+import { purgeRecord } from "../../src/upkeep/purge-record.ts";
+import { passedByUpkeep, runUpkeepInParts } from "../../src/upkeep/upkeep-in-parts.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { refuseToDelete } from "../support/refusing.ts";
+import { createUpkeep } from "../support/upkeep.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const AGE: Retention = { maxAgeMs: 86_400_000, maxCount: undefined };

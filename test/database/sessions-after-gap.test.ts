@@ -29,7 +29,7 @@ async function scene(everbeat: Everbeat, gapMs: number) {
   const beats = (id: ReplicaId) => beat(database, id, { vitals: null, hasSession: true, isRemembered: false });
   return {
     beats: () => beats(replicaId),
-    sweep: () => beginSweep(database, { id: sweeper, isReplica: true, places: 1, minIntervalMs: 0, gapMs }),
+    sweep: () => beginSweep(database, { id: sweeper, isReplica: true, gapMs }),
     declare: () => declareDead(database, replicaId, { minMs: 0, death: { because: "session-lost" } }),
     isSeenFree: async () => (await everbeat.replicas()).find(({ id }) => id === replicaId)?.sessionFreeForMs !== null,
     hasSession: async () => (await everbeat.replicas()).find(({ id }) => id === replicaId)?.hasSession,

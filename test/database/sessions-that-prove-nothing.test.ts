@@ -13,7 +13,9 @@ const { everbeat, database } = await openTestEverbeat();
 const store = everbeat.database;
 
 beforeEach(() =>
-  database.query("truncate everbeat.alert, everbeat.running, everbeat.listening, everbeat.replica, everbeat.heart"),
+  database.query(
+    "truncate everbeat.alert, everbeat.running, everbeat.listening, everbeat.turn, everbeat.replica, everbeat.heart",
+  ),
 );
 
 /** Replicas on a machine each, heard now, whose sessions have ended. */
@@ -77,6 +79,6 @@ test("a heart that beats without a session since, and whose row was locked when 
   onTestFinished(() => holder.end());
   await holder.query("begin");
   await holder.query("select from everbeat.heart for update");
-  await beginSweep(store, { id: newReplicaId(), isReplica: true, minIntervalMs: 0, gapMs: 3_600_000, places: 1 });
+  await beginSweep(store, { id: newReplicaId(), isReplica: true, gapMs: 3_600_000 });
   expect(await readDoubtfulHearts(store, { silentFromMs: 60_000, doSessionsCount: true })).toEqual([]);
 });

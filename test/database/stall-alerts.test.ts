@@ -12,7 +12,7 @@ import { anHourLater, sweeper } from "../support/sweeping.ts";
 import { unique } from "../support/working.ts";
 
 const { everbeat, database } = await openTestEverbeat();
-beforeEach(() => database.query("truncate everbeat.alert, everbeat.running, everbeat.listening"));
+beforeEach(() => database.query("truncate everbeat.alert, everbeat.running, everbeat.listening, everbeat.turn"));
 
 const openAlerts = async () => (await everbeat.recovery.alerts()).map(({ kind, subject }) => ({ kind, subject }));
 const stalled = ({ taskId }: ClaimedTask) => ({ kind: "task-stalled", subject: taskId });

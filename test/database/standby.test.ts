@@ -6,33 +6,36 @@ import type { Database } from "../../src/database/database.ts";
 import { Events } from "../../src/events.ts";
 import type { Everbeat } from "../../src/everbeat.ts";
 import { heartPlanOf } from "../../src/heart/heart-plan.ts";
-import { createReaper } from "../../src/recovery/reaper.ts";
 import { sweepPatienceMs } from "../../src/recovery/sweeping.ts";
-import type { Service } from "../../src/service.ts";
-import { beginSweep, type SweepTurn } from "../../src/sql/hearts.ts";
 import { registerReplica } from "../../src/sql/replicas.ts";
+import { type TurnAnswer, takeTurns } from "../../src/sql/turns.ts";
 import { newReplicaId, type ReplicaId } from "../../src/task/ids.ts";
 import { openTestEverbeat, type TestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
+import { createReaper } from "../support/sweeping.ts";
 
 const CHECK_MS = 100;
 const settings = checkRecovery({ checkInterval: CHECK_MS }, new Problems());
 
 let everbeat: Everbeat;
 let database: TestDatabase;
-let running: Service[] = [];
+let running: Reaper[] = [];
 beforeAll(async () => {
   ({ everbeat, database } = await openTestEverbeat());
 });
-beforeEach(() => database.query("truncate everbeat.listening, everbeat.replica, everbeat.heart, everbeat.machine"));
+beforeEach(() =>
+  database.query("truncate everbeat.listening, everbeat.turn, everbeat.replica, everbeat.heart, everbeat.machine"),
+);
 afterEach(async () => {
   await Promise.all(running.map((service) => service.stop()));
   running = [];
 });
 
+type Reaper = ReturnType<typeof createReaper>;
+
 interface Member {
   readonly id: ReplicaId;
-  readonly reaper: Service;
+  readonly reaper: Reaper;
 }
 
 /** Replicas on record whose reapers are real. Their hearts do not beat, and no test lasts so long that this would matter. */
@@ -42,9 +45,9 @@ async function fleet(size: number): Promise<{ members: Member[]; tally: { asked:
     ...everbeat.database,
     async query<Row>(text: string, values?: readonly unknown[], use?: "often") {
       const rows = await everbeat.database.query<Row>(text, values, use);
-      if (!text.includes("begin_sweep(")) return rows;
+      if (!text.includes("take_turns(")) return rows;
       tally.asked++;
-      if ((rows[0] as SweepTurn | undefined)?.isOurs) tally.swept++;
+      if ((rows as TurnAnswer[]).some(({ service, isOurs }) => service === "sweep" && isOurs)) tally.swept++;
       return rows;
     },
   };
@@ -115,18 +118,16 @@ test("a place in line is counted in a ring of those who are alive, from behind w
   await Promise.all(members.map(({ reaper }) => reaper.stop()));
   const ids = members.map(({ id }) => id).toSorted();
   await database.query("update everbeat.replica set status = 'offline' where id = $1", [ids[1]]);
-  await beginSweep(everbeat.database, {
-    id: ids[3] as ReplicaId,
-    isReplica: true,
-    places: 1,
-    minIntervalMs: 0,
-    gapMs: 60_000,
-  });
+  const ask = async (id: ReplicaId, fromMs: number, isReplica = true) => {
+    const taker = { id, host: "a", isReplica, places: 3, holdMs: 5_000 };
+    const wanted = [{ service: "sweep", everyMs: 60_000, fromMs, isHeld: false }];
+    return (await takeTurns(everbeat.database, taker, wanted, []))[0];
+  };
+  expect(await ask(ids[3] as ReplicaId, 0)).toMatchObject({ isOurs: true, place: null });
   const placeOf = async (id: ReplicaId, isReplica = true) => {
-    const ask = { id, isReplica, minIntervalMs: 60_000, gapMs: 60_000, places: 3 };
-    const { isOurs, place } = await beginSweep(everbeat.database, ask);
-    expect(isOurs).toBe(false);
-    return place;
+    const answer = await ask(id, 60_000, isReplica);
+    expect(answer?.isOurs).toBe(false);
+    return answer?.place;
   };
   expect(await placeOf(ids[4] as ReplicaId)).toBe(1);
   expect(await placeOf(ids[0] as ReplicaId)).toBe(2);

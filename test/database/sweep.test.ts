@@ -61,12 +61,10 @@ describe("the owners that a sweep finds absent", () => {
   test("are looked for a twentieth of the time where that takes long, and at once after a death", async () => {
     const absent = async () => (await findAbsentOwners(everbeat.database)).map(({ status }) => status).sort();
     await loadOwners([{ status: "missing", tasks: 1 }]);
-    await database.query("truncate everbeat.listening");
+    await database.query("truncate everbeat.listening, everbeat.turn");
     await beginSweep(everbeat.database, {
       id: newReplicaId(),
       isReplica: true,
-      places: 1,
-      minIntervalMs: 0,
       gapMs: 60_000,
     });
     expect(await absent()).toEqual(["missing"]);
@@ -133,14 +131,15 @@ test("a sweep looks at its fleet and not at every task, nor at everyone who has 
 
 describe("the hearts that a sweep is told of", () => {
   const reaper = newReplicaId();
-  const sweep = () =>
-    beginSweep(everbeat.database, { id: reaper, isReplica: true, places: 1, minIntervalMs: 0, gapMs: 60_000 });
+  const sweep = () => beginSweep(everbeat.database, { id: reaper, isReplica: true, gapMs: 60_000 });
 
   /** One replica per entry, on the machine of that name, whose heart was last heard so many seconds ago. */
   async function loadFleet(
     fleet: readonly { machine: string | null; ago: number; session?: "taken" | "left"; status?: string }[],
   ): Promise<void> {
-    await database.query("truncate everbeat.replica, everbeat.heart, everbeat.machine, everbeat.listening");
+    await database.query(
+      "truncate everbeat.replica, everbeat.heart, everbeat.machine, everbeat.listening, everbeat.turn",
+    );
     await sweep();
     await database.query("update everbeat.listening set hearing_since = now() - interval '1 hour'");
     const values = fleet.map((one, place) => ({ id: idOf(place), status: "online", ...one }));

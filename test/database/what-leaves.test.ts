@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Events } from "../../src/events.ts";
 import { PassedBy } from "../../src/recovery/passed-by.ts";
-import { purgeRecord } from "../../src/recovery/purge.ts";
 import { runUpkeep } from "../../src/sql/upkeep.ts";
+import { purgeRecord } from "../../src/upkeep/purge-record.ts";
 import { openTestEverbeat } from "../support/database.ts";
 
 const { everbeat, database } = await openTestEverbeat();
@@ -82,6 +82,9 @@ const RULES: Record<string, Put> = {
     put(`with c as (insert into everbeat.crash (replica_id, happened_at, running, most, with_most) values (UUID, AGO, 1, 0, 1))
     insert into everbeat.suspicion (task_id, replica_id, is_charged, is_apart) values (UUID, UUID, true, true)`),
   task: ofTask("select"),
+  turn: put(
+    "insert into everbeat.turn (service, epoch, taken_at, taken_by, every_ms) values (UUID, 'e', AGO, UUID, 1)",
+  ),
   unique_hold: ofTask("insert into everbeat.unique_hold (name, key, task_id) values ('x', UUID, UUID)"),
   unrest: put(
     "insert into everbeat.unrest (kind, machine_id, hostname, replica_id, happened_at) values ('dead', 'm', 'h', UUID, AGO)",

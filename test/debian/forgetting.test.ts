@@ -64,7 +64,7 @@ test("a dump that is restored into the same server, with what pg_dump carries al
 test("a standby, which cannot read the marker, answers whoever only reads", async () => {
   const primary = await started();
   const everbeat = await Everbeat.open({ database: primary.url, log: "silent" });
-  await ask(primary.url, "select everbeat.current_epoch(), everbeat.begin_sweep(gen_random_uuid(), 0, 1000, 1, true)");
+  await ask(primary.url, "select everbeat.current_epoch(), everbeat.begin_sweep(gen_random_uuid(), 1000, true)");
   const standby = await primary.standby();
   await everbeat.close();
   expect(await ask(standby.url, "select everbeat.known_epoch() as epoch")).toEqual([{ epoch: null }]);

@@ -1,9 +1,9 @@
 /** A world of a few machines and one database, to which steps are done, one by one. */
 import { Events } from "../../src/events.ts";
 import type { Everbeat } from "../../src/everbeat.ts";
-import { createReaper } from "../../src/recovery/reaper.ts";
 import { confirmHold } from "../../src/sql/recovery.ts";
 import { saveDefinitions } from "../../src/sql/replicas.ts";
+import { createReaper } from "../support/sweeping.ts";
 import { checkRecord } from "./check-record.ts";
 import { Chronicle } from "./chronicle.ts";
 import { KINDS, LIMITED_QUEUE, settingsOf } from "./kinds.ts";

@@ -3,8 +3,27 @@ import { Problems } from "../../src/config/problems.ts";
 import { checkRecovery, type RecoveryOptions } from "../../src/config/recovery-options.ts";
 import type { Database } from "../../src/database/database.ts";
 import { type AnyEventName, Events } from "../../src/events.ts";
-import { createReaper } from "../../src/recovery/reaper.ts";
+import { type ReaperParts, stallService, sweepService } from "../../src/recovery/reaper.ts";
+import { ClusterServices } from "../../src/services/cluster-services.ts";
 import { newReplicaId } from "../../src/task/ids.ts";
+import { purgeService } from "../../src/upkeep/purge-record.ts";
+
+/** All that listens, and the removal of what is old: a run is each of them whose turn it is, and throws what one of them failed with. */
+export function createReaper(parts: ReaperParts): Pick<ClusterServices, "start" | "stop" | "runOnce"> {
+  const services = [sweepService(parts), stallService(parts), purgeService(parts)];
+  let failures: unknown[] = [];
+  const onError = (error: unknown) => void failures.push(error);
+  const cluster = new ClusterServices({ ...parts, taker: parts.replica, services, onError });
+  return {
+    start: () => cluster.start(),
+    stop: () => cluster.stop(),
+    async runOnce() {
+      failures = [];
+      await cluster.runOnce();
+      if (failures.length > 0) throw failures[0];
+    },
+  };
+}
 
 export interface Sweeper {
   /** One whole sweep. */
@@ -38,6 +57,7 @@ export async function anHourLater(database: Database): Promise<void> {
   await database.query(
     `update ${database.schema}.listening set hearing_since = now() - interval '1 hour', swept_at = now() - interval '2 seconds'`,
   );
+  await database.query(`update ${database.schema}.turn set taken_at = now() - interval '2 seconds'`);
   await database.query(`update ${database.schema}.running set started_at = started_at - interval '1 hour'`);
   await database.query(`update ${database.schema}.progress set changed_at = changed_at - interval '1 hour'`);
 }

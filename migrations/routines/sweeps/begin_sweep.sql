@@ -1,14 +1,12 @@
--- One reaper at a time sweeps. Returns whether that is this one (no: another is at it, or was just now), who did it
--- before and how long ago that was, whether recovery is held, and, where it is another, this one's place in line. To be told
--- that it was another costs a few reads, because all replicas ask, and one sweeps. A listener that is no replica (p_is_replica) stands last.
+-- Begins a sweep of the one whose turn it is (see take_turns). Returns who swept before and how long ago that was, and whether recovery is held.
 -- Notes since when hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no
--- heart at all was heard. A listener without a heart of its own needs none for that: the row that it writes here shows that signs can be written.
+-- heart at all was heard. A listener without a heart of its own (p_is_replica: false) needs none for that: the row that it writes here shows that
+-- signs can be written.
 -- Whoever stands still in the middle of this, or waits for somebody who does, must not keep the
 -- others from sweeping: it waits for no heart's row, not long for its own, and has nothing to send that could fill a
 -- connection that nobody reads. For the same reason it names only some of the hearts that it could not write (refused), and says how many there are.
-create or replace function begin_sweep(p_sweeper uuid, p_min_interval_ms bigint, p_gap_ms bigint, p_places integer, p_is_replica boolean)
-returns table (is_ours boolean, swept_by uuid, swept_ago_ms double precision, is_held boolean, place integer,
-               refused json, refused_count integer)
+create or replace function begin_sweep(p_sweeper uuid, p_gap_ms bigint, p_is_replica boolean)
+returns table (swept_by uuid, swept_ago_ms double precision, is_held boolean, refused json, refused_count integer)
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
@@ -28,20 +26,8 @@ declare
 begin
   refused_count := 0;
   select * into v_before from listening;
-  is_ours := is_sweep_due(v_before, v_epoch, p_sweeper, p_min_interval_ms) and pg_try_advisory_xact_lock(gate_lock_id('service', 'reaper'));
-  if is_ours then
-    -- Somebody may have swept between the look and the lock.
-    select * into v_before from listening;
-    is_ours := is_sweep_due(v_before, v_epoch, p_sweeper, p_min_interval_ms);
-  end if;
   swept_by := v_before.swept_by;
   is_held := v_before.held_since is not null;
-  swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
-  if not is_ours then
-    place := case when p_is_replica then place_in_line(p_sweeper, coalesce(swept_by, '00000000-0000-0000-0000-000000000000'), p_places) else p_places end;
-    return next;
-    return;
-  end if;
   if v_before.swept_at is null then
     insert into listening (epoch, hearing_since, swept_at, swept_by) values (v_epoch, clock_timestamp(), clock_timestamp(), p_sweeper)
     returning * into v_after;

@@ -10,7 +10,7 @@ import {
   declareDead,
   type RefusedHeart,
   readDoubtfulHearts,
-  type SweepTurn,
+  type SweepBegun,
 } from "../../sql/hearts.ts";
 import { readUnstarted, releaseWhileSilent } from "../../sql/recover-claims.ts";
 import { noteSilence } from "../../sql/reliability.ts";
@@ -63,7 +63,7 @@ export class HeartSource implements Source<DoubtfulHeart> {
   }
 
   /** What the beginning of the sweep has found out: whether recovery is held, and hearts whose rows could not be written. */
-  async begin({ isHeld, refused, refusedCount }: SweepTurn): Promise<void> {
+  async begin({ isHeld, refused, refusedCount }: SweepBegun): Promise<void> {
     this.guard.isHeld = isHeld;
     const { hearts } = this.#passedBy;
     // The end of their sessions is not noted, and they are judged by their silence only.

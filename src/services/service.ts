@@ -1,16 +1,28 @@
 /** The one shape of everything that runs in the background: `runOnce` holds what is worth testing, the loop is shared. */
-import { delay } from "./database/backoff.ts";
+import { delay } from "../database/backoff.ts";
+import type { ServiceName } from "./list.ts";
 
 export interface Service {
+  readonly name: ServiceName;
   start(): void;
   /** Idempotent; resolves when the last run has ended. */
   stop(): Promise<void>;
   runOnce(): Promise<void>;
   /** Runs soon, whatever the interval. Several calls before that are one run. */
   trigger(): void;
+  /** The last run that ended. */
+  readonly lastRun: ServiceRun | undefined;
+}
+
+export interface ServiceRun {
+  readonly endedAt: Date;
+  readonly tookMs: number;
+  /** What it failed with. */
+  readonly error?: unknown;
 }
 
 export interface ServiceOptions {
+  readonly name: ServiceName;
   readonly intervalMs: number;
   /** Asked after every run: how long until the next. Without it, the interval, jittered so that replicas that started together do not all come at once. */
   readonly pauseMs?: () => number;
@@ -27,12 +39,25 @@ export function createService(options: ServiceOptions): Service {
   const stopping = new AbortController();
   let wake = new AbortController();
   let loop: Promise<void> | undefined;
+  let lastRun: ServiceRun | undefined;
 
   async function forever(): Promise<void> {
     await pause(Math.min(FIRST_AFTER_MS, options.intervalMs));
     while (!stopping.signal.aborted) {
-      await options.runOnce(stopping.signal).catch(options.onError);
+      await runOnce().catch(options.onError);
       await pause(options.pauseMs?.() ?? options.intervalMs * (0.75 + Math.random() * 0.5));
+    }
+  }
+
+  async function runOnce(): Promise<void> {
+    const beganMs = performance.now();
+    const ended = () => ({ endedAt: new Date(), tookMs: performance.now() - beganMs });
+    try {
+      await options.runOnce(stopping.signal);
+      lastRun = ended();
+    } catch (error) {
+      lastRun = { ...ended(), error };
+      throw error;
     }
   }
 
@@ -42,6 +67,7 @@ export function createService(options: ServiceOptions): Service {
   }
 
   return {
+    name: options.name,
     start() {
       loop ??= forever();
     },
@@ -49,7 +75,10 @@ export function createService(options: ServiceOptions): Service {
       stopping.abort();
       await loop;
     },
-    runOnce: () => options.runOnce(stopping.signal),
+    runOnce,
     trigger: () => wake.abort(),
+    get lastRun() {
+      return lastRun;
+    },
   };
 }

@@ -1,21 +1,22 @@
-/** Expires, unparks, forces overdue cancellations and purges; whichever replica comes first does it for all. */
+/** Expires, unparks, forces overdue cancellations and purges ended tasks: a service of the cluster. */
 import type { Database } from "../database/database.ts";
 import { isAway } from "../database/transient.ts";
 import type { Events } from "../events.ts";
-import { createService, type Service } from "../service.ts";
+import type { ClusterService } from "../services/cluster-services.ts";
+import { SERVICES } from "../services/list.ts";
 import { type Retention, runUpkeep } from "../sql/upkeep.ts";
 import { passedByUpkeep, runUpkeepInParts } from "./upkeep-in-parts.ts";
 
-const EVERY_MS = 5_000;
 const BATCH = 500;
 
-export function createUpkeep(parts: {
+/** Two may be at it for a moment, and the second leaves it: see run_upkeep. */
+export function upkeepService(parts: {
   database: Database;
   events: Events;
   retention: Retention;
   onError: (error: unknown) => void;
-}): Service {
-  const { database, events, retention, onError } = parts;
+}): ClusterService {
+  const { database, events, retention } = parts;
   const passedBy = passedByUpkeep(parts);
   const runWhole = async () => {
     const report = await runUpkeep(database, retention, BATCH);
@@ -25,10 +26,9 @@ export function createUpkeep(parts: {
     for (const part of Object.values(others)) await part.settleAll();
     return report;
   };
-  return createService({
-    intervalMs: EVERY_MS,
-    onError,
-    async runOnce(signal) {
+  return {
+    ...{ name: "upkeep", everyMs: SERVICES.upkeep.everyMs, doing: "doing upkeep" },
+    async runOnce({ signal }) {
       while (!signal.aborted) {
         const report = await runWhole().catch(async (error: unknown) => {
           if (isAway(error)) throw error;
@@ -42,5 +42,5 @@ export function createUpkeep(parts: {
         if (Math.max(expired, purged) < BATCH) return;
       }
     },
-  });
+  };
 }

@@ -1,12 +1,29 @@
 /** Removes what has been on record for long enough. */
+import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import { isAboutTheValues } from "../database/transient.ts";
+import { PassedBy, type PassedByParts } from "../recovery/passed-by.ts";
+import type { ClusterService } from "../services/cluster-services.ts";
 import { findOldRows, PURGE_RULES, type PurgeAges, type PurgeRule, purge, purgeRows } from "../sql/purge.ts";
-import type { PassedBy } from "./passed-by.ts";
 
 const BATCH = 1_000;
 /** After this long no more rows of a table are tried: where so many are refused one by one, it is the table that cannot be written. */
 const ENOUGH_MS = 5_000;
+/** What is left after a batch of each is removed a little later, so that it is never all that a process does. */
+const REST_MS = 250;
+
+export function purgeService(
+  parts: PassedByParts & { settings: PurgeAges & { purgeEveryMs: number } },
+): ClusterService {
+  const { database, settings } = parts;
+  const passedBy = new PassedBy({ service: "sweep", part: "purges" }, parts);
+  return {
+    ...{ name: "purge", everyMs: settings.purgeEveryMs, doing: "removing what is old" },
+    async runOnce({ signal }) {
+      while (!signal.aborted && !(await purgeRecord(database, settings, passedBy))) await delay(REST_MS, signal);
+    },
+  };
+}
 
 /** One rule that fails does not keep the others from being followed, nor one row the others of its table. False: there is more to remove. */
 export async function purgeRecord(

@@ -1,0 +1,38 @@
+/** The services of the cluster, composed: a new one is an entry in services/list.ts and one more here. */
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import type { Database } from "../database/database.ts";
+import type { Events } from "../events.ts";
+import { stallService, sweepService } from "../recovery/reaper.ts";
+import { type ClusterService, ClusterServices } from "../services/cluster-services.ts";
+import type { ClusterServiceName } from "../services/list.ts";
+import type { Retention } from "../sql/upkeep.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { purgeService } from "../upkeep/purge-record.ts";
+import { upkeepService } from "../upkeep/upkeep.ts";
+
+export interface BackgroundParts {
+  readonly database: Database;
+  readonly events: Events;
+  readonly settings: RecoverySettings;
+  /** Of ended tasks. A process without workers keeps them: it does not know for how long. */
+  readonly retention: Retention;
+  readonly replica: { readonly id: ReplicaId; readonly isListener?: boolean };
+  readonly isMoving: () => boolean;
+  readonly onError: (error: unknown, doing: string) => void;
+}
+
+/** Those of a replica. */
+export function inCluster(parts: BackgroundParts): ClusterServices {
+  return new ClusterServices({ ...parts, taker: parts.replica, services: clusterServices(parts) });
+}
+
+export function clusterServices(parts: BackgroundParts): readonly ClusterService[] {
+  const told = (doing: string) => ({ ...parts, onError: (error: unknown) => parts.onError(error, doing) });
+  const services: Record<ClusterServiceName, ClusterService> = {
+    sweep: sweepService(told("listening for silence")),
+    stalls: stallService(told("looking for stalls")),
+    upkeep: upkeepService(told("doing upkeep")),
+    purge: purgeService(told("removing what is old")),
+  };
+  return Object.values(services);
+}

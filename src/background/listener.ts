@@ -1,0 +1,79 @@
+/**
+ * A process that has Everbeat open and runs no task can run the services of the cluster too, so that also the death of the last worker is
+ * noticed. It stands behind all replicas in line, and judges by their settings, which are on record.
+ */
+import type { RecoverySettings } from "../config/recovery-options.ts";
+import type { Database } from "../database/database.ts";
+import type { Events } from "../events.ts";
+import { ClusterServices } from "../services/cluster-services.ts";
+import { SERVICES } from "../services/list.ts";
+import type { Runs } from "../services/process-services.ts";
+import { createService, type Service } from "../services/service.ts";
+import { readActingSettings } from "../sql/fleet-settings.ts";
+import { newReplicaId } from "../task/ids.ts";
+import { clusterServices } from "./cluster.ts";
+
+export interface ListenerParts {
+  readonly database: Database;
+  readonly events: Events;
+  /** For as long as no replica is on record. */
+  readonly settings: RecoverySettings;
+  /** Told of what fails, and of each time that it reached the database. */
+  readonly outages: { noticed(error: unknown, doing: string): void; over(doing: string): void };
+}
+
+const DOING = "listening for silence";
+/** It does not know for how long the workers keep what has ended. */
+const KEEPS_ENDED = { maxAgeMs: undefined, maxCount: undefined };
+
+export class Listener {
+  readonly #parts: ListenerParts;
+  readonly #taker = { id: newReplicaId(), isListener: true };
+  readonly #cluster: ClusterServices;
+  readonly #reading: Service;
+  #settings: string | undefined;
+
+  constructor(parts: ListenerParts) {
+    this.#parts = parts;
+    const { database, outages } = parts;
+    this.#cluster = new ClusterServices({
+      ...{ database, taker: this.#taker, services: [] },
+      onAsked: () => outages.over(DOING),
+      onError: (error, doing) => outages.noticed(error, doing),
+    });
+    this.#reading = createService({
+      name: "acting settings",
+      intervalMs: SERVICES["acting settings"].everyMs,
+      runOnce: () => this.#readSettings(),
+      onError: (error) => outages.noticed(error, DOING),
+    });
+  }
+
+  /** What of it runs at intervals. */
+  get services(): readonly Runs[] {
+    return [this.#reading, this.#cluster];
+  }
+
+  start(): void {
+    this.#reading.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.#reading.stop();
+    await this.#cluster.stop();
+  }
+
+  /** It begins when it knows them: by its own it might judge too soon. */
+  async #readSettings(): Promise<void> {
+    const { database, events, outages } = this.#parts;
+    const settings = (await readActingSettings(database)) ?? this.#parts.settings;
+    const text = JSON.stringify(settings);
+    if (text === this.#settings) return;
+    this.#settings = text;
+    this.#cluster.services = clusterServices({
+      ...{ database, events, settings, retention: KEEPS_ENDED, replica: this.#taker, isMoving: () => false },
+      onError: (error, doing) => outages.noticed(error, doing),
+    });
+    this.#cluster.start();
+  }
+}

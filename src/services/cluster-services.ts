@@ -1,0 +1,277 @@
+/**
+ * What runs once in the cluster, in a process that could run it. Whose turn it is stands in the database (take_turns), for all services in one statement:
+ *
+ *   in line ──asks now and then──▶ take_turns ──nothing is late──▶ in line
+ *                                      └──due──▶ runs it ──▶ end_turn ──▶ asks when the next of its turns is due
+ *
+ * No session keeps a turn, so none can keep it for ever: a process that is killed, stopped, blocked or cut off does not ask for more time, and the turn is
+ * free. For the same reason two can be at one service for a moment, as when a process that was stopped goes on. So what a service does must stay
+ * right if two do it: by conditional writes, rows that are locked and looked at again, or a lock for one transaction.
+ *
+ * All turns of a process are run beside each other. One that is slow or fails delays no other.
+ */
+import { hostname } from "node:os";
+import { clip } from "../clip.ts";
+import type { Database } from "../database/database.ts";
+import { inHalves } from "../database/in-halves.ts";
+import { isAboutSomeRows } from "../database/transient.ts";
+import { endTurn, type TurnAnswer, takeTurns } from "../sql/turns.ts";
+import { toErrorRecord } from "../task/error-record.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import {
+  type Held,
+  patienceMs,
+  pauseAfterRunMs,
+  pauseInLineMs,
+  pauseOfHolderMs,
+  placesInLine,
+  startUpFromMs,
+  takeoverFromMs,
+} from "./line.ts";
+import { createService, type Service, type ServiceRun } from "./service.ts";
+
+export interface ClusterService {
+  readonly name: string;
+  readonly everyMs: number;
+  /** In words, for the log. */
+  readonly doing: string;
+  /** It is run at once by a process that starts, and by another as soon as it is late, whether or not the one that has it is still at it. */
+  readonly isUrgent?: boolean;
+  runOnce(turn: Turn): Promise<void>;
+  /** It is somebody else's turn, or nobody can be asked, and it has not been run for too long. */
+  onOverdue?(): Promise<void>;
+}
+
+export interface Turn {
+  /** Under this id. */
+  readonly by: ReplicaId;
+  /** Fires when the run should end early: the process stops, the run takes too long, or the turn was lost to another. */
+  readonly signal: AbortSignal;
+}
+
+export interface ClusterServicesParts {
+  readonly database: Database;
+  readonly taker: { readonly id: ReplicaId; readonly isListener?: boolean };
+  readonly services: readonly ClusterService[];
+  /** While this process goes over to another id, it takes no turn. */
+  readonly isMoving?: () => boolean;
+  /** After every time that it asked. */
+  readonly onAsked?: () => void;
+  readonly onError: (error: unknown, doing: string) => void;
+}
+
+/** Without another word from its taker a turn is free after this long. */
+const HOLD_MS = 5_000;
+/** After this long a run is asked to end, and its turn is free: something in it does not come to an end. */
+const LONGEST_RUN_MS = 600_000;
+/** What is due within this share of its interval is asked for with the others. */
+const EARLY = 0.1;
+const MOST_ERROR_TEXT = 500;
+
+interface Run {
+  readonly token: string;
+  readonly beganMs: number;
+  readonly ending: AbortController;
+  readonly ended: Promise<void>;
+}
+
+export class ClusterServices {
+  readonly name = "turns";
+  readonly #parts: ClusterServicesParts;
+  readonly #loop: Service;
+  readonly #runs = new Map<string, Run>();
+  /** From when on each should run again here. */
+  readonly #dueAtMs = new Map<string, number>();
+  #services: readonly ClusterService[] = [];
+  #isStarting: boolean;
+  #pauseMs: number;
+  #askAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: ClusterServicesParts) {
+    this.#parts = parts;
+    this.#services = mostFrequentFirst(parts.services);
+    this.#pauseMs = this.#mostFrequent?.everyMs ?? HOLD_MS;
+    // One that is no replica stands behind all of them, also when it starts.
+    this.#isStarting = !parts.taker.isListener;
+    this.#loop = createService({
+      name: "turns",
+      intervalMs: this.#pauseMs,
+      pauseMs: () => this.pauseMs,
+      // Nobody waits for the runs: what they fail with was reported.
+      runOnce: async () => void (await this.#ask()),
+      onError: (error) => parts.onError(error, this.#mostFrequent?.doing ?? "taking turns"),
+    });
+  }
+
+  /** Others than before, or at other intervals. */
+  set services(services: readonly ClusterService[]) {
+    this.#services = mostFrequentFirst(services);
+    this.#dueAtMs.clear();
+    this.#loop.trigger();
+  }
+
+  /** How long until it should ask again. */
+  get pauseMs(): number {
+    return Math.max(0, this.#askAtMs - performance.now());
+  }
+
+  get lastRun(): ServiceRun | undefined {
+    return this.#loop.lastRun;
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  /** Asks its runs to end, and waits for them. */
+  async stop(): Promise<void> {
+    const stopped = this.#loop.stop();
+    for (const { ending } of this.#runs.values()) ending.abort();
+    await stopped;
+    for (const { ending } of this.#runs.values()) ending.abort();
+    await Promise.allSettled([...this.#runs.values()].map(({ ended }) => ended));
+  }
+
+  /** Takes all turns that it may have now, however short a time ago it ran them, and waits until they were run. */
+  async runOnce(): Promise<void> {
+    this.#dueAtMs.clear();
+    await Promise.all(await this.#ask());
+  }
+
+  get #mostFrequent(): ClusterService | undefined {
+    return this.#services[0];
+  }
+
+  /** Returns what follows from it: the runs that have begun, and what is said of those that are overdue. */
+  async #ask(): Promise<Promise<void>[]> {
+    const { isMoving, taker } = this.#parts;
+    if (isMoving?.() || !this.#mostFrequent) return [];
+    const by = taker.id;
+    this.#endLongRuns();
+    const answers = await this.#takeTurns(by).catch(async (error: unknown) => {
+      this.#askAtMs = performance.now() + this.#pauseMs;
+      for (const service of this.#services) await service.onOverdue?.().catch(() => {});
+      throw error;
+    });
+    this.#isStarting = false;
+    this.#parts.onAsked?.();
+    const begun = this.#services.flatMap((service) => {
+      const answer = answers.get(service.name);
+      return answer ? this.#follow(service, answer, by) : [];
+    });
+    this.#pauseMs = this.#pauseAfter(answers, by);
+    this.#askAtMs = performance.now() + this.#pauseMs;
+    return begun;
+  }
+
+  async #takeTurns(id: ReplicaId): Promise<Map<string, TurnAnswer>> {
+    const { database, taker, onError } = this.#parts;
+    const places = placesInLine(this.#mostFrequent?.everyMs ?? HOLD_MS);
+    const wanted = (service: ClusterService) => ({
+      service: service.name,
+      everyMs: service.everyMs,
+      fromMs: this.#isWanted(service) ? this.#fromMs(service) : undefined,
+      isHeld: !service.isUrgent,
+    });
+    const running = [...this.#runs.values()].filter(({ ending }) => !ending.signal.aborted).map(({ token }) => token);
+    const who = { id, host: hostname(), isReplica: !taker.isListener, places, holdMs: HOLD_MS };
+    // One statement. Where the turn of one service is refused, as by a trigger of a user's, the others are taken without it.
+    const answers = await inHalves(
+      this.#services,
+      (some) => takeTurns(database, who, some.map(wanted), running),
+      async ({ doing, onOverdue }, error) => {
+        onError(error, doing);
+        await onOverdue?.().catch(() => {});
+        return [];
+      },
+      isAboutSomeRows,
+    );
+    return new Map(answers.map((answer) => [answer.service, answer]));
+  }
+
+  #isWanted({ name, everyMs }: ClusterService): boolean {
+    return !this.#runs.has(name) && this.#dueInMs(name) <= everyMs * EARLY;
+  }
+
+  #dueInMs(name: string): number {
+    return (this.#dueAtMs.get(name) ?? Number.NEGATIVE_INFINITY) - performance.now();
+  }
+
+  #fromMs({ everyMs, isUrgent }: ClusterService): number {
+    return isUrgent && this.#isStarting ? startUpFromMs(everyMs) : takeoverFromMs(everyMs);
+  }
+
+  #follow(service: ClusterService, { isOurs, token, takenAgoMs }: TurnAnswer, by: ReplicaId): Promise<void>[] {
+    const { name, everyMs } = service;
+    if (isOurs) return [this.#begin(service, token, by)];
+    const run = this.#runs.get(name);
+    if (run && run.token !== token) run.ending.abort();
+    const isOverdue = run === undefined && (takenAgoMs ?? 0) > patienceMs(everyMs);
+    return isOverdue && service.onOverdue ? [service.onOverdue().catch(() => {})] : [];
+  }
+
+  #begin(service: ClusterService, token: string, by: ReplicaId): Promise<void> {
+    const ending = new AbortController();
+    const beganMs = performance.now();
+    const ended = this.#run(service, { by, token, beganMs, signal: ending.signal });
+    ended.catch(() => {});
+    this.#runs.set(service.name, { token, beganMs, ending, ended });
+    return ended;
+  }
+
+  async #run(service: ClusterService, turn: Turn & { token: string; beganMs: number }): Promise<void> {
+    const { database, onError } = this.#parts;
+    const { name, everyMs, doing } = service;
+    // Begins when it is on the list of what runs.
+    await undefined;
+    let error: unknown;
+    try {
+      await service.runOnce({ by: turn.by, signal: turn.signal });
+    } catch (thrown) {
+      error = thrown ?? new Error(String(thrown));
+    }
+    const nowMs = performance.now();
+    const tookMs = nowMs - turn.beganMs;
+    this.#dueAtMs.set(name, nowMs + pauseAfterRunMs({ tookMs, hasFailed: error !== undefined }, everyMs));
+    const told = error === undefined ? undefined : clip(toErrorRecord(error, "ERROR").message, MOST_ERROR_TEXT);
+    try {
+      await endTurn(database, { token: turn.token, tookMs, error: told });
+    } catch (refusal) {
+      // The turn is free by itself after a while.
+      if (error === undefined) onError(refusal, doing);
+    } finally {
+      this.#runs.delete(name);
+    }
+    if (error !== undefined) onError(error, doing);
+  }
+
+  #endLongRuns(): void {
+    for (const { beganMs, ending } of this.#runs.values()) {
+      if (performance.now() - beganMs > LONGEST_RUN_MS) ending.abort();
+    }
+  }
+
+  #pauseAfter(answers: ReadonlyMap<string, TurnAnswer>, by: ReplicaId): number {
+    const held = this.#services.flatMap((service) => {
+      const answer = answers.get(service.name);
+      return answer && (answer.isOurs || answer.takenBy === by) ? this.#heldHere(service) : [];
+    });
+    if (held.length > 0) return pauseOfHolderMs(held, HOLD_MS);
+    const everyMs = this.#mostFrequent?.everyMs ?? HOLD_MS;
+    const { place = 1, takenAgoMs = null } = answers.get(this.#mostFrequent?.name ?? "") ?? {};
+    return pauseInLineMs({ place: place ?? 1, agoMs: takenAgoMs }, everyMs, Math.random());
+  }
+
+  #heldHere({ name, everyMs }: ClusterService): Held {
+    const run = this.#runs.get(name);
+    return {
+      everyMs,
+      runningForMs: run && performance.now() - run.beganMs,
+      dueInMs: this.#dueInMs(name),
+    };
+  }
+}
+
+function mostFrequentFirst(services: readonly ClusterService[]): readonly ClusterService[] {
+  return services.toSorted((a, b) => a.everyMs - b.everyMs);
+}
