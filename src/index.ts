@@ -47,7 +47,7 @@ export type { ExitReport } from "./recovery/report-exit.ts";
 export type { ReviewQuery } from "./recovery/review.ts";
 export type { StaleTask } from "./recovery/stale-tasks.ts";
 export type { RunnerOptions } from "./runner/runner-options.ts";
-
+export type { ServiceReports } from "./services/process-services.ts";
 export type { ReplicaSettings } from "./sql/fleet-settings.ts";
 export type { MachineRow } from "./sql/machines.ts";
 export type { CancelOutcome, Ordered, RetryOutcome } from "./sql/orders.ts";
@@ -60,6 +60,7 @@ export type { ReviewTask } from "./sql/review.ts";
 export type { RunnerRow } from "./sql/runners.ts";
 export type { QuarantinedTask } from "./sql/suspicion.ts";
 export type { AttemptRow, LateRow, TaskDetails, TaskSummary } from "./sql/tasks.ts";
+export type { TurnRow } from "./sql/turns.ts";
 export type { Claim, Middleware, TaskContext, TaskInfo, Transaction } from "./task/context.ts";
 export {
   type BatchItem,

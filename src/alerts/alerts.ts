@@ -17,6 +17,7 @@ import { isAboutSomeRows, isLocked, isOutage } from "../database/transient.ts";
 import { SERVICES } from "../services/list.ts";
 import { type AlertWord, type WordBecame, writeAlerts } from "../sql/alerts.ts";
 
+const SAID_AGAIN_MS = SERVICES["open alerts"].everyMs;
 const AT_ONCE_MOST = 200;
 
 /** The last word about a subject. */
@@ -95,7 +96,7 @@ export class Alerts {
     return setTimeout(() => {
       this.#again = this.#said.size > 0 ? this.#sayAgainLater() : undefined;
       void this.sayAgain();
-    }, SERVICES["open alerts"].everyMs).unref();
+    }, SAID_AGAIN_MS).unref();
   }
 
   #write(): void {

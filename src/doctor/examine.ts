@@ -9,6 +9,7 @@ import { checkRecoverySwitches } from "./check-recovery.ts";
 import { checkRights } from "./check-rights.ts";
 import { checkSchema } from "./check-schema.ts";
 import { checkServer } from "./check-server.ts";
+import { checkServices } from "./check-services.ts";
 import { checkSettings } from "./check-settings.ts";
 import { checkTasks } from "./check-tasks.ts";
 import { type Finding, skipped, wrong } from "./finding.ts";
@@ -24,6 +25,7 @@ const CHECKS: Readonly<Record<string, (database: Database) => Promise<Finding>>>
   pooler: checkPooler,
   settings: checkSettings,
   reaper: ifMigrated("reaper", checkReaper),
+  services: ifMigrated("services", checkServices),
   recovery: ifMigrated("recovery", checkRecoverySwitches),
   hearts: ifMigrated("hearts", checkHearts),
   flapping: ifMigrated("flapping", checkFlapping),

@@ -98,6 +98,25 @@ export const listening = z.strictObject({
   heldSince: instant.nullable(),
 });
 
+/** A service that runs once in the cluster. */
+export const turn = z.strictObject({
+  service: z.string(),
+  /** The interval at which it is run by whoever had it last. */
+  everyMs: milliseconds,
+  /** Who ran it last, or is running it: a replica, or a process that listens and is none. */
+  takenBy: uuid,
+  takenOn: z.string(),
+  takenAt: instant,
+  takenAgoMs: milliseconds,
+  isRunning: z.boolean(),
+  /** Of the last run that ended. */
+  endedAt: instant.nullable(),
+  tookMs: milliseconds.nullable(),
+  error: z.string().nullable(),
+  /** How many in a row have failed. */
+  failures: count,
+});
+
 export const alert = z.strictObject({
   id: z.string(),
   kind: z.string(),

@@ -3,7 +3,7 @@ import * as z from "zod";
 import type { ReplicaWithHeart } from "../index.ts";
 import { VERSION } from "../version.ts";
 import { operation } from "./operation.ts";
-import { alert, listening, queueRow, reliability, replica, settings } from "./rows.ts";
+import { alert, listening, queueRow, reliability, replica, settings, turn } from "./rows.ts";
 import { count, instant, listOf, state } from "./schemas.ts";
 
 /** One that died is news for this long; after that only if it still holds something. */
@@ -13,7 +13,7 @@ export const status = operation({
   name: "status",
   role: "viewer",
   changes: false,
-  description: "the fleet at a glance: tasks, queues, replicas, recovery",
+  description: "the fleet at a glance: tasks, queues, replicas, services, recovery",
   input: z.strictObject({
     /** Also replicas that have left and hold nothing. */
     all: z.boolean().optional(),
@@ -27,6 +27,8 @@ export const status = operation({
     queues: listOf(queueRow),
     replicas: listOf(z.strictObject(replica)),
     replicasLeftOut: count,
+    /** What runs once in the cluster. */
+    services: listOf(turn),
     recovery: z.strictObject({
       listening: listening.nullable(),
       /** Those that are open. */
@@ -51,6 +53,7 @@ export const status = operation({
       queues: await everbeat.queues.list(),
       replicas: shown,
       replicasLeftOut: replicas.length - shown.length,
+      services: (await everbeat.services()).cluster,
       recovery: {
         listening: (await recovery.listening()) ?? null,
         alerts: await recovery.alerts(),

@@ -15,9 +15,10 @@ import { clip } from "../clip.ts";
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
 import { isAboutSomeRows } from "../database/transient.ts";
-import { endTurn, type TurnAnswer, takeTurns } from "../sql/turns.ts";
+import { type EndedRun, endTurn, type TurnAnswer, takeTurns } from "../sql/turns.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import { Timer } from "../timer.ts";
 import {
   type Held,
   patienceMs,
@@ -82,10 +83,13 @@ export class ClusterServices {
   readonly #runs = new Map<string, Run>();
   /** From when on each should run again here. */
   readonly #dueAtMs = new Map<string, number>();
+  /** Those that went well are told of with the next question. */
+  #ended: EndedRun[] = [];
   #services: readonly ClusterService[] = [];
   #isStarting: boolean;
   #pauseMs: number;
   #askAtMs = Number.NEGATIVE_INFINITY;
+  #waking: Timer | undefined;
 
   constructor(parts: ClusterServicesParts) {
     this.#parts = parts;
@@ -130,12 +134,15 @@ export class ClusterServices {
     await stopped;
     for (const { ending } of this.#runs.values()) ending.abort();
     await Promise.allSettled([...this.#runs.values()].map(({ ended }) => ended));
+    this.#waking?.stop();
+    await this.#tellEnded().catch(() => {});
   }
 
   /** Takes all turns that it may have now, however short a time ago it ran them, and waits until they were run. */
   async runOnce(): Promise<void> {
     this.#dueAtMs.clear();
     await Promise.all(await this.#ask());
+    await this.#tellEnded();
   }
 
   get #mostFrequent(): ClusterService | undefined {
@@ -174,11 +181,12 @@ export class ClusterServices {
       isHeld: !service.isUrgent,
     });
     const running = [...this.#runs.values()].filter(({ ending }) => !ending.signal.aborted).map(({ token }) => token);
+    const ended = this.#ended;
     const who = { id, host: hostname(), isReplica: !taker.isListener, places, holdMs: HOLD_MS };
     // One statement. Where the turn of one service is refused, as by a trigger of a user's, the others are taken without it.
     const answers = await inHalves(
       this.#services,
-      (some) => takeTurns(database, who, some.map(wanted), running),
+      (some) => takeTurns(database, who, some.map(wanted), { running, ended }),
       async ({ doing, onOverdue }, error) => {
         onError(error, doing);
         await onOverdue?.().catch(() => {});
@@ -186,6 +194,7 @@ export class ClusterServices {
       },
       isAboutSomeRows,
     );
+    this.#ended = this.#ended.filter((run) => !ended.includes(run));
     return new Map(answers.map((answer) => [answer.service, answer]));
   }
 
@@ -232,17 +241,31 @@ export class ClusterServices {
     }
     const nowMs = performance.now();
     const tookMs = nowMs - turn.beganMs;
-    this.#dueAtMs.set(name, nowMs + pauseAfterRunMs({ tookMs, hasFailed: error !== undefined }, everyMs));
-    const told = error === undefined ? undefined : clip(toErrorRecord(error, "ERROR").message, MOST_ERROR_TEXT);
-    try {
-      await endTurn(database, { token: turn.token, tookMs, error: told });
-    } catch (refusal) {
-      // The turn is free by itself after a while.
-      if (error === undefined) onError(refusal, doing);
-    } finally {
+    const pauseMs = pauseAfterRunMs({ tookMs, hasFailed: error !== undefined }, everyMs);
+    this.#dueAtMs.set(name, nowMs + pauseMs);
+    if (pauseMs < this.pauseMs) this.#wakeIn(pauseMs);
+    if (error === undefined) {
+      this.#ended = [...this.#ended, { token: turn.token, tookMs }];
       this.#runs.delete(name);
+      return;
     }
-    if (error !== undefined) onError(error, doing);
+    // At once, so that the next in line need not wait. If it cannot be written, the turn is free by itself after a while.
+    const told = clip(toErrorRecord(error, "ERROR").message, MOST_ERROR_TEXT);
+    await endTurn(database, { token: turn.token, tookMs, error: told }).catch(() => {});
+    this.#runs.delete(name);
+    onError(error, doing);
+  }
+
+  /** It sleeps for longer than that, since it did not know how long the run would take. */
+  #wakeIn(ms: number): void {
+    this.#askAtMs = performance.now() + ms;
+    this.#waking?.stop();
+    this.#waking = new Timer(ms, () => this.#loop.trigger());
+  }
+
+  async #tellEnded(): Promise<void> {
+    for (const { token, tookMs } of this.#ended.splice(0))
+      await endTurn(this.#parts.database, { token, tookMs, error: undefined });
   }
 
   #endLongRuns(): void {
@@ -262,13 +285,8 @@ export class ClusterServices {
     return pauseInLineMs({ place: place ?? 1, agoMs: takenAgoMs }, everyMs, Math.random());
   }
 
-  #heldHere({ name, everyMs }: ClusterService): Held {
-    const run = this.#runs.get(name);
-    return {
-      everyMs,
-      runningForMs: run && performance.now() - run.beganMs,
-      dueInMs: this.#dueInMs(name),
-    };
+  #heldHere({ name }: ClusterService): Held {
+    return { isRunning: this.#runs.has(name), dueInMs: this.#dueInMs(name) };
   }
 }
 

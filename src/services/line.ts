@@ -68,18 +68,13 @@ export function pauseAfterRunMs(
 
 /** A service that this process had last. */
 export interface Held {
-  readonly everyMs: number;
-  /** Since when it runs here. Undefined: it does not, at this moment. */
-  readonly runningForMs: number | undefined;
+  /** At this moment, here. Its end wakes whoever waits. */
+  readonly isRunning: boolean;
   /** Until it should run again. */
   readonly dueInMs: number;
 }
 
 /** How long one that has turns waits before it asks again: until the next of them is due, and in time to go on holding those that are under way. */
 export function pauseOfHolderMs(held: readonly Held[], holdMs: number): number {
-  const pauses = held.map(({ everyMs, runningForMs, dueInMs }) =>
-    runningForMs === undefined ? Math.max(0, dueInMs) : Math.max(everyMs / 2, everyMs - runningForMs),
-  );
-  const isAtOne = held.some(({ runningForMs }) => runningForMs !== undefined);
-  return Math.min(...pauses, isAtOne ? holdMs / 3 : Number.POSITIVE_INFINITY);
+  return Math.min(...held.map(({ isRunning, dueInMs }) => (isRunning ? holdMs / 3 : Math.max(0, dueInMs))));
 }

@@ -36,21 +36,31 @@ export interface TurnAnswer {
   readonly place: number | null;
 }
 
-/** One statement, whatever the number of services: `wanted`, the most frequent first, and the tokens of those that are still being run. */
+/** A run that went well. */
+export interface EndedRun {
+  readonly token: string;
+  readonly tookMs: number;
+}
+
+/**
+ * One statement, whatever the number of services: `wanted`, the most frequent first, the tokens of those that are still being run, and what has ended
+ * since the last time.
+ */
 export async function takeTurns(
   store: Store,
   taker: Taker,
   wanted: readonly WantedTurn[],
-  running: readonly string[],
+  so: { readonly running: readonly string[]; readonly ended: readonly EndedRun[] },
 ): Promise<TurnAnswer[]> {
   return store.query<TurnAnswer>(
     `select service, token::text, is_ours as "isOurs", taken_by::text as "takenBy", taken_ago_ms as "takenAgoMs", place
-     from ${store.schema}.take_turns($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+     from ${store.schema}.take_turns($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
     [
       ...[taker.id, taker.host, wanted.map(({ service }) => service)],
       wanted.map(({ everyMs }) => Math.round(everyMs)),
       wanted.map(({ fromMs }) => (fromMs === undefined ? null : Math.round(fromMs))),
-      ...[wanted.map(({ isHeld }) => isHeld), taker.holdMs, running, taker.isReplica, taker.places],
+      ...[wanted.map(({ isHeld }) => isHeld), taker.holdMs, so.running],
+      ...[so.ended.map(({ token }) => token), so.ended.map(({ tookMs }) => tookMs), taker.isReplica, taker.places],
     ],
     "often",
   );

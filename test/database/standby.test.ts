@@ -121,7 +121,7 @@ test("a place in line is counted in a ring of those who are alive, from behind w
   const ask = async (id: ReplicaId, fromMs: number, isReplica = true) => {
     const taker = { id, host: "a", isReplica, places: 3, holdMs: 5_000 };
     const wanted = [{ service: "sweep", everyMs: 60_000, fromMs, isHeld: false }];
-    return (await takeTurns(everbeat.database, taker, wanted, []))[0];
+    return (await takeTurns(everbeat.database, taker, wanted, { running: [], ended: [] }))[0];
   };
   expect(await ask(ids[3] as ReplicaId, 0)).toMatchObject({ isOurs: true, place: null });
   const placeOf = async (id: ReplicaId, isReplica = true) => {

@@ -1,10 +1,11 @@
 -- Takes the turns of all services that are due for this one, each under a new token, and says of the others who has them. p_services are those that it
 -- could run, the most frequent first, with their intervals and, in p_from_ms, after how long it would run them in the place of another. A turn is held for
 -- p_hold_ms, unless it is ended or asked for again before (p_running: the tokens of what it still runs), so that a taker that is gone holds
--- nothing for long. Where p_do_hold is false the turn is not held at all: another may run it as soon as this one is late.
+-- nothing for long. Runs that went well since the last question (p_ended) are noted along with it. Where p_do_hold is false the turn is not held at all: another may run it as soon as this one is late.
 -- Everybody asks this, and mostly it is nobody's turn, so that costs only a few reads. It waits for nobody: a row that is locked is passed by.
 create or replace function take_turns(p_taker uuid, p_host text, p_services text[], p_every_ms bigint[], p_from_ms bigint[], p_do_hold boolean[],
-                                      p_hold_ms bigint, p_running uuid[], p_is_replica boolean, p_places integer)
+                                      p_hold_ms bigint, p_running uuid[], p_ended uuid[], p_took_ms double precision[],
+                                      p_is_replica boolean, p_places integer)
 returns table (service text, token uuid, is_ours boolean, taken_by uuid, taken_ago_ms double precision, place integer)
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
@@ -18,6 +19,11 @@ declare
   v_due    turn[] := '{}';
   v_place  integer;
 begin
+  if cardinality(p_ended) > 0 then
+    update turn t set held_until = '-infinity', ended_at = clock_timestamp(), took_ms = e.took_ms, error = null, failures = 0
+    from unnest(p_ended, p_took_ms) as e (token, took_ms)
+    where t.token = e.token and t.service in (select x.service from turn x where x.token = any (p_ended) for update skip locked);
+  end if;
   if cardinality(p_running) > 0 then
     update turn set held_until = clock_timestamp() + v_hold
     where service in (select t.service from turn t where t.token = any (p_running) and t.held_until > '-infinity' for update skip locked);

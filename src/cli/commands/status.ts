@@ -11,6 +11,7 @@ import { isBusy, leftOutWords, mostBusy } from "../queues-of-interest.ts";
 import { recoveryLines } from "../recovery-lines.ts";
 import { replicaTable } from "../replica-table.ts";
 import type { Screen } from "../screen.ts";
+import { serviceTable } from "../service-table.ts";
 import { inColourOf, marked } from "../states.ts";
 import { paragraphs } from "../table.ts";
 import { pack } from "../wrap.ts";
@@ -30,7 +31,7 @@ const QUEUES_SHOWN = 20;
 export function addStatus(cli: Cli, program: Command): void {
   addCommand<StatusOptions>(cli, program, {
     usage: "status",
-    description: "the fleet at a glance: tasks, queues, replicas, recovery",
+    description: "the fleet at a glance: tasks, queues, replicas, services, recovery",
     group: "Look and act:",
     examples: ["everbeat status", "everbeat status --json | jq .counts"],
     configure: (command) => command.option("--all", "also replicas that have left and hold nothing"),
@@ -59,6 +60,7 @@ function describeStatus(status: Status, screen: Screen, withAll: boolean): strin
     taskCounts(status, screen),
     queues(status, screen),
     replicas(status, screen, withAll),
+    services(status, screen),
     recovery(status, screen),
   );
 }
@@ -96,6 +98,10 @@ function replicas(status: Status, screen: Screen, withAll: boolean): string[] {
 }
 
 const PRESENCES: readonly ReplicaWithHeart["status"][] = ["online", "draining", "dead", "offline"];
+
+function services({ services: rows, now }: Status, screen: Screen): string[] {
+  return rows.length === 0 ? [] : [screen.colours.bold("Services"), ...serviceTable(rows, now, screen)];
+}
 
 function recovery(status: Status, screen: Screen): string[] {
   return [screen.colours.bold("Recovery"), ...recoveryLines(status.recovery, status.now, screen)];
