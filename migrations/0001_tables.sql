@@ -234,6 +234,7 @@ create table replica (
   seen_at    timestamptz not null default now(),
   status     text not null default 'online' check (status in ('online', 'draining', 'offline', 'dead')),
   tasks      text[] not null,
+  stopped_by bigint[], -- claims on tasks that have told it to stop: it drains on account of them, and of nobody else
   versions   text[],   -- for each of these tasks, a mark of its definition's settings: the same settings have the same mark
   queues     text[],
   machine_id text,

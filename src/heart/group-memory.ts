@@ -16,9 +16,11 @@ interface GroupFigures {
 
 /** Undefined where no group has a limit. */
 export function readGroupMemory(root = "/"): GroupFigures | undefined {
-  const files = new Set(limitFiles(readText(join(root, "proc/self/cgroup")) ?? ""));
-  const groups = [...files].flatMap((file) => readGroup(join(root, file)));
-  return groups.sort((a, b) => a.limit - b.limit)[0];
+  const files = [...new Set(limitFiles(readText(join(root, "proc/self/cgroup")) ?? ""))].map((file) =>
+    join(root, file),
+  );
+  const [smallest] = files.flatMap(readGroup).sort((a, b) => a.limit - b.limit);
+  return smallest && { used: smallest.used, limit: smallest.limit, kills: killsIn(smallest, files.map(dirname)) };
 }
 
 /**
@@ -63,11 +65,19 @@ const FILES = [
     cache: ["total_active_file", "total_inactive_file"],
   },
 ] as const;
+interface Group {
+  readonly used: number;
+  readonly limit: number;
+  readonly folder: string;
+  /** The file that counts kills. */
+  readonly kills: (typeof FILES)[number]["kills"];
+}
+
 /** Version 1 says "no limit" with a number beyond all memory. */
 const NO_LIMIT = 2 ** 60;
 
 /** Most groups have no limit, and then nothing else of them is read: this is done again and again. */
-function readGroup(limitFile: string): GroupFigures[] {
+function readGroup(limitFile: string): Group[] {
   const files = FILES.find(({ limit }) => limit === basename(limitFile));
   const limit = numberIn(limitFile);
   if (!files || !(limit > 0 && limit < NO_LIMIT)) return [];
@@ -76,8 +86,18 @@ function readGroup(limitFile: string): GroupFigures[] {
   if (!(used >= 0)) return [];
   const stat = readText(join(folder, "memory.stat")) ?? "";
   const cache = files.cache.reduce((sum, name) => sum + (fieldOf(stat, name) ?? 0), 0);
-  const kills = fieldOf(readText(join(folder, files.kills)) ?? "", "oom_kill");
-  return [{ used: Math.max(0, used - cache), limit, kills }];
+  return [{ used: Math.max(0, used - cache), limit, folder, kills: files.kills }];
+}
+
+/**
+ * Version 2 counts a kill in the victim's group and in all above it. Version 1 counts it in the victim's own group alone, which need not be the one whose
+ * limit was reached: so all groups count that this process is in, up to that one.
+ */
+function killsIn({ folder, kills }: Group, own: readonly string[]): number | undefined {
+  const isCountedBelow = kills === "memory.oom_control";
+  const folders = own.filter((each) => each === folder || (isCountedBelow && each.startsWith(`${folder}/`)));
+  const counts = folders.flatMap((each) => fieldOf(readText(join(each, kills)) ?? "", "oom_kill") ?? []);
+  return counts.length === 0 ? undefined : counts.reduce((sum, count) => sum + count, 0);
 }
 
 /** NaN where there is none. */

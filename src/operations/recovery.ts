@@ -116,6 +116,8 @@ export const recoveryReportExit = operation({
     ...optionsBy(EXIT_RULES, {
       exitCode: z.int().nullable(),
       signal: z.string().nullable(),
+      wasAsked: z.boolean(),
+      sharedWith: z.array(z.string()),
       /** The memory of the cgroup that it shared with whoever saw it end, in bytes. */
       group: z.strictObject({ used: z.int(), limit: z.int(), kills: z.int() }),
     }),

@@ -38,7 +38,9 @@ export interface DeathEvidence {
   /** Of a runner that was killed for memory which others share: how many tasks ran beside it in its worker. */
   readonly beside?: number | undefined;
   /** Of a replica: some of the tasks that it was running in threads, which share its process. */
-  readonly inThreads?: readonly TaskInThread[] | undefined;
+  readonly inThreads?: readonly NamedTask[] | undefined;
+  /** Of those that it was running: some that had told it to stop. */
+  readonly stoppers?: readonly NamedTask[] | undefined;
   /** Of a runner: how many tasks it had run before, and the last of them. */
   readonly before?: { readonly count: number; readonly last: readonly string[] } | undefined;
   /** Replicas of the same machine that were there, and those of them that went at the same time. */
@@ -51,7 +53,7 @@ export interface DeathEvidence {
   readonly cameBack?: { readonly afterMs: number; readonly how: "fenced" | "refused" } | undefined;
 }
 
-interface TaskInThread {
+interface NamedTask {
   readonly id: string;
   readonly name: string;
 }
@@ -71,6 +73,7 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
     phase,
     neighbours,
     inThreads = [],
+    stoppers = [],
   } = evidence;
   const lines: string[] = [endWords(evidence)];
   if (silentForMs !== undefined) lines.push(`silent for ${formatDuration(silentForMs)} when it was declared dead`);
@@ -92,7 +95,8 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
       `of ${counted(neighbours.there, "other replica")} on its machine ${neighbours.gone} went at the same time`,
     );
   if (isDeploying(evidence)) lines.push(`a deploy was under way: ${deployWords(evidence)}`);
-  if (evidence.wasDraining) lines.push("it had been told to go, and was draining");
+  if (stoppers.length > 0) lines.push(`it was leaving because of its own: ${taskWords(stoppers)}`);
+  else if (evidence.wasDraining) lines.push("it had been told to go, and was draining");
   if (evidence.cameBack) lines.push(backWords(evidence.cameBack));
   lines.push(...stackLines(evidence));
   lines.push(...block("last lines of the task's log", evidence.log));
@@ -113,7 +117,7 @@ export function deployWords({ deploy }: DeathEvidence): string {
   return parts.join(", ");
 }
 
-export function taskWords(tasks: readonly TaskInThread[]): string {
+export function taskWords(tasks: readonly NamedTask[]): string {
   return tasks.map(({ id, name }) => `${id} (${name})`).join(", ");
 }
 

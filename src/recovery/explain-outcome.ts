@@ -4,7 +4,7 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import { readDeath } from "../task/death.ts";
 import { counted } from "./explain-words.ts";
-import { type Death, isBlameless, type RecoveryAction, recoveryOf } from "./recovery-action.ts";
+import { blamedFor, type Death, type RecoveryAction, recoveryOf } from "./recovery-action.ts";
 import { blameOn, noBlameOn } from "./suspicion.ts";
 
 interface Case {
@@ -21,7 +21,9 @@ export function actionOn({ facts, owner, settings }: Case): RecoveryAction {
     retry: definition?.retry ?? undefined,
     crashBudget: definition?.crashBudget ?? undefined,
   };
-  const blame = isBlameless(deathOf(owner)) ? noBlameOn(task) : blameOn(task, owner.crowd);
+  const blamed = blamedFor(deathOf(owner), owner.stoppers);
+  const isBlamed = blamed === "all" || (blamed === "stoppers" && owner.isStoppedByTask);
+  const blame = isBlamed ? blameOn(task, owner.crowd) : noBlameOn(task);
   return recoveryOf(task, blame, settings, 0);
 }
 

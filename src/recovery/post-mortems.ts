@@ -214,6 +214,7 @@ export function evidenceOn(replica: DeadReplica): DeathEvidence {
     blockedForMs: death.blockedForMs ?? vitals?.["blockedForMs"],
     running: replica.running,
     inThreads: replica.inThreads,
+    stoppers: replica.stoppers,
     neighbours: { there: neighbours, gone: neighboursGone },
     cameBack:
       replica.backHow === null ? undefined : { how: replica.backHow, afterMs: Math.max(0, replica.backAfterMs ?? 0) },

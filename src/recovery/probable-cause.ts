@@ -15,6 +15,7 @@ export const CAUSES = [
   "heap-out-of-memory",
   "native-crash",
   "aborted",
+  "stopped-by-task",
   "shutdown-overrun",
   "killed",
   "terminated",
@@ -96,6 +97,12 @@ const CASES: readonly Case[] = [
     cause: "aborted",
     fits: (evidence) => abortSignal(evidence) !== undefined,
     sentence: (evidence) => `The process aborted itself (${abortSignal(evidence)})${whyItAborted(evidence)}.`,
+  },
+  {
+    cause: "stopped-by-task",
+    fits: ({ stoppers = [] }) => stoppers.length > 0,
+    sentence: ({ stoppers = [] }) =>
+      `${stoppers.length === 1 ? "A task" : "One of the tasks"} that it was running (${taskWords(stoppers)}) had told the process to stop, and it ended before it had left.`,
   },
   {
     cause: "shutdown-overrun",

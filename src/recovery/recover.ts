@@ -5,14 +5,23 @@ import type { Events } from "../events.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import { type Freed, recoverClaims, releaseAbsent } from "../sql/recover-claims.ts";
 import { type OwnedClaim, readClaimsOf } from "../sql/recovery.ts";
-import { clearBystanders, noteCrash } from "../sql/suspicion.ts";
+import { clearBystanders, countStoppers, noteCrash } from "../sql/suspicion.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import { storedSettings } from "../task/stored-settings.ts";
 import { counted } from "./explain-words.ts";
 import { freeClaims } from "./free-claims.ts";
+import { sharersOf } from "./memory-outlook.ts";
 import type { PassedBy } from "./passed-by.ts";
 import type { PostMortems } from "./post-mortems.ts";
-import { crashError, type Death, isBlameless, type RecoveryAction, recoveryOf } from "./recovery-action.ts";
+import {
+  type Blamed,
+  blamedFor,
+  crashError,
+  type Death,
+  deathOfStopper,
+  type RecoveryAction,
+  recoveryOf,
+} from "./recovery-action.ts";
 import { type Blame, blameOn, type Crowd, noBlameOn } from "./suspicion.ts";
 
 const BATCH = 1_000;
@@ -39,6 +48,7 @@ export interface RecoveryParts {
 
 interface Crash {
   readonly death: Death;
+  readonly blamed: Blamed;
   /** Undefined: nobody is blamed for it. */
   readonly crowd: Crowd | undefined;
   /** Of all batches so far. */
@@ -59,10 +69,10 @@ export async function recoverTasksOf(parts: RecoveryParts, death: Death): Promis
   const { database, settings } = parts;
   const replicaId = death.replicaId as ReplicaId;
   // Counted before the first of them is gone, and kept.
-  const isForNobody = !settings.recoversRunning || isBlameless(death);
-  const crowd = isForNobody ? undefined : await noteCrash(database, replicaId);
+  const blamed = settings.recoversRunning ? blamedFor(death, await countStoppers(database, replicaId)) : "nobody";
+  const crowd = blamed === "nobody" ? undefined : await noteCrash(database, replicaId, sharersOf(death));
   const beside = crowd && crowd.running > 1 ? { beside: crowd.running - 1 } : {};
-  const crash: Crash = { death: { ...death, ...beside }, crowd, convicted: [] };
+  const crash: Crash = { death: { ...death, ...beside }, blamed, crowd, convicted: [] };
   const read = (after?: ClaimId) => readClaimsOf(database, replicaId, { after, limit: BATCH });
   const recovered: Recovered[] = [];
   let reading = read();
@@ -93,8 +103,8 @@ function heardLater<T>(work: Promise<T>): Promise<T> {
 
 /** Returns those that it was done with, and not by others meanwhile. */
 async function putRight(parts: RecoveryParts, crash: Crash, claims: readonly OwnedClaim[]): Promise<Planned[]> {
-  const { death, crowd, convicted } = crash;
-  const planned = claims.map((claim) => planFor(claim, crowd, parts));
+  const { death, convicted } = crash;
+  const planned = claims.map((claim) => planFor(claim, crash, parts));
   const ofKind = (isRelease: boolean) => planned.filter(({ action }) => (action.kind === "release") === isRelease);
   const free = (all: readonly Planned[], act: (some: readonly Planned[]) => Promise<Freed>) =>
     freeClaims(all, { whatOf: recoveryOfIt, act, passedBy: parts.passedBy });
@@ -122,7 +132,9 @@ function release(database: Database, death: Death, planned: readonly Planned[]):
 
 /** These outcomes are no worker's, so they are not kept as late ones where a claim no longer holds. */
 async function end(database: Database, death: Death, planned: readonly Planned[]): Promise<Freed> {
-  const outcomes = planned.flatMap(({ claim, action }) => outcomesOf(claim, action, death));
+  const outcomes = planned.flatMap(({ claim, blame, action }) =>
+    outcomesOf(claim, action, claim.isStopper && blame.share !== "cleared" ? deathOfStopper(death) : death),
+  );
   if (outcomes.length === 0) return { done: [], locked: [] };
   return recoverClaims(database, death.replicaId as ReplicaId, outcomes, planned.flatMap(suspectOf));
 }
@@ -145,8 +157,9 @@ async function tellOf(parts: RecoveryParts, { death, crowd }: Crash, done: reado
   });
 }
 
-function planFor(claim: OwnedClaim, crowd: Crowd | undefined, { settings, random }: RecoveryParts): Planned {
-  const blame = crowd ? blameOn(claim, crowd) : noBlameOn(claim);
+function planFor(claim: OwnedClaim, { crowd, blamed }: Crash, { settings, random }: RecoveryParts): Planned {
+  const isBlamed = blamed === "all" || (blamed === "stoppers" && claim.isStopper);
+  const blame = crowd && isBlamed ? blameOn(claim, crowd) : noBlameOn(claim);
   const task = { ...claim, ...storedSettings(claim.settings) };
   return { claim, blame, action: recoveryOf(task, blame, settings, random()) };
 }
@@ -162,14 +175,15 @@ function isConviction(action: RecoveryAction): boolean {
   return action.kind === "fail" && action.because === "crash-budget";
 }
 
-function crashedAttempt({ claim, blame, action }: Planned, crowd: Crowd | undefined) {
-  const { replicaId, taskId, claimId, name } = claim;
-  return { replicaId, taskId, claimId, name, part: partWords(blame, action, crowd) };
+function crashedAttempt(plan: Planned, crowd: Crowd | undefined) {
+  const { replicaId, taskId, claimId, name } = plan.claim;
+  return { replicaId, taskId, claimId, name, part: partWords(plan, crowd) };
 }
 
-function partWords({ share }: Blame, action: RecoveryAction, crowd: Crowd | undefined): string {
+function partWords({ claim, blame: { share }, action }: Planned, crowd: Crowd | undefined): string {
   if (share === "cleared") return "its part in it: none, and it costs the task nothing";
-  const company = crowd && crowd.running > 1 ? `it ran beside ${counted(crowd.running - 1, "other")}` : "it ran alone";
+  const did = claim.isStopper ? "it, or its batch, told the process to stop" : "it ran";
+  const company = `${did} ${crowd && crowd.running > 1 ? `beside ${counted(crowd.running - 1, "other")}` : "alone"}`;
   if (isConviction(action)) return `its part in it: ${company}, and no other had been at as many crashes`;
   return `its part in it: ${company}, and is ${share === "charged" ? "charged with it" : "suspected with them"}`;
 }

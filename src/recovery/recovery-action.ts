@@ -79,9 +79,22 @@ export interface Death extends DeathRecord {
   };
 }
 
-/** A shutdown, a deploy, a notice of preemption, a fence, or what another task is known to have done costs nobody a crash. */
-export function isBlameless({ because, wasDraining, cameBack, isCharged }: Death): boolean {
-  return wasDraining === true || cameBack === true || isCharged === false || because === "offline";
+/** Who of those that a replica was running may be to blame for its death. */
+export type Blamed = "nobody" | "stoppers" | "all";
+
+/**
+ * A shutdown, a deploy, a notice of preemption, a fence, or what another task is known to have done costs nobody a crash. A shutdown that tasks of
+ * its own have asked for (`stoppers`: how many of them it still runs) costs these.
+ */
+export function blamedFor({ because, wasDraining, cameBack, isCharged }: Death, stoppers: number): Blamed {
+  if (cameBack === true || isCharged === false) return "nobody";
+  if (stoppers > 0) return "stoppers";
+  return wasDraining === true || because === "offline" ? "nobody" : "all";
+}
+
+/** For the one that has told its worker to stop, that is the cause. */
+export function deathOfStopper({ wasDraining: _, ...death }: Death): Death {
+  return { ...death, because: "stopped-by-task" };
 }
 
 /** How it died, as far as that is known. */

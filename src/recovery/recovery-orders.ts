@@ -81,8 +81,12 @@ const SHAPE = { ...STALE_RULES, dryRun: isBoolean };
 export interface ExitOptions {
   exitCode?: number | null | undefined;
   signal?: string | null | undefined;
+  /** It had been asked to leave, and was ended before it had left: its tasks are charged with nothing. */
+  wasAsked?: boolean | undefined;
   /** The memory of the cgroup that it shared with whoever saw it end, in bytes; and how many processes the kernel killed there at that time. */
   group?: GroupMemory | undefined;
+  /** Other replicas whose processes shared that memory: one of their tasks may have filled it. */
+  sharedWith?: readonly string[] | undefined;
 }
 
 const isBytes = isInteger({ min: 0, max: Number.MAX_SAFE_INTEGER });
@@ -90,6 +94,8 @@ export const EXIT_RULES = {
   // Of a process that has ended, Node gives null for the one that does not apply.
   exitCode: orNull(isInteger({ min: 0, max: 0xffff_ffff })),
   signal: orNull(isSignalName),
+  wasAsked: isBoolean,
+  sharedWith: isListOf(isReplicaId),
   group: isOptions({ used: isBytes, limit: isInteger({ min: 1, max: Number.MAX_SAFE_INTEGER }), kills: isBytes }),
 };
 const OPEN_ALERTS_SHAPE = { onlyOpen: isBoolean, limit: isInteger({ min: 1, max: 10_000 }) };
@@ -182,14 +188,18 @@ export class RecoveryOrders {
    */
   async reportExit(replicaId: string, exit: ExitOptions): Promise<ExitReport> {
     const problems = new Problems();
-    const { exitCode, signal, group } = checkOptions(exit, EXIT_RULES, { path: "", problems });
+    const { exitCode, signal, group, wasAsked, sharedWith } = checkOptions(exit, EXIT_RULES, { path: "", problems });
     if (!isUuid(replicaId)) problems.add("replicaId", "must be a replica's id");
     problems.throwIfAny("The report of an exit");
     const ended = replicaId as ReplicaId;
     const settings = (await readSettingsOf(this.#database, ended)) ?? this.#settings;
     return reportExit(
       { database: this.#database, events: this.#events, settings, random: Math.random },
-      { replicaId: ended, exitCode: exitCode ?? null, signal: signal ?? null, group: group as GroupMemory | undefined },
+      {
+        ...{ replicaId: ended, exitCode: exitCode ?? null, signal: signal ?? null, wasAsked: wasAsked ?? false },
+        group: group as GroupMemory | undefined,
+        sharedWith: sharedWith as readonly ReplicaId[] | undefined,
+      },
     );
   }
 

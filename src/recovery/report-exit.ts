@@ -23,8 +23,12 @@ export interface ProcessExit {
   /** Null where a signal ended it. */
   readonly exitCode: number | null;
   readonly signal: string | null;
+  /** It had been asked to leave by whoever saw it end: a shutdown, which is nobody's crash. */
+  readonly wasAsked: boolean;
   /** The memory of the cgroup that it shared with whoever saw it end. */
   readonly group: GroupMemory | undefined;
+  /** Replicas whose processes shared that memory with it. */
+  readonly sharedWith: readonly ReplicaId[] | undefined;
 }
 
 export interface ExitReport {

@@ -3,6 +3,7 @@
  * falls silent, or when it has done its share.
  */
 import { randomUUID } from "node:crypto";
+import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import type { TaskRef } from "../events.ts";
 import type { BatchItem } from "../task/define-task.ts";
@@ -131,6 +132,8 @@ export class Runner {
       this.#jobs = number;
       this.#job = job;
       this.#onLateError = onLateError;
+      // One listener for each item of a batch. Node warns of more than ten.
+      setMaxListeners(0, job.over.signal);
       items.forEach(({ context: { signal } }, index) => {
         const onAbort = () => this.#abort(job, index);
         if (signal.aborted) onAbort();

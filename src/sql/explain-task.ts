@@ -134,7 +134,10 @@ export interface OwnerFacts extends SignsOfLife {
   /** The event loop that this task depends on, its runner's or else its owner's own; null while it turns. */
   readonly blocked: BlockedFacts | null;
   readonly cameBack: boolean;
-  /** What it is running: see suspicion. */
+  /** How many of those that it is running have told it to stop, and whether this task has. */
+  readonly stoppers: number;
+  readonly isStoppedByTask: boolean;
+  /** What it is running, or of that those who have told it to stop, if any: see suspicion. */
   readonly crowd: { readonly running: number; readonly most: number; readonly withMost: number };
 }
 
@@ -222,6 +225,8 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
                 where b.replica_id = r.id and b.ended_at is null and r.status in ('online', 'draining') and (b.runner_id = u.runner_id or b.runner_id is null)
                 order by b.runner_id is null, b.id desc limit 1),
               'cameBack', r.came_back_at is not null,
+              'stoppers', (select count(*) from ${s}.stoppers_of(u.replica_id)),
+              'isStoppedByTask', coalesce(u.claim_id = any (r.stopped_by), false),
               'crowd', (select json_build_object('running', w.running, 'most', w.most, 'withMost', w.with_most)
                         from ${s}.crowd_of(u.replica_id) w)) end as owner,
             case when l.epoch is not null then json_build_object('sweptAgoMs', ${ms("c.now - l.swept_at")},

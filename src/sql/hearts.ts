@@ -156,11 +156,20 @@ export type ExitVerdict = ReachedVerdict | "locked";
 export async function declareExited(
   store: Store,
   replicaId: ReplicaId,
-  exit: { exitCode: number | null; signal: string | null; group: object | undefined },
+  exit: {
+    exitCode: number | null;
+    signal: string | null;
+    group: object | undefined;
+    sharedWith: readonly ReplicaId[] | undefined;
+    wasAsked: boolean;
+  },
 ): Promise<{ verdict: ReachedVerdict; death: unknown }> {
   const [row] = await store.query<{ verdict: ReachedVerdict; death: unknown }>(
-    `select verdict, death from ${store.schema}.declare_exited($1, $2, $3, $4)`,
-    [replicaId, exit.exitCode, exit.signal, exit.group === undefined ? null : JSON.stringify(exit.group)],
+    `select verdict, death from ${store.schema}.declare_exited($1, $2, $3, $4, $5, $6)`,
+    [
+      ...[replicaId, exit.exitCode, exit.signal],
+      ...[exit.group === undefined ? null : JSON.stringify(exit.group), exit.wasAsked, exit.sharedWith ?? null],
+    ],
   );
   return row ?? { verdict: "not-alive", death: null };
 }

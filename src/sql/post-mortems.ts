@@ -44,6 +44,8 @@ export interface DeadReplica {
   readonly holdsSession: boolean;
   readonly livedForMs: number;
   readonly running: number;
+  /** Of those that it was running: some that had told it to stop. */
+  readonly stoppers: readonly { readonly id: string; readonly name: string }[];
   /** Some of those that it was running in threads, the last that it claimed first. */
   readonly inThreads: readonly { readonly id: string; readonly name: string }[];
   readonly vitals: Readonly<Record<string, number>> | null;
@@ -85,7 +87,7 @@ const LEFT_WITHIN = "interval '10 seconds'";
 const STARTED_WITHIN = "interval '2 minutes'";
 
 /** One sentence names them. */
-const MOST_IN_THREADS = 5;
+const MOST_NAMED = 5;
 
 /** Of a replica `r`: dead, and nobody has asked why. */
 const isUnexamined = (s: string) =>
@@ -111,9 +113,11 @@ export async function readUnexamined(store: Store, replicas: readonly ReplicaId[
             ${ms("r.died_at - r.started_at")} as "livedForMs",
             (select count(*)::int from ${s}.running u where u.replica_id = r.id and u.state = 'running') as running,
             (select coalesce(json_agg(t), '[]') from (
+               select x.task_id as id, x.name from ${s}.stoppers_of(r.id) x order by x.claim_id limit ${MOST_NAMED}) t) as stoppers,
+            (select coalesce(json_agg(t), '[]') from (
                select u.task_id as id, u.name from ${s}.running u join ${s}.definition d on d.name = u.name
                where u.replica_id = r.id and u.state = 'running' and d.run_in = 'thread'
-               order by u.claim_id desc limit ${MOST_IN_THREADS}) t) as "inThreads",
+               order by u.claim_id desc limit ${MOST_NAMED}) t) as "inThreads",
             (select coalesce(json_agg(b order by b."agoMs" desc), '[]') from (
                select ${ms("r.died_at - b.beat_at")} as "agoMs", ${s}.vitals_of(b.signs) as vitals from ${s}.beat_history b
                where b.replica_id = r.id order by b.beat_at desc limit 5) b) as beats,

@@ -34,6 +34,8 @@ export interface OwnedClaim {
   readonly suspicion: number;
   readonly isCancelled: boolean;
   readonly cancelReason: string | null;
+  /** It has told its replica to stop. */
+  readonly isStopper: boolean;
   /** What its definition says. */
   readonly settings: unknown;
 }
@@ -50,7 +52,7 @@ export async function readClaimsOf(
      )
      select u.claim_id as "claimId", u.task_id::text as "taskId", u.replica_id::text as "replicaId", u.state, u.name, u.attempt, u.crashes,
             u.cancel_requested_at is not null as "isCancelled", u.cancel_reason as "cancelReason",
-            d.settings,
+            d.settings, coalesce(u.claim_id = any ((select r.stopped_by from ${store.schema}.replica r where r.id = u.replica_id)::bigint[]), false) as "isStopper",
             (select count(*)::int from ${store.schema}.suspicion s
              where s.task_id = u.task_id and not s.is_charged and s.replica_id <> u.replica_id) as suspicion
      from ${store.schema}.running u left join rules d on d.name = u.name

@@ -1,7 +1,8 @@
 /** Replicas, and what they know how to run. */
 import type { Store } from "../database/database.ts";
-import type { ReplicaId } from "../task/ids.ts";
+import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import { settingsRecord, type TaskSettings } from "../task/settings.ts";
+import { listsOf } from "./claim-lists.ts";
 import type { HeartPromise } from "./hearts.ts";
 
 /** What the database knows of a replica's heart at this moment. */
@@ -91,11 +92,29 @@ export async function registerReplica(
   );
 }
 
-/** Of one that is alive: what is on record of a dead one stays as it is. */
-export async function setReplicaStatus(store: Store, id: ReplicaId, status: ReplicaRow["status"]): Promise<void> {
+/**
+ * Of one that is alive: what is on record of a dead one stays as it is. `stoppedBy`: those of its claims whose tasks have told it to stop.
+ */
+export async function setReplicaStatus(
+  store: Store,
+  id: ReplicaId,
+  status: ReplicaRow["status"],
+  stoppedBy: readonly ClaimOnTask[] = [],
+): Promise<void> {
+  const s = store.schema;
+  if (stoppedBy.length === 0) {
+    await store.query(
+      `update ${s}.replica set status = $2, seen_at = now() where id = $1 and status in ('online', 'draining')`,
+      [id, status],
+    );
+    return;
+  }
   await store.query(
-    `update ${store.schema}.replica set status = $2, seen_at = now() where id = $1 and status in ('online', 'draining')`,
-    [id, status],
+    `update ${s}.replica set status = $2, seen_at = now(), stopped_by = array(
+       select u.claim_id from ${s}.running u
+       where u.replica_id = $1 and (u.claim_id, u.task_id) in (select * from unnest($3::bigint[], $4::uuid[])))
+     where id = $1 and status in ('online', 'draining')`,
+    [id, status, ...listsOf(stoppedBy)],
   );
 }
 

@@ -3,16 +3,29 @@ import type { Store } from "../database/database.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 
-/** What this replica was running when it died: counted once, however often its recovery is begun. Undefined: nothing. */
+/**
+ * What this replica was running when it died: counted once, however often its recovery is begun. Undefined: nothing. `beside`: replicas whose
+ * tasks may have caused it as well.
+ */
 export async function noteCrash(
   store: Store,
   replicaId: ReplicaId,
+  beside: readonly ReplicaId[] = [],
 ): Promise<{ running: number; most: number; withMost: number } | undefined> {
   const [row] = await store.query<{ running: number; most: number; withMost: number }>(
-    `select running, most, with_most as "withMost" from ${store.schema}.note_crash($1)`,
-    [replicaId],
+    `select running, most, with_most as "withMost" from ${store.schema}.note_crash($1, $2)`,
+    [replicaId, beside],
   );
   return row;
+}
+
+/** How many of those that this replica is still running have told it to stop. */
+export async function countStoppers(store: Store, replicaId: ReplicaId): Promise<number> {
+  const [row] = await store.query<{ count: number }>(
+    `select count(*)::int as count from ${store.schema}.stoppers_of($1)`,
+    [replicaId],
+  );
+  return row?.count ?? 0;
 }
 
 export interface Suspect {

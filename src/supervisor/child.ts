@@ -27,6 +27,7 @@ export class Child {
   #readyAtMs: number | undefined;
   #refused = false;
   #wasAsked = false;
+  #wasKilled = false;
   #hasExited = false;
   #patience: Timer | undefined;
 
@@ -94,6 +95,11 @@ export class Child {
     return this.#wasAsked;
   }
 
+  /** Its supervisor has asked it to leave, or has killed it. */
+  get isToGo(): boolean {
+    return this.#wasAsked || this.#wasKilled;
+  }
+
   get hasExited(): boolean {
     return this.#hasExited;
   }
@@ -105,6 +111,7 @@ export class Child {
   }
 
   kill(): void {
+    this.#wasKilled = true;
     this.#process.kill("SIGKILL");
   }
 }

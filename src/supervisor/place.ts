@@ -49,6 +49,11 @@ export class Place {
     return { child: this.#parts.number, startedAtMs: this.#current?.startedAtMs };
   }
 
+  /** Of all its processes that are there. */
+  get replicaIds(): ReplicaId[] {
+    return [...this.#children].flatMap(({ replicaIds }) => [...replicaIds]);
+  }
+
   /** Nobody is here, and nobody will be. */
   get isOver(): boolean {
     return this.#children.size === 0 && (this.#isLooping || this.#stopping.signal.aborted);

@@ -33,6 +33,8 @@ const LEAVE_MARGIN_MS = 60_000;
 const LAST_WORDS_MS = 10_000;
 const LAST_WORDS_IN_HURRY_MS = 1_000;
 
+/** Their ends are known one after the other. */
+const AT_ONCE_MS = 2_000;
 /** By the kernel, or by somebody else. A shell says 128 and the signal's number. */
 const KILLED = /^(SIGKILL|137)$/;
 
@@ -69,6 +71,7 @@ export class Supervisor {
   readonly #background: ProcessServices;
   /** Of the cgroup that its children share with it, unless somebody has moved them to another. */
   readonly #groupMemory = new GroupMemoryWatch();
+  #justKilled: { readonly replicaId: ReplicaId; readonly atMs: number }[] = [];
   #hasStarted = false;
   #isLeaving = false;
   #isInHurry = false;
@@ -185,10 +188,23 @@ export class Supervisor {
     const { everbeat } = this.#parts;
     // At once: its memory is given back by now, and what the kernel counts is not about it for long.
     const group = KILLED.test(`${exit.signal ?? exit.exitCode}`) ? this.#groupMemory.sign() : undefined;
+    const sharedWith = group && this.#sharersOf(child);
     if (child.replicaIds.size === 0) await this.#words.say("reporting an exit", () => readClock(everbeat.database));
     // Each by itself: one that the database refuses does not keep the others from being reported.
     for (const id of child.replicaIds)
-      await this.#words.say("reporting an exit", () => this.#reportReplica(id, { ...exit, group }));
+      await this.#words.say("reporting an exit", () =>
+        this.#reportReplica(id, { ...exit, group, sharedWith, wasAsked: child.isToGo }),
+      );
+  }
+
+  /** The kernel may kill several at once. */
+  #sharersOf({ replicaIds }: Child): ReplicaId[] | undefined {
+    const nowMs = performance.now();
+    const others = this.#places.flatMap((place) => place.replicaIds);
+    this.#justKilled = this.#justKilled.filter(({ atMs }) => nowMs - atMs < AT_ONCE_MS);
+    const sharers = [...others, ...this.#justKilled.map(({ replicaId }) => replicaId)];
+    this.#justKilled.push(...[...replicaIds].map((replicaId) => ({ replicaId, atMs: nowMs })));
+    return sharers.length > 0 ? sharers : undefined;
   }
 
   /** One that has left is off the record, and nothing follows. */

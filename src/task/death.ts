@@ -3,6 +3,7 @@
  * written by another version, or by somebody by hand. Pure.
  */
 import { storableText } from "./error-record.ts";
+import { isUuid } from "./ids.ts";
 
 interface ReasonWords {
   /** Where nobody saw more: for the error of an attempt and for a post-mortem. */
@@ -58,6 +59,8 @@ export interface DeathRecord {
   readonly signal?: string | null | undefined;
   /** The memory of its cgroup, as told by whoever saw it end. */
   readonly group?: GroupMemory | undefined;
+  /** Replicas in processes that shared that memory with it. */
+  readonly sharedWith?: readonly string[] | undefined;
   /** Where its loop was blocked, if it was and that could be seen. */
   readonly stack?: string;
   /** For how long its loop had been blocked when its heart ended the process for that. */
@@ -80,6 +83,9 @@ const group: Read<GroupMemory> = (value) => {
   return { used, limit, kills };
 };
 
+const ids: Read<readonly string[]> = (value) =>
+  Array.isArray(value) && value.every(isUuid) && value.length > 0 ? value : undefined;
+
 /** One for each field: the compiler asks for those that are new. */
 const FIELDS: { readonly [Field in Exclude<keyof DeathRecord, "because">]-?: Read<DeathRecord[Field]> } = {
   machineId: text,
@@ -91,6 +97,7 @@ const FIELDS: { readonly [Field in Exclude<keyof DeathRecord, "because">]-?: Rea
   exitCode: integer,
   signal: text,
   group,
+  sharedWith: ids,
   stack: text,
   blockedForMs: number,
 };

@@ -22,4 +22,6 @@ export interface ExecutionParts {
   readonly runners?: Runners;
   readonly reporting: Reporting;
   readonly deadlines: Deadlines;
+  /** A handler has told its own worker to stop. */
+  readonly onOwnStop?: () => void;
 }

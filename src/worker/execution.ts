@@ -178,8 +178,9 @@ export class Execution {
     return this.#ownStop;
   }
 
+  /** One that was told to stop itself does not stop its worker any more: that was told before. */
   onOwnStop(stop: OwnStop = { id: randomUUID(), tasks: 1 }): void {
-    this.#ownStop ??= stop;
+    if (!this.#isAborted) this.#ownStop ??= stop;
   }
 
   #beginGrace(): void {

@@ -53,6 +53,11 @@ export class Hand {
     return this.#begun.all.filter((execution) => !execution.hasEnded);
   }
 
+  /** Those whose handlers have told the worker to stop, until it is on record how they ended. */
+  stoppers(): ClaimOnTask[] {
+    return this.#begun.all.filter(({ ownStop }) => ownStop !== undefined).map(({ claimed }) => claimed);
+  }
+
   get isEmpty(): boolean {
     return this.running + this.#starting.size + this.#prefetched.length + this.reserve.size === 0;
   }

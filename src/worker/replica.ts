@@ -16,7 +16,7 @@ import type { RunnerSign } from "../heart/runner-signs.ts";
 import { type StandIn, takeStandIn } from "../heart/stand-in.ts";
 import { type ReplicaRow, registerReplica, saveDefinitions, setReplicaStatus } from "../sql/replicas.ts";
 import type { AnyTask } from "../task/define-task.ts";
-import { newReplicaId, type ReplicaId } from "../task/ids.ts";
+import { type ClaimOnTask, newReplicaId, type ReplicaId } from "../task/ids.ts";
 import { settingsMark } from "../task/settings.ts";
 import { VERSION } from "../version.ts";
 
@@ -40,6 +40,7 @@ export class Replica {
   #unheard: HeartNews[] = [];
   #onNews: (news: HeartNews) => void = (news) => this.#keepNews(news);
   #inHand: () => number = () => 0;
+  #stoppedBy: readonly ClaimOnTask[] = [];
   /** Of the process, whatever its id: what runs goes on when the replica comes back under another. */
   readonly deadlines = new SharedDeadlines();
   readonly begun = new BegunCount();
@@ -190,7 +191,13 @@ export class Replica {
   }
 
   setStatus(status: ReplicaRow["status"], id: ReplicaId = this.#id): Promise<void> {
-    return setReplicaStatus(this.#parts.database, id, status);
+    return setReplicaStatus(this.#parts.database, id, status, this.#stoppedBy);
+  }
+
+  /** These have told it to stop, if any. On record together with that it drains: should the process end before it has left, they are to blame. */
+  async drain(stoppedBy: readonly ClaimOnTask[]): Promise<void> {
+    this.#stoppedBy = stoppedBy;
+    await this.setStatus("draining").catch(() => {});
   }
 
   /** Its heart last: a session that ends before it is known why would look like a crash. */

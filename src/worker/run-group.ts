@@ -105,6 +105,7 @@ async function serve(task: AnyTask, group: readonly Execution[], parts: Executio
     onOwnStop() {
       const stop = { id: randomUUID(), tasks: present.length };
       for (const seat of present) seat.execution.onOwnStop(stop);
+      parts.onOwnStop?.();
     },
   };
   try {

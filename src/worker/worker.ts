@@ -140,6 +140,8 @@ export class Worker {
       runners: this.#runners,
       reporting: this.#reports,
       deadlines: replica.deadlines,
+      // A runner may say so after the stop itself has come.
+      onOwnStop: () => this.#isStopping && void replica.drain(this.#hand.stoppers()),
     };
     const steadyNow = createPromptClock();
     this.#claimer = new Claimer({
@@ -246,7 +248,7 @@ export class Worker {
   async #stopOnce(graceMs: number): Promise<void> {
     const { events, replica, settings } = this.#parts;
     events.emit("worker.stopping", { replicaId: this.replicaId, running: this.running });
-    const draining = replica.setStatus("draining").catch(() => {});
+    const draining = replica.drain(this.#hand.stoppers());
     await this.#patiently(Promise.all([this.#claimer.stop(), draining, this.#attempts.giveBackReserved()]));
     await this.#patiently(this.#giveBackPrefetched());
     await this.#changes.until(() => this.#hand.isEmpty, graceMs);

@@ -41,6 +41,9 @@ describe("a handler that ends its own worker", () => {
     ["by worker.stop()", "stop"],
     ["by everbeat.close()", "close"],
     ["by everbeat.close({ now: true })", "close now"],
+    ["by SIGTERM, at which the application exits before its worker has left", "terminate, and exit at SIGTERM"],
+    ["by SIGTERM and then by process.exit(0)", "terminate, then exit"],
+    ["by SIGTERM and then by SIGSEGV", "terminate, then segv"],
   ])("%s is in quarantine after three workers", async (_, how) => {
     const database = await openCrashDatabase();
     const { everbeat, url } = database;
@@ -69,25 +72,28 @@ describe("a handler that ends its own worker", () => {
     expect(await everbeat.recovery.review.count()).toBe(1);
   });
 
-  test("in a batch makes suspects of all in it, of whom only the one is convicted", async () => {
-    const database = await openCrashDatabase();
-    const { everbeat, url } = database;
-    const hows = ["return", "terminate", "return"];
-    const ids = await everbeat.enqueueMany(
-      task("leaver"),
-      hows.map((how) => ({ how })),
-    );
-    const work = { concurrency: 3, shutdownGrace: 300, abortGrace: 300 };
-    const tasks = [{ handler: "die", name: "leaver", onCrash: "requeue", batchSize: 3 }] as const;
-    keepWorker({ url, open: { recovery: PATIENT }, tasks, work });
-    const ended = await Promise.all(ids.map((id) => untilEnded(database, id)));
-    expect(ended.map(({ state, attempt, crashes }) => ({ state, attempt, crashes }))).toEqual([
-      { state: "completed", attempt: 2, crashes: 0 },
-      { state: "failed", attempt: 3, crashes: 3 },
-      { state: "completed", attempt: 2, crashes: 0 },
-    ]);
-    await database.expectSound();
-  });
+  test.each(["terminate", "terminate, then exit"])(
+    "in a batch (%s) makes suspects of all in it, of whom only the one is convicted",
+    async (how) => {
+      const database = await openCrashDatabase();
+      const { everbeat, url } = database;
+      const hows = ["return", how, "return"];
+      const ids = await everbeat.enqueueMany(
+        task("leaver"),
+        hows.map((how) => ({ how })),
+      );
+      const work = { concurrency: 3, shutdownGrace: 300, abortGrace: 300 };
+      const tasks = [{ handler: "die", name: "leaver", onCrash: "requeue", batchSize: 3 }] as const;
+      keepWorker({ url, open: { recovery: PATIENT }, tasks, work });
+      const ended = await Promise.all(ids.map((id) => untilEnded(database, id)));
+      expect(ended.map(({ state, attempt, crashes }) => ({ state, attempt, crashes }))).toEqual([
+        { state: "completed", attempt: 2, crashes: 0 },
+        { state: "failed", attempt: 3, crashes: 3 },
+        { state: "completed", attempt: 2, crashes: 0 },
+      ]);
+      await database.expectSound();
+    },
+  );
 
   test("and ends well has done nothing wrong", async () => {
     const database = await openCrashDatabase();
@@ -119,15 +125,52 @@ describe("a handler under a supervisor", () => {
   });
 });
 
-test("a worker that is stopped by SIGTERM from outside charges nobody, however often", async () => {
-  const database = await openCrashDatabase();
-  const { everbeat, url } = database;
-  const id = await everbeat.enqueue(task("leaver"), { how: "wait" });
-  for (let attempt = 1; attempt <= 5; attempt++) {
-    const worker = forkWorker({ url, tasks: TASKS, work: { shutdownGrace: 100, abortGrace: 100 } });
-    await worker.heard({ handler: "begun", taskId: id });
-    worker.signal("SIGTERM");
-    await worker.exited;
-    expect(await everbeat.tasks.show(id)).toMatchObject({ state: "pending", attempt, crashes: 0 });
-  }
+describe("a stop from outside charges nobody, however often", () => {
+  test("by SIGTERM", async () => {
+    const database = await openCrashDatabase();
+    const { everbeat, url } = database;
+    const id = await everbeat.enqueue(task("leaver"), { how: "wait" });
+    for (let attempt = 1; attempt <= 5; attempt++) {
+      const worker = forkWorker({ url, tasks: TASKS, work: { shutdownGrace: 100, abortGrace: 100 } });
+      await worker.heard({ handler: "begun", taskId: id });
+      worker.signal("SIGTERM");
+      await worker.exited;
+      expect(await everbeat.tasks.show(id)).toMatchObject({ state: "pending", attempt, crashes: 0 });
+    }
+  });
+
+  test("by a supervisor that kills a child which cannot even say that it is leaving", async () => {
+    const { everbeat, url } = await openCrashDatabase();
+    const id = await everbeat.enqueue(underSupervisor("block"), {});
+    const supervisor = await startSupervisor({ url, processes: 1 });
+    await eventually(() => everbeat.tasks.show(id), { until: ({ state }) => state === "running", within: 60_000 });
+    // To leave, to leave now, and to be killed.
+    for (const after of [0, 1]) {
+      supervisor.signal("SIGTERM");
+      await supervisor.said({ event: "child.leaving" }, { after });
+    }
+    supervisor.signal("SIGTERM");
+    await supervisor.said({ event: "child.exited", signal: "SIGKILL" });
+    const shown = await eventually(() => everbeat.tasks.show(id), {
+      ...{ until: ({ state }) => state === "pending", within: 30_000 },
+    });
+    expect(shown).toMatchObject({ attempt: 1, crashes: 0 });
+  });
+
+  test("by SIGTERM, at which the application exits before its worker has left", async () => {
+    const database = await openCrashDatabase();
+    const { everbeat, url } = database;
+    await startWorker({ url, open: { recovery: PATIENT }, tasks: [{ handler: "quick" }] });
+    const id = await everbeat.enqueue(task("leaver"), { how: "wait, and exit at SIGTERM" });
+    for (let attempt = 1; attempt <= 4; attempt++) {
+      const worker = forkWorker({ url, open: { recovery: PATIENT }, tasks: TASKS });
+      await worker.heard({ handler: "begun", taskId: id });
+      await worker.heard({ handler: "waits", taskId: id });
+      worker.signal("SIGTERM");
+      expect(await worker.exited).toEqual({ code: 0, signal: null });
+      const isBack = () => everbeat.tasks.show(id);
+      const shown = await eventually(isBack, { until: ({ state }) => state === "pending", within: 30_000 });
+      expect(shown).toMatchObject({ attempt, crashes: 0 });
+    }
+  });
 });

@@ -208,6 +208,28 @@ test("a task whose process cannot open any more files fails as it would inline, 
   await expectSound();
 });
 
+test("a batch of many items costs the worker's standard error no warning", async () => {
+  const { everbeat, url } = await openCrashDatabase();
+  const warnings: string[] = [];
+  const onWarning = ({ name }: Error) => void warnings.push(name);
+  process.on("warning", onWarning);
+  onTestFinished(() => void process.off("warning", onWarning));
+  const double = defineBatchTask({
+    ...{ name: "double", batchSize: 50, runIn: "thread" },
+    module: new URL("../support/runner-tasks.js", import.meta.url),
+    run: async (items: readonly BatchItem<{ n: number }>[]) => items.map(({ input }) => input.n),
+  });
+  const local = await Everbeat.open({ database: url, log: "silent" });
+  onTestFinished(() => local.close({ now: true }));
+  const ids = await everbeat.enqueueMany(
+    double,
+    Array.from({ length: 50 }, (_, n) => ({ n })),
+  );
+  await local.work([double], { handleSignals: false, concurrency: 50 });
+  expect(await Promise.all(ids.map((id) => everbeat.result(id, result)))).toEqual(ids.map((_, n) => 2 * n));
+  expect(warnings).toEqual([]);
+});
+
 test("a batch crosses as one, and each of its items has its own outcome", async () => {
   const { everbeat, url } = await openCrashDatabase();
   const module = new URL("../support/runner-tasks.js", import.meta.url);

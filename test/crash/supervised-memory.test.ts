@@ -12,9 +12,9 @@ vi.setConfig({ testTimeout: 120_000 });
 const without = noMemoryCgroup();
 if (without !== undefined) console.warn(`not tested: ${without}`);
 
-/** A process that takes 100 MiB when it is told to: they count for its group, and not for the child. */
+/** A process that takes 160 MiB when it is told to: they count for its group, and not for the child. */
 async function holdMemory() {
-  const script = `process.stdin.once("data", () => { globalThis.held = Buffer.alloc(100 * 1_048_576, 1); console.log("held"); });`;
+  const script = `process.stdin.once("data", () => { globalThis.held = Buffer.alloc(160 * 1_048_576, 1); console.log("held"); });`;
   const holder = spawn(process.execPath, ["-e", script], { stdio: ["pipe", "pipe", "inherit"] });
   onTestFinished(() => void holder.kill("SIGKILL"));
   await once(holder, "spawn");
@@ -22,8 +22,8 @@ async function holdMemory() {
 }
 
 describe.skipIf(without !== undefined)("a supervisor and its child in a cgroup of 400 MiB", () => {
-  async function scene() {
-    const cgroup = memoryCgroup(400 * 1_048_576);
+  async function scene(options: { below?: string } = {}) {
+    const cgroup = memoryCgroup(400 * 1_048_576, options);
     const { everbeat, url } = await openCrashDatabase();
     const supervisor = await startSupervisor({ url, processes: 1 });
     const [child] = await untilReady(supervisor, 1);
@@ -39,6 +39,14 @@ describe.skipIf(without !== undefined)("a supervisor and its child in a cgroup o
     };
     return { everbeat, child, firstDeath };
   }
+
+  test("tell of a kill that the kernel counted where the limit is that of a group above", async () => {
+    const { everbeat, firstDeath } = await scene({ below: "app" });
+    await everbeat.enqueue(task("grow"), {});
+    expect((await firstDeath())?.evidence).toContainEqual(
+      expect.stringMatching(/^the kernel counted \d+ kills? for want/),
+    );
+  });
 
   test("tell of a kill for want of memory by the group's figures, where those of the child say the opposite", async () => {
     const { everbeat, firstDeath } = await scene();
@@ -65,3 +73,32 @@ describe.skipIf(without !== undefined)("a supervisor and its child in a cgroup o
     expect(told?.evidence).toContainEqual(expect.stringMatching(/^its cgroup: \d+ of 400 MiB/));
   });
 });
+
+test.skipIf(without !== undefined)(
+  "a child that is killed for the memory of its cgroup makes suspects of all who ran in its supervisor's children",
+  async () => {
+    const cgroup = memoryCgroup(480 * 1_048_576);
+    const database = await openCrashDatabase();
+    const { everbeat, url } = database;
+    const supervisor = await startSupervisor({ url, processes: 2, arguments: ["--concurrency", "1"] });
+    const children = await untilReady(supervisor, 2);
+    for (const pid of [supervisor.pid, ...children.map(({ pid }) => pid)]) cgroup.add(pid as number);
+    // The largest by far, which does not grow.
+    const innocent = await everbeat.enqueue(task("keep"), { mib: 280 });
+    await eventually(() => everbeat.tasks.show(innocent), {
+      until: ({ state }) => state === "running",
+      within: 30_000,
+    });
+    const grower = await everbeat.enqueue(task("grow"), {});
+    const suspects = await eventually(
+      () =>
+        database.query<{ task_id: string; is_charged: boolean }>(
+          "select task_id::text, is_charged from everbeat.suspicion",
+        ),
+      { until: (rows) => rows.some(({ task_id }) => task_id === innocent), within: 60_000, what: "a suspicion" },
+    );
+    expect(suspects).toContainEqual({ task_id: innocent, is_charged: false });
+    expect(suspects).toContainEqual({ task_id: grower, is_charged: false });
+    expect(await database.crashesOf(innocent)).toBe(0);
+  },
+);

@@ -72,7 +72,13 @@ test("a verdict for a reason that the database does not know is refused, and not
 test("an exit that was reported is read in full from its record, which has nothing that nobody reads", async () => {
   const id = await replica();
   const group = { used: 90, limit: 100, kills: 1 };
-  const { verdict, death } = await declareExited(everbeat.database, id, { exitCode: 3, signal: null, group });
+  const { verdict, death } = await declareExited(everbeat.database, id, {
+    exitCode: 3,
+    signal: null,
+    wasAsked: false,
+    sharedWith: [newReplicaId()],
+    group,
+  });
   expect(verdict).toBe("dead");
   const { replicaId, signal, vitals, ...written } = death as Record<string, unknown>;
   expect(replicaId).toBe(id);

@@ -82,6 +82,11 @@ export const DEATHS: readonly [what: string, cause: Cause, evidence: DeathEviden
       ...{ stack: "resize (/app/resize.js:12:5)\nrun (/app/tasks.js:3:1)", log: ["image 7 of 9"] },
     },
   ],
+  [
+    "the end of a worker that was told to stop by its own task",
+    "stopped-by-task",
+    exited({ exitCode: 0, wasDraining: true, stoppers: [{ id: "task-1", name: "resize" }] }),
+  ],
   ["a shutdown that took too long", "shutdown-overrun", exited({ signal: "SIGKILL", wasDraining: true })],
   [
     "a shutdown in a deploy that took too long",

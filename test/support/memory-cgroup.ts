@@ -25,14 +25,20 @@ export function noMemoryCgroup(): string | undefined {
   }
 }
 
-export function memoryCgroup(limitBytes: number): MemoryCgroup {
+/** With `below`, its processes are in a group without a limit, inside the one that has it. */
+export function memoryCgroup(limitBytes: number, { below }: { below?: string } = {}): MemoryCgroup {
   const { folder, files } = make(`everbeat-test-${process.pid}-${Math.random().toString(36).slice(2)}`);
   onTestFinished(() => remove(folder));
   writeFileSync(join(folder, files.limit), String(limitBytes));
   if (existsSync(join(folder, files.swap))) {
     writeFileSync(join(folder, files.swap), files.swap.endsWith("max") ? "0" : String(limitBytes));
   }
-  return { add: (pid) => writeFileSync(join(folder, "cgroup.procs"), String(pid)) };
+  if (below === undefined) return { add: (pid) => writeFileSync(join(folder, "cgroup.procs"), String(pid)) };
+  const inner = join(folder, below);
+  mkdirSync(inner);
+  // Before the group around it: what is registered last is done first.
+  onTestFinished(() => remove(inner));
+  return { add: (pid) => writeFileSync(join(inner, "cgroup.procs"), String(pid)) };
 }
 
 /** A runner ends a moment after its worker, and a group with a process in it cannot be removed. */

@@ -7,10 +7,16 @@ import { type Finished, projectWith, startEverbeat } from "../cli/run-cli.ts";
 import { eventually } from "./eventually.ts";
 
 /** Its tasks, known to callers by name alone. */
-export const task = (name: "wait" | "hold" | "die" | "signal" | "grow") =>
+export const task = (name: "wait" | "hold" | "die" | "signal" | "grow" | "block" | "keep") =>
   defineTask({
     name,
-    run: async (_input: { ms?: number; code?: number; who?: "parent" }): Promise<unknown> => undefined,
+    run: async (_input: {
+      ms?: number;
+      code?: number;
+      who?: "parent";
+      signal?: NodeJS.Signals;
+      mib?: number;
+    }): Promise<unknown> => undefined,
   });
 
 const TASKS = `
@@ -23,14 +29,22 @@ const TASKS = `
   export const hold = defineTask({ name: "hold", onCrash: "requeue", run: (_, { signal }) =>
     new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))) });
   /** Tells its own worker to stop, or its supervisor, and waits for that. */
-  export const signal = defineTask({ name: "signal", onCrash: "requeue", run: ({ who }) => {
-    process.kill(who === "parent" ? process.ppid : process.pid, "SIGTERM");
+  export const signal = defineTask({ name: "signal", onCrash: "requeue", run: ({ who, signal = "SIGTERM" }) => {
+    process.kill(who === "parent" ? process.ppid : process.pid, signal);
     return new Promise(() => {});
   } });
   /** Takes more memory, until it is ended for that. */
   export const grow = defineTask({ name: "grow", run: async () => {
     for (const held = []; ; await pause(10)) held.push(Buffer.alloc(2 * 1_048_576, 1));
   } });
+  /** Takes that much memory at once, and keeps it until its signal fires. */
+  export const keep = defineTask({ name: "keep", onCrash: "requeue", run: async ({ mib = 0 }, { signal }) => {
+    const held = Buffer.alloc(mib * 1_048_576, 1);
+    await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    return held.length;
+  } });
+  /** Never lets go of its loop. */
+  export const block = defineTask({ name: "block", onCrash: "requeue", run: () => { for (;;); } });
   export const die = defineTask({ name: "die", run: ({ code = 3 }) => process.exit(code) });
 `;
 

@@ -22,6 +22,11 @@ shared?.on("error", () => {});
 const released = new Promise((resolve) => {
   process.on("message", (message) => message.release && resolve());
 });
+/** It is on record that this worker is leaving. */
+async function untilDraining() {
+  const isDraining = `select from everbeat.replica where id = $1 and status = 'draining'`;
+  while ((await traces.query(isDraining, [worker.replicaId])).rowCount === 0) await pause(5);
+}
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 const aborted = (signal) =>
   new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
@@ -184,15 +189,23 @@ const HANDLERS = {
     if (how === "exit") process.exit(3);
     if (how === "exit-well") process.exit(0);
     if (how === "abort") process.abort();
+    if (how.endsWith("SIGTERM")) process.once("SIGTERM", () => untilDraining().then(() => process.exit(0)));
+    if (how === "wait, and exit at SIGTERM") {
+      say({ handler: "waits", taskId: context.task.id });
+      return new Promise(() => {});
+    }
     if (how.startsWith("terminate")) process.kill(process.pid, "SIGTERM");
+    if (how.startsWith("terminate, then")) await untilDraining();
+    if (how.endsWith("exit")) process.exit(0);
     if (how === "import and terminate") kill(process.pid, "SIGTERM");
     if (how === "hang up") process.kill(process.pid, "SIGHUP");
     if (how === "stop") await leave(worker.stop());
     if (how === "close") await leave(everbeat.close());
     if (how === "close now") await leave(everbeat.close({ now: true }));
     if (how === "terminate-and-return" || how === "return") return;
-    if (["terminate", "import and terminate", "hang up", "wait"].includes(how)) return new Promise(() => {});
-    process.kill(process.pid, how === "segv" ? "SIGSEGV" : "SIGKILL");
+    if (["terminate", "import and terminate", "hang up", "wait", "terminate, and exit at SIGTERM"].includes(how))
+      return new Promise(() => {});
+    process.kill(process.pid, how.endsWith("segv") ? "SIGSEGV" : "SIGKILL");
     await released;
   },
   async throwInTimer() {

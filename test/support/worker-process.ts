@@ -70,7 +70,7 @@ export interface Message {
   readonly ready?: boolean;
   readonly replicaId?: string;
   readonly event?: EventName;
-  readonly handler?: "begun" | "returns" | "aborted" | "committed" | "refused";
+  readonly handler?: "begun" | "returns" | "waits" | "aborted" | "committed" | "refused";
   readonly taskId?: string;
   readonly claimId?: string;
   readonly code?: string;

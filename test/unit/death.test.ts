@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { readDeathIn } from "../../src/recovery/death-in-error.ts";
 import { type Cause, probableCause } from "../../src/recovery/probable-cause.ts";
-import { causeOf, isBlameless, shortCauseOf } from "../../src/recovery/recovery-action.ts";
+import { blamedFor, causeOf, shortCauseOf } from "../../src/recovery/recovery-action.ts";
 import { unchargedWords } from "../../src/recovery/uncharged-words.ts";
 import { type Silence, verdictOn } from "../../src/recovery/verdict.ts";
 import {
@@ -26,6 +26,7 @@ const WHOLE: Required<DeathRecord> = {
   exitCode: 3,
   signal: "SIGKILL",
   group: { used: 90, limit: 100, kills: 1 },
+  sharedWith: ["0b8f5f0e-3f0b-4c39-9c5c-0a4f2f6f3f11"],
   stack: "at busy (file.js:1:1)",
   blockedForMs: 61_000,
 };
@@ -105,7 +106,7 @@ describe("a death because of", () => {
 
   test.each(reasons)("%s is concluded from, blamed and worded on purpose", (reason, told) => {
     expect(probableCause({ kind: "replica", because: reason }).cause).toBe(told.cause);
-    expect(isBlameless({ replicaId: "replica-1", because: reason })).toBe(told.isBlameless);
+    expect(blamedFor({ replicaId: "replica-1", because: reason }, 0)).toBe(told.isBlameless ? "nobody" : "all");
     expect(causeOf({ because: reason })).toBe(DEATH_REASONS[reason].words);
     expect(shortCauseOf({ because: reason })).toBe(DEATH_REASONS[reason].short);
   });

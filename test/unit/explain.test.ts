@@ -33,6 +33,8 @@ const owner: OwnerFacts = {
     intervalMs: 2_000,
   },
   ...{ vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null, runner: null, blocked: null, cameBack: false },
+  stoppers: 0,
+  isStoppedByTask: false,
   crowd: { running: 1, most: 0, withMost: 1 },
 };
 const defined = { onCrash: null, retry: null, timeoutMs: null, stalledAfterMs: null, onStall: null } as const;

@@ -49,6 +49,34 @@ describe("the memory of a group", () => {
     expect(readGroupMemory(root)).toEqual({ used: 400 * MIB, limit: 512 * MIB, kills: 2 });
   });
 
+  test("counts the kills in the groups below the one with the limit (version 1), which that one does not count", () => {
+    const folder = "sys/fs/cgroup/memory/pod";
+    const root = system({
+      "proc/self/cgroup": "4:memory:/pod/app/worker\n",
+      [`${folder}/memory.limit_in_bytes`]: `${512 * MIB}\n`,
+      [`${folder}/memory.usage_in_bytes`]: `${500 * MIB}\n`,
+      [`${folder}/memory.oom_control`]: "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
+      [`${folder}/app/memory.limit_in_bytes`]: "9223372036854771712\n",
+      [`${folder}/app/memory.oom_control`]: "oom_kill 1\n",
+      [`${folder}/app/worker/memory.limit_in_bytes`]: "9223372036854771712\n",
+      [`${folder}/app/worker/memory.oom_control`]: "oom_kill 2\n",
+      // Kills for want of memory above that limit are none of it.
+      "sys/fs/cgroup/memory/memory.oom_control": "oom_kill 7\n",
+    });
+    expect(readGroupMemory(root)).toEqual({ used: 500 * MIB, limit: 512 * MIB, kills: 3 });
+  });
+
+  test("counts each kill once where the group with the limit counts those below it (version 2)", () => {
+    const above = "sys/fs/cgroup/pod";
+    const root = system({
+      "proc/self/cgroup": "0::/pod/app\n",
+      ...version2(above),
+      ...version2(`${above}/app`),
+      [`${above}/app/memory.max`]: "max\n",
+    });
+    expect(readGroupMemory(root)).toMatchObject({ kills: 2 });
+  });
+
   test("is unknown without a limit, without cgroups, and with files that say something else", () => {
     const unlimited = {
       "proc/self/cgroup": "0::/\n",

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Death, isBlameless, type OwnedTask, recoveryOf } from "../../src/recovery/recovery-action.ts";
+import { type Blamed, blamedFor, type Death, type OwnedTask, recoveryOf } from "../../src/recovery/recovery-action.ts";
 import { blameOn, isAtItsLastChance, noBlameOn } from "../../src/recovery/suspicion.ts";
 import { crowdOf } from "../support/crowds.ts";
 
@@ -48,7 +48,15 @@ describe("nobody is blamed", () => {
     ["for one that fenced itself or stood still, and is back", { cameBack: true }, true],
     ["for a loop that was blocked for too long: of course somebody is", { because: "loop-blocked" }, false],
     ["for a loop that one of them is known to have blocked", { because: "loop-blocked", isCharged: false }, true],
-  ])("%s", (_what, given, blameless) => expect(isBlameless({ ...death, ...given })).toBe(blameless));
+  ])("%s", (_what, given, blameless) =>
+    expect(blamedFor({ ...death, ...given }, 0)).toBe(blameless ? "nobody" : "all"),
+  );
+
+  test.each<[string, Partial<Death>, Blamed]>([
+    ["but those who told it to stop, for a shutdown that took too long", { wasDraining: true }, "stoppers"],
+    ["but those who told it to stop, for a replica that has left", { because: "offline" }, "stoppers"],
+    ["for one that is back, whoever told it to stop", { wasDraining: true, cameBack: true }, "nobody"],
+  ])("%s", (_what, given, blamed) => expect(blamedFor({ ...death, ...given }, 1)).toBe(blamed));
 
   test("and then a task is as it was, and is pending again as its definition says", () => {
     const task: OwnedTask = {

@@ -1,7 +1,7 @@
 -- The same on first-hand evidence: whoever started the process has seen it end. Not while its session is held: a moment
 -- later it has ended too, and where it has not, a second copy of the process may beat on under this id. Exit codes of Windows have 32 bits
--- without a sign. Not waited for long either: whoever started the process may have others to report.
-create or replace function declare_exited(p_replica uuid, p_exit_code bigint, p_signal text, p_group json default null) returns table (verdict text, death json)
+-- without a sign. A process that had been asked to leave was draining, also where it could not say so any more. Not waited for long either: whoever started the process may have others to report.
+create or replace function declare_exited(p_replica uuid, p_exit_code bigint, p_signal text, p_group json default null, p_was_asked boolean default false, p_shared_with uuid[] default null) returns table (verdict text, death json)
 language plpgsql set search_path from current set lock_timeout = '500ms'
 as $$
 declare
@@ -21,8 +21,8 @@ begin
   update heart set is_dead = true where replica_id = p_replica;
   update replica set status = 'dead', died_at = clock_timestamp(), death = json_build_object(
       'replicaId', id, 'machineId', machine_id, 'hostname', hostname, 'because', 'exited',
-      'exitCode', p_exit_code, 'signal', p_signal, 'wasDraining', status = 'draining', 'vitals', vitals_of(v_heart.signs),
-      'group', p_group)
+      'exitCode', p_exit_code, 'signal', p_signal, 'wasDraining', status = 'draining' or p_was_asked, 'vitals', vitals_of(v_heart.signs),
+      'group', p_group, 'sharedWith', p_shared_with)
   where id = p_replica;
   return query select 'dead', replica.death from replica where id = p_replica;
 end $$;
