@@ -7,15 +7,17 @@ import { constants } from "node:os";
 import { isMainThread } from "node:worker_threads";
 import { isInsideRunner } from "./inside-runner.ts";
 
-const { SIGTERM, SIGINT, SIGHUP } = constants.signals;
+const { SIGTERM, SIGINT, SIGHUP, SIGKILL } = constants.signals;
 /** Those at which a worker leaves. Without a signal, it is SIGTERM. */
 const STOPS: ReadonlySet<unknown> = new Set([undefined, "SIGTERM", "SIGINT", "SIGHUP", SIGTERM, SIGINT, SIGHUP]);
+/** A worker leaves when its supervisor is gone. */
+const KILLS: ReadonlySet<unknown> = new Set(["SIGKILL", SIGKILL]);
 
 /** Returns the function that ends it. */
 export function watchOwnSignals(onStop: () => void): () => void {
   const { kill } = process;
   const watched: typeof kill = (pid, signal) => {
-    if (STOPS.has(signal) && reachesWorker(pid)) onStop();
+    if ((STOPS.has(signal) && reachesWorker(pid)) || (KILLS.has(signal) && isSupervisor(pid))) onStop();
     return kill.call(process, pid, signal);
   };
   process.kill = watched;
@@ -36,6 +38,11 @@ function reachesWorker(pid: number): boolean {
   if (isRunnerProcess) return [parent, -parent, EVERYBODY].includes(pid);
   // A parent may be the supervisor, which stops all of its workers.
   return [own, -own, OWN_GROUP, parent, -parent, EVERYBODY].includes(pid);
+}
+
+/** Only a supervisor has a channel to a process that is no runner. */
+function isSupervisor(pid: number): boolean {
+  return process.connected && !isInsideRunner() && pid === process.ppid;
 }
 
 const OWN_GROUP = 0;

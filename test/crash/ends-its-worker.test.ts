@@ -105,9 +105,9 @@ describe("a handler that ends its own worker", () => {
 });
 
 describe("a handler under a supervisor", () => {
-  const supervised = async (who?: "parent") => {
+  const supervised = async (who?: "parent", signal: NodeJS.Signals = "SIGTERM") => {
     const database = await openCrashDatabase();
-    const id = await database.everbeat.enqueue(underSupervisor("signal"), who ? { who } : {});
+    const id = await database.everbeat.enqueue(underSupervisor("signal"), who ? { who, signal } : {});
     const grace = ["--shutdown-grace", "300ms"];
     const supervisor = await startSupervisor({ url: database.url, processes: 1, arguments: grace });
     return { database, id, supervisor };
@@ -118,11 +118,17 @@ describe("a handler under a supervisor", () => {
     expect(await untilEnded(database, id)).toMatchObject({ crashes: 3, attempt: 3, error: { code: "POISONED" } });
   });
 
-  test("that signals the supervisor is charged with that stop", async () => {
-    const { database, id, supervisor } = await supervised("parent");
-    await supervisor.ended;
-    expect(await database.everbeat.tasks.show(id)).toMatchObject({ state: "pending", attempt: 1, crashes: 1 });
-  });
+  test.each(["SIGTERM", "SIGKILL"] as const)(
+    "that sends its supervisor %s is charged with that stop",
+    async (signal) => {
+      const { database, id, supervisor } = await supervised("parent", signal);
+      await supervisor.ended;
+      const shown = await eventually(() => database.everbeat.tasks.show(id), {
+        ...{ until: ({ state }) => state === "pending", within: 30_000 },
+      });
+      expect(shown).toMatchObject({ attempt: 1, crashes: 1 });
+    },
+  );
 });
 
 describe("a stop from outside charges nobody, however often", () => {
