@@ -133,6 +133,7 @@ const CALLS: Record<string, (() => string[][]) | null> = {
     ["enqueue", "fail", "null", "--wait"],
   ],
   status: () => [["status", "--all"]],
+  alerts: () => [["alerts"], ["alerts", "--all", "--subject", EVIL], ["alerts", "--kind", EVIL]],
   explain: () => [ids.failed, ids.running, ids.stale, ids.poisoned, ids.waiting].map((id) => ["explain", id]),
   "tasks list": () => [
     ["tasks", "list"],

@@ -167,7 +167,7 @@ const WAYS: Record<string, { told: string[]; act: () => Promise<unknown> }> = {
     async act() {
       const task = await held();
       const [claims, tasks, outcomes] = given(task, { to: "pending", outcome: "failed", error });
-      await database.query("select everbeat.begin_sweep($1, 0, 60000, 1, true)", [owner]);
+      await database.query("select everbeat.begin_sweep($1, 60000, true)", [owner]);
       const end = "select everbeat.end_stalled($1, $2, array[-1000000], $3)";
       expect(await database.query(end, [claims, tasks, outcomes])).toHaveLength(1);
     },
