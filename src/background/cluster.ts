@@ -5,25 +5,28 @@ import type { Events } from "../events.ts";
 import { stallService, sweepService } from "../recovery/reaper.ts";
 import { type ClusterService, ClusterServices } from "../services/cluster-services.ts";
 import type { ClusterServiceName } from "../services/list.ts";
+import type { Runs } from "../services/process-services.ts";
 import type { Retention } from "../sql/upkeep.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { purgeService } from "../upkeep/purge-record.ts";
+import { retentionService } from "../upkeep/retention.ts";
 import { upkeepService } from "../upkeep/upkeep.ts";
 
 export interface BackgroundParts {
   readonly database: Database;
   readonly events: Events;
   readonly settings: RecoverySettings;
-  /** Of ended tasks. A process without workers keeps them: it does not know for how long. */
-  readonly retention: Retention;
   readonly replica: { readonly id: ReplicaId; readonly isListener?: boolean };
   readonly isMoving: () => boolean;
   readonly onError: (error: unknown, doing: string) => void;
 }
 
-/** Those of a replica. */
-export function inCluster(parts: BackgroundParts): ClusterServices {
-  return new ClusterServices({ ...parts, taker: parts.replica, services: clusterServices(parts) });
+/** Of a worker: the services of the cluster when it is its turn, and what each worker does by its own settings. */
+export function workerServices(parts: BackgroundParts & { readonly retention: Retention }): readonly Runs[] {
+  return [
+    new ClusterServices({ ...parts, taker: parts.replica, services: clusterServices(parts) }),
+    retentionService({ ...parts, onError: (error) => parts.onError(error, "removing ended tasks") }),
+  ];
 }
 
 export function clusterServices(parts: BackgroundParts): readonly ClusterService[] {

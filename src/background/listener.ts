@@ -23,8 +23,6 @@ export interface ListenerParts {
 }
 
 const DOING = "listening for silence";
-/** It does not know for how long the workers keep what has ended. */
-const KEEPS_ENDED = { maxAgeMs: undefined, maxCount: undefined };
 
 export class Listener {
   readonly #parts: ListenerParts;
@@ -71,7 +69,7 @@ export class Listener {
     if (text === this.#settings) return;
     this.#settings = text;
     this.#cluster.services = clusterServices({
-      ...{ database, events, settings, retention: KEEPS_ENDED, replica: this.#taker, isMoving: () => false },
+      ...{ database, events, settings, replica: this.#taker, isMoving: () => false },
       onError: (error, doing) => outages.noticed(error, doing),
     });
     this.#cluster.start();

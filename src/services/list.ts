@@ -27,7 +27,7 @@ export const SERVICES = {
   },
   upkeep: {
     ...{ scope: "cluster", everyMs: 5_000, interval: "5 s" },
-    does: "expires tasks, lets parked ones go, forces overdue cancellations, removes ended tasks and empty lanes",
+    does: "expires tasks, lets parked ones go, forces overdue cancellations, removes empty lanes",
   },
   purge: {
     ...{ scope: "cluster", interval: "`purgeInterval`" },
@@ -36,6 +36,14 @@ export const SERVICES = {
   turns: {
     ...{ scope: "process", interval: "`checkInterval`; far more seldom in line" },
     does: "asks which of the services of the cluster are due here, and runs them",
+  },
+  retention: {
+    ...{
+      scope: "process",
+      everyMs: 5_000,
+      interval: "30 s; a twentieth of `maxAge` if that is shorter, and 5 s at least",
+    },
+    does: "removes ended tasks, by the `retention` of a worker",
   },
   "acting settings": {
     ...{ scope: "process", everyMs: 5_000, interval: "5 s" },

@@ -7,27 +7,12 @@ export interface UpkeepReport {
   readonly expired: number;
   readonly unparked: number;
   readonly cancelled: number;
-  readonly purged: number;
 }
 
-export interface Retention {
-  readonly maxAgeMs: number | undefined;
-  readonly maxCount: number | undefined;
-}
-
-const MINUTE_MS = 60_000;
-
-/** An age is kept to within a tenth of it, or to the minute. */
-function purgeEveryMs({ maxAgeMs = Number.POSITIVE_INFINITY }: Retention): number {
-  return Math.min(MINUTE_MS, Math.ceil(maxAgeMs / 10));
-}
-
-/** Undefined: somebody else is at it. The purge is a statement of its own: nobody waits for an exclusive key while it is done. */
-export async function runUpkeep(store: Store, retention: Retention, batch: number): Promise<UpkeepReport | undefined> {
-  const [row] = await store.query<Omit<UpkeepReport, "purged">>(`select * from ${store.schema}.run_upkeep($1)`, [
-    batch,
-  ]);
-  return row && { ...row, purged: await purgeIfDue(store, retention, batch) };
+/** Undefined: somebody else is at it. */
+export async function runUpkeep(store: Store, batch: number): Promise<UpkeepReport | undefined> {
+  const [row] = await store.query<UpkeepReport>(`select * from ${store.schema}.run_upkeep($1)`, [batch]);
+  return row;
 }
 
 export async function findOverdueTasks(store: Store, batch: number): Promise<readonly TaskId[]> {
@@ -68,6 +53,19 @@ export async function retireLanes(store: Store): Promise<void> {
   await store.query(`select ${store.schema}.retire_lanes()`);
 }
 
+export interface Retention {
+  readonly maxAgeMs: number | undefined;
+  readonly maxCount: number | undefined;
+}
+
+const MINUTE_MS = 60_000;
+
+/** An age is kept to within a tenth of it, or to the minute. */
+export function purgeEveryMs({ maxAgeMs = Number.POSITIVE_INFINITY }: Retention): number {
+  return Math.min(MINUTE_MS, Math.ceil(maxAgeMs / 10));
+}
+
+/** A statement of its own: nobody waits for an exclusive key while it is done. */
 export async function purgeIfDue(store: Store, retention: Retention, batch: number): Promise<number> {
   return countOf(store, `select ${store.schema}.purge_if_due($1, $2, $3, $4) as count`, [
     ...[retention.maxAgeMs ?? null, retention.maxCount ?? null, purgeEveryMs(retention), batch],

@@ -15,30 +15,23 @@ import { findTasksToPurge, type OldTask, purgeTasks, type Retention, restFromPur
  */
 const ENOUGH_MS = 6_000;
 
-export interface Purged {
-  readonly purged: number;
-  readonly refused: number;
-}
-
+/** Returns how many left. */
 export async function purgeWithoutRefused(
   parts: { database: Database; retention: Retention; passedBy: PassedBy },
   batch: number,
-): Promise<Purged> {
+): Promise<number> {
   const { database, retention, passedBy } = parts;
-  const passBy = async ({ taskId }: OldTask, error: unknown): Promise<Purged[]> => {
+  const passBy = async ({ taskId }: OldTask, error: unknown): Promise<number[]> => {
     const what = `removing the ended task ${taskId}`;
     await passedBy.tellOf(what, error, () => restFromPurge(database, taskId, what));
-    return [{ purged: 0, refused: 1 }];
+    return [];
   };
   const untilMs = performance.now() + ENOUGH_MS;
   const remove = async (some: readonly OldTask[]) => {
     if (performance.now() > untilMs) throw new Error("It took too long, and the rest was left.");
-    return [{ purged: await purgeTasks(database, some), refused: 0 }];
+    return [await purgeTasks(database, some)];
   };
   const found = await findTasksToPurge(database, retention, batch);
   const done = await inHalves(found, remove, passBy, isAboutSomeRows);
-  return {
-    purged: done.reduce((sum, { purged }) => sum + purged, 0),
-    refused: done.reduce((sum, { refused }) => sum + refused, 0),
-  };
+  return done.reduce((sum, count) => sum + count, 0);
 }

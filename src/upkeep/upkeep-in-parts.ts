@@ -1,35 +1,28 @@
 /** Upkeep where all of it in one statement has failed: part by part, and where a part fails on one of its rows, without that row. */
 import type { Database } from "../database/database.ts";
-import { isAboutSomeRows } from "../database/transient.ts";
 import { PassedBy, type PassedByParts } from "../recovery/passed-by.ts";
 import {
   expireTasks,
   findOverdueCancels,
   findOverdueTasks,
   forceCancels,
-  purgeIfDue,
-  type Retention,
   retireLanes,
   type UpkeepReport,
   unparkEveryKind,
 } from "../sql/upkeep.ts";
-import { type Purged, purgeWithoutRefused } from "./refused-purges.ts";
 
-type Part = "whole" | "lanes" | "cancels" | "expiries" | "parked" | "purges" | "purged tasks";
+type Part = "whole" | "lanes" | "cancels" | "expiries" | "parked";
 
 export function passedByUpkeep(parts: PassedByParts): Record<Part, PassedBy> {
   const passedBy = (part: Part) => new PassedBy({ service: "upkeep", part }, parts);
   return {
     ...{ whole: passedBy("whole"), lanes: passedBy("lanes"), cancels: passedBy("cancels") },
-    ...{ expiries: passedBy("expiries"), parked: passedBy("parked"), purges: passedBy("purges") },
-    // Nobody settles this part: what it tells of is in the database (see not_purged).
-    "purged tasks": passedBy("purged tasks"),
+    ...{ expiries: passedBy("expiries"), parked: passedBy("parked") },
   };
 }
 
 interface Parts {
   readonly database: Database;
-  readonly retention: Retention;
   readonly passedBy: Record<Part, PassedBy>;
   readonly batch: number;
 }
@@ -37,7 +30,7 @@ interface Parts {
 /** `error`: the error of the one statement. It is reported if no part fails that would explain it. */
 export async function runUpkeepInParts(parts: Parts, error: unknown): Promise<UpkeepReport> {
   const { database, passedBy, batch } = parts;
-  const { whole, lanes, cancels, expiries, parked, purges } = passedBy;
+  const { whole, lanes, cancels, expiries, parked } = passedBy;
   await inOne(lanes, "taking out empty lanes", () => retireLanes(database));
   const report = {
     cancelled: await each(cancels, "forcing overdue cancellations", {
@@ -52,22 +45,10 @@ export async function runUpkeepInParts(parts: Parts, error: unknown): Promise<Up
     }),
     unparked: (await inOne(parked, "letting go of parked tasks", () => unparkEveryKind(database, batch))) ?? 0,
   };
-  const { purged, refused } = (await inOne(purges, "removing ended tasks", () => purge(parts))) ?? NOTHING;
-  if (refused === 0 && [lanes, cancels, expiries, parked, purges].every(({ count }) => count === 0))
+  if ([lanes, cancels, expiries, parked].every(({ count }) => count === 0))
     await whole.tell("upkeep in one statement", error);
   await whole.settle();
-  return { ...report, purged };
-}
-
-const NOTHING: Purged = { purged: 0, refused: 0 };
-
-async function purge({ database, retention, passedBy, batch }: Parts): Promise<Purged> {
-  try {
-    return { purged: await purgeIfDue(database, retention, batch), refused: 0 };
-  } catch (error) {
-    if (!isAboutSomeRows(error)) throw error;
-    return purgeWithoutRefused({ database, retention, passedBy: passedBy["purged tasks"] }, batch);
-  }
+  return report;
 }
 
 function inOne<T>(part: PassedBy, what: string, act: () => Promise<T>): Promise<T | undefined> {

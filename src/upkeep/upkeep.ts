@@ -1,10 +1,10 @@
-/** Expires, unparks, forces overdue cancellations and purges ended tasks: a service of the cluster. */
+/** Expires and unparks tasks, and forces overdue cancellations: a service of the cluster. */
 import type { Database } from "../database/database.ts";
 import { isAway } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import type { ClusterService } from "../services/cluster-services.ts";
 import { SERVICES } from "../services/list.ts";
-import { type Retention, runUpkeep } from "../sql/upkeep.ts";
+import { runUpkeep } from "../sql/upkeep.ts";
 import { passedByUpkeep, runUpkeepInParts } from "./upkeep-in-parts.ts";
 
 const BATCH = 500;
@@ -13,17 +13,14 @@ const BATCH = 500;
 export function upkeepService(parts: {
   database: Database;
   events: Events;
-  retention: Retention;
   onError: (error: unknown) => void;
 }): ClusterService {
-  const { database, events, retention } = parts;
+  const { database, events } = parts;
   const passedBy = passedByUpkeep(parts);
   const runWhole = async () => {
-    const report = await runUpkeep(database, retention, BATCH);
+    const report = await runUpkeep(database, BATCH);
     if (!report) return undefined;
-    // Not the alerts about single purged tasks: the database keeps which of them are over.
-    const { "purged tasks": _, ...others } = passedBy;
-    for (const part of Object.values(others)) await part.settleAll();
+    for (const part of Object.values(passedBy)) await part.settleAll();
     return report;
   };
   return {
@@ -33,13 +30,13 @@ export function upkeepService(parts: {
         const report = await runWhole().catch(async (error: unknown) => {
           if (isAway(error)) throw error;
           // One row of it, or one part, must not keep the rest from being done.
-          return runUpkeepInParts({ database, retention, passedBy, batch: BATCH }, error);
+          return runUpkeepInParts({ database, passedBy, batch: BATCH }, error);
         });
         // Another process does the upkeep at this moment: this one has found out nothing.
         if (!report) return;
-        const { expired, unparked, cancelled, purged } = report;
-        if (expired + unparked + cancelled + purged > 0) events.emit("upkeep.done", report);
-        if (Math.max(expired, purged) < BATCH) return;
+        const { expired, unparked, cancelled } = report;
+        if (expired + unparked + cancelled > 0) events.emit("upkeep.done", { ...report, purged: 0 });
+        if (expired < BATCH) return;
       }
     },
   };

@@ -6,7 +6,7 @@
  *   claimer          claim watch ───────┘  (cancelled? claim lost?)
  */
 import type { Alerts } from "../alerts/alerts.ts";
-import { inCluster } from "../background/cluster.ts";
+import { workerServices } from "../background/cluster.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
@@ -197,12 +197,12 @@ export class Worker {
       onLost: ({ claimed }) => events.emit("claim.lost", { ...refOf(claimed), refusedOutcome: undefined }),
       onError: onError("watching claims"),
     });
-    const cluster = inCluster({
+    const background = workerServices({
       ...{ database, events, replica, settings: parts.recovery, retention: settings.retention },
       isMoving: () => this.#standDown.isUnderWay,
       onError: (error, doing) => this.#outages.noticed(error, doing),
     });
-    this.background = new ProcessServices([this.#watch, cluster]);
+    this.background = new ProcessServices([this.#watch, ...background]);
     replica.countInHand(() => this.#hand.size);
     this.#standDown = new StandDown({
       ...{ database, events, replica, hand: this.#hand, changes: this.#changes, received: this.#received },

@@ -253,7 +253,7 @@ describe("an exclusive key", () => {
       "update everbeat.running set cancel_force_at = now() - interval '1 minute' where task_id = $1",
       [second?.taskId],
     );
-    await runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined }, 100);
+    await runUpkeep(everbeat.database, 100);
     expect(inputs(await claim())).toEqual([3]);
   });
 
@@ -280,7 +280,7 @@ describe("an exclusive key", () => {
       [options.exclusiveKey],
     );
     await claimer.complete({ claimId: holder?.claim_id, taskId: holder?.task_id } as never);
-    await runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined }, 100);
+    await runUpkeep(everbeat.database, 100);
     expect(inputs(await claim())).toEqual(["waits"]);
   });
 });
@@ -357,7 +357,7 @@ describe("expiry", () => {
       [met, idle],
     ]);
     expect(await claim()).toEqual([]);
-    await runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined }, 100);
+    await runUpkeep(everbeat.database, 100);
     for (const id of [met, idle])
       expect(await everbeat.tasks.show(id as string)).toMatchObject({
         state: "expired",
@@ -371,7 +371,7 @@ describe("expiry", () => {
     const ids = await everbeat.enqueueMany(noop, [1, 2], { options: { queue, exclusiveKey: queue, expiresIn: "1h" } });
     await claim();
     await database.query("update everbeat.parked set expires_at = now() where queue = $1", [queue]);
-    await runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined }, 100);
+    await runUpkeep(everbeat.database, 100);
     expect((await everbeat.tasks.show(ids[0] as string)).state).toBe("running");
     expect((await everbeat.tasks.show(ids[1] as string)).state).toBe("expired");
   });

@@ -188,7 +188,7 @@ const WAYS: Record<string, Way> = {
       const overdue =
         "update everbeat.running set cancel_force_at = now() - interval '1 minute' where task_id = any ($1)";
       await database.query(overdue, [ids]);
-      await runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined }, 1_000);
+      await runUpkeep(everbeat.database, 1_000);
     },
     becomes: unchanged("cancelled"),
   },
@@ -196,7 +196,7 @@ const WAYS: Record<string, Way> = {
     from: "pending",
     act: async ({ ids }) => {
       await database.query("update everbeat.ready set expires_at = now() where task_id = any ($1)", [ids]);
-      await runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined }, 1_000);
+      await runUpkeep(everbeat.database, 1_000);
     },
     becomes: ({ attempt }) => ({ state: "expired", attempt: attempt - 1 }),
   },

@@ -1,7 +1,7 @@
 /** Ended tasks that somebody has locked stay on record until the next purge, and keep no others from leaving. */
 import pg from "pg";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { runUpkeep } from "../../src/sql/upkeep.ts";
+import { purgeIfDue } from "../../src/sql/upkeep.ts";
 import { openTestEverbeat } from "../support/database.ts";
 
 const { everbeat, database } = await openTestEverbeat();
@@ -44,9 +44,9 @@ async function lockOldest(count: number, [table, column]: Lock) {
 }
 
 /** How many leave with each purge, until one finds nothing. Nothing makes a purge due before its time. */
-async function purges(retention: Parameters<typeof runUpkeep>[1]): Promise<number[]> {
+async function purges(retention: Parameters<typeof purgeIfDue>[1]): Promise<number[]> {
   const counts: number[] = [];
-  do counts.push((await runUpkeep(everbeat.database, retention, BATCH))?.purged ?? Number.NaN);
+  do counts.push(await purgeIfDue(everbeat.database, retention, BATCH));
   while (counts.at(-1));
   return counts;
 }

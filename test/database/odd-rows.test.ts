@@ -6,6 +6,7 @@ import type { ClaimedTask } from "../../src/sql/claims.ts";
 import { beat } from "../../src/sql/hearts.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { newReplicaId, type ReplicaId, type TaskId } from "../../src/task/ids.ts";
+import { retentionService } from "../../src/upkeep/retention.ts";
 import { passedByUpkeep, runUpkeepInParts } from "../../src/upkeep/upkeep-in-parts.ts";
 import { timeMover } from "../model/move-time.ts";
 import { handClaimer, putOnRecord } from "../support/claims.ts";
@@ -369,13 +370,17 @@ describe("upkeep", () => {
       throw error;
     });
     events.onAny((event, fields) => told.push({ ...fields, event }));
-    const { runOnce } = createUpkeep({
+    const parts = {
       ...{ database: everbeat.database, events, retention: { maxAgeMs: 1_000, maxCount: undefined } },
-      onError(error) {
+      onError(error: unknown) {
         throw error;
       },
-    });
-    return { told, run: runOnce };
+    };
+    const services = [createUpkeep(parts), retentionService(parts)];
+    const run = async () => {
+      for (const service of services) await service.runOnce();
+    };
+    return { told, run };
   }
   const overdue = async (count: number) => {
     const task = defineTask({ name: unique("expiring"), run: (_input: null) => null });
@@ -442,10 +447,10 @@ describe("upkeep", () => {
     const onError = (error: unknown) => {
       throw error;
     };
-    const parts = { database: everbeat.database, retention: { maxAgeMs: undefined, maxCount: undefined } };
-    const passedBy = passedByUpkeep({ ...parts, events: new Events(onError), onError });
+    const { database: store } = everbeat;
+    const passedBy = passedByUpkeep({ database: store, events: new Events(onError), onError });
     for (let times = 0; times < 2; times++)
-      await runUpkeepInParts({ ...parts, passedBy, batch: 2 }, new Error("one of them was refused"));
+      await runUpkeepInParts({ database: store, passedBy, batch: 2 }, new Error("one of them was refused"));
     expect(await statesOf(expiring)).toEqual(["pending", "pending", "expired", "expired"]);
   });
 

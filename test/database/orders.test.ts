@@ -16,8 +16,7 @@ const running = async (options = {}) => {
   if (!task) throw new Error("nothing was claimed");
   return task;
 };
-const upkeep = (retention = {}) =>
-  runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined, ...retention }, 100);
+const upkeep = () => runUpkeep(everbeat.database, 100);
 
 describe("cancel", () => {
   test("ends what is pending, parked or claimed at once, and tells what runs", async () => {

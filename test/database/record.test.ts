@@ -1,7 +1,7 @@
 /** The record of tasks: looked up in pages, and removed when it is old. */
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { runUpkeep } from "../../src/sql/upkeep.ts";
+import { purgeIfDue } from "../../src/sql/upkeep.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
 import { openTestEverbeat } from "../support/database.ts";
@@ -17,8 +17,8 @@ const running = async (options = {}) => {
   return task;
 };
 const purgedLongAgo = () => database.query("update everbeat.upkeep set purged_at = '-infinity'");
-const upkeep = (retention = {}) =>
-  runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined, ...retention }, 100);
+const purge = (retention = {}) =>
+  purgeIfDue(everbeat.database, { maxAgeMs: undefined, maxCount: undefined, ...retention }, 100);
 
 describe("looking tasks up", () => {
   test("pages through all that fit, newest first, without a gap while more come in", async () => {
@@ -64,7 +64,7 @@ describe("retention", () => {
     await database.query("update everbeat.ended set ended_at = now() - interval '2 hours' where task_id = $1", [
       old.taskId,
     ]);
-    expect((await upkeep({ maxAgeMs: 3_600_000 }))?.purged).toBe(1);
+    expect(await purge({ maxAgeMs: 3_600_000 })).toBe(1);
     await expect(everbeat.tasks.show(old.taskId)).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
     for (const table of ["late", "attempt", "unique_hold"])
       expect(await database.query(`select from everbeat.${table} where task_id = $1`, [old.taskId])).toEqual([]);
@@ -81,7 +81,7 @@ describe("retention", () => {
     }
     await purgedLongAgo();
     const removed: number[] = [];
-    do removed.push((await runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: 3 }, 2))?.purged ?? 0);
+    do removed.push(await purgeIfDue(everbeat.database, { maxAgeMs: undefined, maxCount: 3 }, 2));
     while (removed.at(-1) !== 0);
     expect(Math.max(...removed)).toBe(2);
     const left = await database.query<{ id: string }>(
@@ -95,7 +95,7 @@ describe("retention", () => {
     const chosen = [9, 1, 8, 2, 7, 3].map((digit) => `${digit}0000000-0000-4000-8000-${randomUUID().slice(24)}`);
     for (const id of chosen) await claimer.complete(await running({ id }));
     await purgedLongAgo();
-    expect((await upkeep({ maxCount: 4 }))?.purged).toBe(2);
+    expect(await purge({ maxCount: 4 })).toBe(2);
     const left = async () =>
       (await database.query<{ id: string }>("select task_id::text as id from everbeat.ended order by ended_at")).map(
         ({ id }) => id,
@@ -103,7 +103,7 @@ describe("retention", () => {
     expect(await left()).toEqual(chosen.slice(2));
     await database.query("update everbeat.ended set ended_at = now()");
     await purgedLongAgo();
-    expect((await upkeep({ maxCount: 1 }))?.purged).toBe(3);
+    expect(await purge({ maxCount: 1 })).toBe(3);
     expect(await left()).toHaveLength(1);
   });
 
@@ -117,7 +117,7 @@ describe("retention", () => {
       await claimer.complete(claimed);
       await age(claimed.taskId);
     }
-    const purged = async () => (await runUpkeep(everbeat.database, retention, 2))?.purged;
+    const purged = () => purgeIfDue(everbeat.database, retention, 2);
     expect([await purged(), await purged()]).toEqual([2, 1]);
 
     const another = await running();
@@ -142,8 +142,7 @@ describe("retention", () => {
     await database.query("update everbeat.ended set ended_at = now() - interval '2 hours' where task_id = $1", [
       claimed.taskId,
     ]);
-    const purged = async (retention: object) => (await upkeep(retention))?.purged;
-    expect(await purged({ maxAgeMs: 86_400_000 })).toBe(0);
-    expect(await purged({ maxAgeMs: 3_600_000 })).toBe(1);
+    expect(await purge({ maxAgeMs: 86_400_000 })).toBe(0);
+    expect(await purge({ maxAgeMs: 3_600_000 })).toBe(1);
   });
 });

@@ -6,10 +6,9 @@ import { PassedBy } from "../../src/recovery/passed-by.ts";
 import { resolveEndedAlerts } from "../../src/sql/alerts.ts";
 import type { Retention } from "../../src/sql/upkeep.ts";
 import { purgeRecord } from "../../src/upkeep/purge-record.ts";
-import { passedByUpkeep, runUpkeepInParts } from "../../src/upkeep/upkeep-in-parts.ts";
+import { passedByRetention, removeEnded, retentionService } from "../../src/upkeep/retention.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { refuseToDelete } from "../support/refusing.ts";
-import { createUpkeep } from "../support/upkeep.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 const AGE: Retention = { maxAgeMs: 86_400_000, maxCount: undefined };
@@ -47,7 +46,7 @@ beforeEach(async () => {
   );
 });
 
-/** The upkeep of one replica, and what it told. */
+/** The removal of ended tasks by one replica, and what it told. */
 function replica(retention = AGE) {
   const told: string[] = [];
   const events = new Events(fail);
@@ -55,19 +54,19 @@ function replica(retention = AGE) {
   const heldUp: unknown[] = [];
   const onError = (error: unknown) => void heldUp.push(error);
   const parts = { database: everbeat.database, events, retention, onError };
-  const service = createUpkeep(parts);
+  const service = retentionService(parts);
   const makeDue = () => database.query("update everbeat.upkeep set purged_at = '-infinity'");
   return {
     ...{ told, heldUp },
-    async upkeep() {
+    async remove() {
       await makeDue();
       await service.runOnce();
     },
     async inBatchesOf(batch: number, rounds: number) {
-      const passedBy = passedByUpkeep(parts);
+      const passedBy = passedByRetention(parts);
       for (let round = 0; round < rounds; round++) {
         await makeDue();
-        await runUpkeepInParts({ database: everbeat.database, retention, passedBy, batch }, new Error("refused"));
+        await removeEnded({ database: everbeat.database, retention, passedBy, batch });
       }
     },
   };
@@ -106,18 +105,18 @@ describe.each(["", "deferrable initially deferred"])("a task that a foreign key 
     await reference([2, 17], terms);
     const ids = [await idOf(2), await idOf(17)];
     const [one, other] = [replica(), replica()];
-    await one.upkeep();
+    await one.remove();
     expect(await left()).toEqual([2, 17]);
     expect(one.told.toSorted()).toEqual(ids.map((id) => `removing the ended task ${id}`).toSorted());
     const told = one.told.map((subject) => ({ kind: "upkeep-passed-by", subject }));
     for (const again of [one, other, other, one]) {
-      await again.upkeep();
+      await again.remove();
       expect(await openAlerts()).toEqual(expect.arrayContaining(told));
       await restIsOver();
     }
     expect([one.told.length, other.told.length, (await openAlerts()).length]).toEqual([2, 0, 2]);
     await database.query("delete from public.invoice");
-    await other.upkeep();
+    await other.remove();
     expect(await left()).toEqual([]);
     expect(await openAlerts()).toEqual([]);
     expect(await database.query("select from everbeat.not_purged")).toEqual([]);
@@ -127,10 +126,10 @@ describe.each(["", "deferrable initially deferred"])("a task that a foreign key 
 
 test("while it rests, a purge is one statement; and it rests for longer each time, up to an hour", async () => {
   await reference([1]);
-  const { upkeep } = replica();
+  const { remove } = replica();
   const minutes: number[] = [];
   for (let times = 0; times < 9; times++) {
-    await upkeep();
+    await remove();
     const [row] = await database.query<{ minutes: number }>(
       "select round(extract(epoch from rests_until - now()) / 60)::int as minutes from everbeat.not_purged",
     );
@@ -149,21 +148,21 @@ const TABLES = ["task", "ended", "attempt", "progress", "late", "review", "suspi
 test.each(TABLES)("one whose row in %s a trigger refuses to delete keeps no others", async (table) => {
   const id = await idOf(12);
   const { allow } = await refuseToDelete(database, table, `old.${table === "task" ? "id" : "task_id"} = '${id}'`);
-  const { upkeep, told } = replica();
-  await upkeep();
+  const { remove, told } = replica();
+  await remove();
   expect(await left()).toEqual([12]);
   expect(told).toEqual([`removing the ended task ${id}`]);
   await allow();
   await restIsOver();
-  await upkeep();
+  await remove();
   expect(await left()).toEqual([]);
 });
 
 test.each(["task", "ended"])("nor does one whose row in %s a trigger keeps without an error", async (table) => {
   const id = await idOf(12);
   await refuseToDelete(database, table, `old.${table === "task" ? "id" : "task_id"} = '${id}'`, { isSilent: true });
-  const { upkeep, told } = replica();
-  await upkeep();
+  const { remove, told } = replica();
+  await remove();
   expect(await left()).toEqual([12]);
   expect(told).toEqual([`removing the ended task ${id}`]);
 });
@@ -190,24 +189,24 @@ test("one of which somebody has locked an attempt rests as well, with an alert o
   onTestFinished(() => client.end());
   await client.query("begin");
   await client.query("select from everbeat.attempt where task_id = $1 for update", [await idOf(12)]);
-  const { upkeep, told, heldUp } = replica();
+  const { remove, told, heldUp } = replica();
   for (let times = 1; times <= 4; times++) {
     expect(await openAlerts()).toEqual([]);
-    await upkeep();
+    await remove();
     expect(await left()).toEqual([12]);
     await restIsOver();
   }
   expect([heldUp.length, told.length, (await openAlerts()).length]).toEqual([1, 1, 1]);
   await client.query("rollback");
-  await upkeep();
+  await remove();
   expect(await left()).toEqual([]);
   expect(await openAlerts()).toEqual([]);
 });
 
 test("its alert ends when it is retried", async () => {
   await reference([3]);
-  const { upkeep } = replica();
-  await upkeep();
+  const { remove } = replica();
+  await remove();
   expect(await openAlerts()).toHaveLength(1);
   await database.query("update everbeat.ended set state = 'failed'");
   await everbeat.tasks.retry(await idOf(3));
@@ -225,8 +224,8 @@ test("it keeps no others where no alert of it can be raised, and no note of it b
       await database.query(`alter table everbeat.${table} drop constraint none`);
     });
   }
-  const { upkeep, told, heldUp } = replica();
-  await upkeep();
+  const { remove, told, heldUp } = replica();
+  await remove();
   expect(await left()).toEqual([3]);
   expect(told).toHaveLength(1);
   expect(heldUp).toMatchObject([{ code: "23514" }, { code: "23514" }]);
@@ -234,10 +233,10 @@ test("it keeps no others where no alert of it can be raised, and no note of it b
 
 test("where very many are kept, twenty have an alert of their own and one stands for the rest, until none is left", async () => {
   const { allow } = await refuseToDelete(database, "task", "true");
-  const { upkeep } = replica();
+  const { remove } = replica();
   const open = async () => (await everbeat.recovery.alerts()).map(({ subject }) => subject);
   for (let round = 0; round < 2; round++) {
-    await upkeep();
+    await remove();
     await restIsOver();
   }
   expect(await database.query("select from everbeat.not_purged")).toHaveLength(30);
@@ -246,7 +245,7 @@ test("where very many are kept, twenty have an alert of their own and one stands
   await resolveEndedAlerts(everbeat.database, []);
   expect(await open()).toHaveLength(21);
   await allow();
-  await upkeep();
+  await remove();
   await resolveEndedAlerts(everbeat.database, []);
   expect(await open()).toEqual([]);
 });

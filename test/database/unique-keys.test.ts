@@ -4,7 +4,7 @@ import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Events } from "../../src/events.ts";
 import { PassedBy } from "../../src/recovery/passed-by.ts";
-import { runUpkeep } from "../../src/sql/upkeep.ts";
+import { purgeIfDue } from "../../src/sql/upkeep.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { DuplicateTaskError } from "../../src/task/errors.ts";
 import { purgeRecord } from "../../src/upkeep/purge-record.ts";
@@ -155,9 +155,9 @@ describe("a unique key whose task is purged", () => {
     await database.query("update everbeat.ended set ended_at = now() - $2::interval where task_id = $1", [id, ago]);
     return id;
   }
-  async function purge(): Promise<number | undefined> {
+  async function purge(): Promise<number> {
     await database.query("update everbeat.upkeep set purged_at = '-infinity'");
-    return (await runUpkeep(everbeat.database, { maxAgeMs: 3_600_000, maxCount: undefined }, 100))?.purged;
+    return purgeIfDue(everbeat.database, { maxAgeMs: 3_600_000, maxCount: undefined }, 100);
   }
   /** As a sweep does it. */
   async function purgeKeys(): Promise<void> {

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Events } from "../../src/events.ts";
 import { PassedBy } from "../../src/recovery/passed-by.ts";
-import { runUpkeep } from "../../src/sql/upkeep.ts";
+import { purgeIfDue, runUpkeep } from "../../src/sql/upkeep.ts";
 import { purgeRecord } from "../../src/upkeep/purge-record.ts";
 import { openTestEverbeat } from "../support/database.ts";
 
@@ -119,7 +119,7 @@ async function tables(): Promise<string[]> {
 
 async function purgeAll(passedBy = passingBy(fail)): Promise<boolean> {
   await database.query("update everbeat.upkeep set purged_at = '-infinity'");
-  await runUpkeep(everbeat.database, { maxAgeMs: 7 * 24 * HOUR_MS, maxCount: undefined }, 100);
+  await purgeIfDue(everbeat.database, { maxAgeMs: 7 * 24 * HOUR_MS, maxCount: undefined }, 100);
   return purgeRecord(everbeat.database, AGES, passedBy);
 }
 function fail(error: unknown): never {
@@ -298,7 +298,7 @@ describe("what is old leaves, and nothing else:", () => {
   test("waiters, also where upkeep fails as a whole", async () => {
     await RULES["waiter"]?.(OLD);
     await database.query("alter function everbeat.force_cancels rename to forced");
-    const upkeep = runUpkeep(everbeat.database, { maxAgeMs: undefined, maxCount: undefined }, 100);
+    const upkeep = runUpkeep(everbeat.database, 100);
     await expect(upkeep).rejects.toThrow("force_cancels");
     await database.query("alter function everbeat.forced rename to force_cancels");
     await purgeRecord(everbeat.database, AGES, passingBy(fail));

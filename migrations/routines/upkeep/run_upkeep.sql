@@ -1,4 +1,4 @@
--- All of it in one statement, but for the purge. Where that fails, its parts are done one by one (src/worker/upkeep-in-parts.ts). It passes over
+-- All of it in one statement. Where that fails, its parts are done one by one (src/upkeep/upkeep-in-parts.ts). It passes over
 -- rows that are locked, and waits for nothing else for long: it has the locks of exclusive keys, for which workers wait.
 create or replace function run_upkeep(p_batch integer) returns table (expired integer, unparked integer, cancelled integer)
 language plpgsql set search_path from current set lock_timeout = '500ms'
