@@ -12,9 +12,10 @@ export type AlertSeverity = "warning" | "critical";
 /**
  * How an open alert is known to be over when whoever raised it may be gone:
  *
- * - `on-record`  the database shows whether its cause stands (src/sql/alert-causes.ts). A sweep resolves it, and it stays until then.
+ * - `on-record`  the database shows whether its cause stands (src/sql/alert-causes.ts). A sweep resolves it, and it stays until then. One kind of them is
+ *                looked at only when it is old, because that takes long.
  * - `kept`       a process keeps it open, and says so each minute. A sweep resolves it when nobody has said so for a quarter of an hour.
- * - `met`        whoever meets the cause raises it again. It leaves the record when it is old and nobody has.
+ * - `met`        whoever meets the cause raises it again. It leaves the record when nobody has raised it again for `postMortemAge`.
  */
 export type AlertCause = "on-record" | "kept" | "met";
 
@@ -33,7 +34,7 @@ export interface AlertKindEntry<Details, Part> {
 
 export const ALERT_KINDS = {
   "mass-death": kind<{ machines: number; dying: number; heldForMs: number | undefined; isConfirmed: boolean }>({
-    ...{ severity: "critical", cause: "met", subject: "the fleet" },
+    ...{ severity: "critical", cause: "on-record", subject: "the fleet" },
     means: "So many machines fell silent at once that recovery is held for a while.",
     over: "when recovery goes on",
   }),
@@ -48,19 +49,19 @@ export const ALERT_KINDS = {
     over: "when a claim from the queue goes through",
   }),
   "crash-loop": kind<{ child: number; exitsInARow: number; exitCode: number | null; signal: string | null }>({
-    ...{ severity: "critical", cause: "met", subject: "a child of a supervisor" },
+    ...{ severity: "critical", cause: "kept", subject: "a child of a supervisor" },
     means: "A child ended so often in a row that it is not started again.",
-    over: "when a child is ready in its place",
+    over: "when a child is ready in its place, or its supervisor is gone",
   }),
   "queue-not-usable": kind<{ reason: string }>({
     ...{ severity: "critical", cause: "on-record", subject: "a queue" },
     means: "The queue was paused because nothing can be claimed from it.",
-    over: "when the queue is resumed or set anew",
+    over: "when the queue is resumed or its limits are set anew",
   }),
   "runners-suspended": kind<{ replicaId: ReplicaId; failures: number; message: string }>({
-    ...{ severity: "critical", cause: "kept", subject: "a kind of runner on a machine" },
+    ...{ severity: "critical", cause: "kept", subject: "a kind of runner of a replica" },
     means: "No thread or process for tasks can be started there.",
-    over: "when one has started",
+    over: "when one has started, or the replica is gone",
   }),
   "queue-locked": kind({
     ...{ severity: "warning", cause: "kept", subject: "a queue" },
@@ -77,8 +78,8 @@ export const ALERT_KINDS = {
     means: "The outcome of a task cannot be written.",
     over: "when it was written, or its claim is gone",
   }),
-  "task-stalled": kind<ErrorRecord & { quietForMs: number; claimId: ClaimId; replicaId: ReplicaId }>({
-    ...{ severity: "warning", cause: "met", subject: "a task" },
+  "task-stalled": kind<ErrorRecord & { quietForMs: number; claimId: ClaimId; replicaId: ReplicaId }, ClaimId>({
+    ...{ severity: "warning", cause: "on-record", subject: "a task" },
     means: "A task is alive and makes no progress.",
     over: "when it gets on, or its attempt has ended",
   }),
@@ -93,9 +94,9 @@ export const ALERT_KINDS = {
     over: "when lines are written again, or the process is gone",
   }),
   "roll-stopped": kind({
-    ...{ severity: "warning", cause: "met", subject: "a supervisor" },
+    ...{ severity: "warning", cause: "kept", subject: "a supervisor" },
     means: "A new child did not become ready, so a rolling restart was stopped.",
-    over: "when a rolling restart is done",
+    over: "when a rolling restart is done, or the supervisor is gone",
   }),
   "sweep-passed-by": kind<{ code: string; message: string }, string>({
     ...{ severity: "warning", cause: "met", subject: "what failed" },
@@ -104,7 +105,7 @@ export const ALERT_KINDS = {
   }),
   "upkeep-passed-by": kind<{ code: string; message: string }, string>({
     ...{ severity: "warning", cause: "met", subject: "what failed" },
-    means: "One thing failed in the upkeep, and the rest of the upkeep was done.",
+    means: "One thing failed in the upkeep or the removal of what is old, and the rest of it was done.",
     over: "when it could be done, or is gone",
   }),
 } as const;
@@ -145,6 +146,12 @@ export interface AlertRow {
 
 export type AlertChange = "raised" | "resolved";
 
+/** With its time: after a failover the ids of alerts that were lost come again. */
+export function changeId({ alert, change }: { alert: AlertRow; change: AlertChange }): string {
+  const at = change === "raised" ? alert.raisedAt : alert.resolvedAt;
+  return `${alert.id} ${change} ${at?.getTime()}`;
+}
+
 /** An alert on record may be of a kind that only a newer version knows. */
 export function severityOf(name: string): AlertSeverity {
   return isAlertKind(name) ? ALERT_KINDS[name].severity : "warning";
@@ -154,7 +161,7 @@ export function isAlertKind(name: string): name is AlertKind {
   return Object.hasOwn(ALERT_KINDS, name);
 }
 
-/** Those that fulfil it, for statements. */
+/** For statements. */
 export function kindsOf(cause: AlertCause): readonly AlertKind[] {
   return (Object.keys(ALERT_KINDS) as AlertKind[]).filter((name) => ALERT_KINDS[name].cause === cause);
 }

@@ -2,13 +2,13 @@
  * Tells this process of every alert that is raised or resolved anywhere, where somebody listens for that: by the events `alert.raised` and
  * `alert.resolved`. A notice names the change. Notices may be missed, so it also looks for itself: when the connection is back, and from time to time.
  */
-import type { AlertChange } from "../alert-kinds.ts";
+import { type AlertChange, changeId } from "../alert-kinds.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import type { Events } from "../events.ts";
 import { SERVICES } from "../services/list.ts";
 import { createService, type Service, type ServiceRun } from "../services/service.ts";
-import { type ChangedAlert, readAlertChanges } from "../sql/alerts.ts";
+import { readAlertChanges } from "../sql/alerts.ts";
 import { readClock } from "../sql/clock.ts";
 
 const LOOK_EVERY_MS = SERVICES["alert watch"].everyMs;
@@ -32,7 +32,7 @@ export class AlertWatch {
   readonly #service: Service;
   /** What notices have named, and was not read yet. */
   #named: { id: string; change: AlertChange }[] = [];
-  /** What was told, and when, so that nothing is told twice. */
+  /** What was told, and when it was last read, so that nothing is told twice. What is dated ahead is read until the clock has come that far again. */
   readonly #told = new Map<string, number>();
   /** Since when somebody listens, by this process's own clock, and by the database's. */
   #heardFrom: { readonly ms: number; date: Date | undefined } | undefined;
@@ -80,6 +80,7 @@ export class AlertWatch {
     const { database, events } = this.#parts;
     const heardFrom = this.#heardFrom;
     if (!heardFrom) return;
+    const isFirst = heardFrom.date === undefined;
     heardFrom.date ??= await this.#dateOf(heardFrom.ms);
     const nowMs = performance.now();
     const withinMs = Math.min(nowMs - this.#lookedAtMs + COMMITTED_WITHIN_MS, LONGEST_AWAY_MS);
@@ -89,11 +90,13 @@ export class AlertWatch {
     this.#named = this.#named.filter((change) => !named.includes(change));
     this.#lookedAtMs = nowMs;
     for (const [key, toldAtMs] of this.#told) if (toldAtMs < nowMs - withinMs) this.#told.delete(key);
-    for (const changed of changes) {
-      const key = keyOf(changed);
-      if (this.#told.has(key)) continue;
+    for (const { alert, change, isAhead } of changes) {
+      const key = changeId({ alert, change });
+      const isTold = this.#told.has(key);
       this.#told.set(key, nowMs);
-      events.emit(`alert.${changed.change}`, changed.alert);
+      // What was dated ahead before anybody listened here.
+      const isOlder = isFirst && isAhead && !named.some((one) => one.id === alert.id && one.change === change);
+      if (!isTold && !isOlder) events.emit(`alert.${change}`, alert);
     }
   }
 
@@ -117,9 +120,4 @@ export class AlertWatch {
     const { events } = this.#parts;
     return events.isHeard("alert.raised") || events.isHeard("alert.resolved");
   }
-}
-
-/** With its time: after a failover an id that was lost comes again. */
-function keyOf({ alert, change, at }: ChangedAlert): string {
-  return `${alert.id} ${change} ${at.getTime()}`;
 }

@@ -6,6 +6,7 @@
  * The row is written with the change. Any process that has the channel takes what is due, by locks that skip what others have. If it dies, its time
  * with the row runs out, and another one delivers it. So a change goes out at least once, and mostly once.
  */
+import { changeId } from "../alert-kinds.ts";
 import { clip } from "../clip.ts";
 import type { AlertChannel } from "../config/alert-channels.ts";
 import type { Database } from "../database/database.ts";
@@ -33,6 +34,8 @@ const LONGEST_PAUSE_MS = 600_000;
 const LOOK_EVERY_MS = SERVICES["alert delivery"].everyMs;
 /** Where no notices can come. */
 const LOOK_UNTOLD_EVERY_MS = 2_000;
+/** What is due and was not taken, somebody has locked. */
+const LOCKED_PAUSE_MS = 1_000;
 const NOTED_EVERY_MS = 3_600_000;
 
 export interface AlertDeliveryParts {
@@ -56,11 +59,16 @@ export class AlertDelivery {
     this.#service = createService({
       name: "alert delivery",
       intervalMs: LOOK_EVERY_MS,
-      pauseMs: () => this.#pauseMs,
+      pauseMs: () => this.pauseMs,
       runOnce: () => this.deliverDue(),
       // The database is away, which others tell. What was taken is due again when its time has run out.
       onError: () => {},
     });
+  }
+
+  /** Until it looks again by itself. */
+  get pauseMs(): number {
+    return this.#pauseMs;
   }
 
   get lastRun(): ServiceRun | undefined {
@@ -98,7 +106,7 @@ export class AlertDelivery {
       await Promise.all(taken.map((delivery) => this.#deliver(delivery)));
     } while (taken.length > 0);
     const nextMs = (await nextDeliveryMs(database, channel.name)) ?? this.#pauseMs;
-    this.#pauseMs = Math.max(50, Math.min(this.#pauseMs, nextMs));
+    this.#pauseMs = nextMs > 0 ? Math.max(50, Math.min(this.#pauseMs, nextMs)) : LOCKED_PAUSE_MS;
   }
 
   async #noteChannel(): Promise<void> {
@@ -134,7 +142,7 @@ export class AlertDelivery {
     });
     this.#stopping.signal.addEventListener("abort", stop, { once: true });
     try {
-      const changed = { id: `${alert.id} ${change}`, change, alert, tries };
+      const changed = { id: changeId({ alert, change }), change, alert, tries };
       const handed = (async () => this.#parts.channel.deliver(changed, { signal: over.signal }))();
       await Promise.race([handed, isOver]);
     } finally {

@@ -9,6 +9,7 @@ import type { ClusterService } from "../services/cluster-services.ts";
 import { SERVICES } from "../services/list.ts";
 import { beginSweep, type SweepBegun } from "../sql/hearts.ts";
 import type { ReplicaId } from "../task/ids.ts";
+import { endAlerts } from "./ended-alerts.ts";
 import { whileListening } from "./keep-listening.ts";
 import { PassedBy } from "./passed-by.ts";
 import type { LastSigns } from "./post-mortems.ts";
@@ -59,14 +60,14 @@ export function stallService(parts: Pick<ReaperParts, "database" | "events" | "s
 class Reaper {
   readonly #parts: ReaperParts;
   readonly #hearts: HeartSource;
+  readonly #alerts: PassedBy;
   #resolvedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
-    this.#hearts = new HeartSource({
-      ...parts,
-      passingBy: (part) => new PassedBy({ service: "sweep", part }, parts),
-    });
+    const passingBy = (part: string) => new PassedBy({ service: "sweep", part }, parts);
+    this.#hearts = new HeartSource({ ...parts, passingBy });
+    this.#alerts = passingBy("alerts");
   }
 
   /** The listener is listened to: whoever lives and cannot sweep says so, once nobody has for too long. */
@@ -94,6 +95,7 @@ class Reaper {
     await whileListening({ database, gapMs, isReplica }, async () => {
       await this.#hearts.begin(begun);
       await sweepSilence(this.#hearts);
+      await endAlerts(database, this.#alerts);
     });
   }
 

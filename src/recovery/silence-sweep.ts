@@ -42,7 +42,7 @@ async function mayAct<Context>(guard: Guard<Context>, judged: readonly Judged<Co
   if (!judged.some(isDead)) return false;
   const held = { ...fleet, ...(await guard.hold()) };
   if (holdOn(held, guard.policy) !== "hold") return true;
-  await guard.tellOfHold(fleet);
+  await guard.tellOfHold(held);
   return false;
 }
 

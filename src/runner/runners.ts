@@ -33,7 +33,7 @@ export interface RunnersParts {
   readonly carry: (signs: readonly RunnerSign[]) => void;
   /** Writes down how runners ended. */
   readonly note: (ended: readonly RunnerRecord[]) => Promise<void>;
-  readonly onStarted: (runner: Runner, isFirst: boolean) => void;
+  readonly onStarted: (runner: Runner) => void;
   readonly blockages: RunnerBlockages;
   readonly onDropped: RunnerParts["onDropped"];
   readonly onDeath: (death: RunnerDeath) => void;
@@ -54,7 +54,6 @@ export class Runners {
   /** How runners ended, where that is not on record yet. */
   #unwritten: RunnerRecord[] = [];
   #writing: Promise<void> | undefined;
-  readonly #hadRunners = new Set<RunnerKind>();
   readonly #lookEveryMs: number;
   #listening: RunnerListening;
   #looking: NodeJS.Timeout | undefined;
@@ -149,11 +148,7 @@ export class Runners {
         beatEveryMs: Math.min(MAX_LOOK_MS, recovery.runnerIntervalMs / 2),
       },
       ...{ settings, graces, replica, blockages, groupMemory: this.#groupMemory },
-      onStarted: (runner) => {
-        const isFirst = !this.#hadRunners.has(kind);
-        this.#hadRunners.add(kind);
-        onStarted(runner, isFirst);
-      },
+      onStarted,
       onDropped,
       onEnded: (death) => this.#onEnded(death),
       onSuspended: (suspension) => onSuspended(kind, suspension),

@@ -13,12 +13,19 @@ export const THE_REST = "and others";
 type IsOver = (schema: string, row: string) => string;
 
 const IS_OVER: Record<OnRecord, IsOver> & Partial<Record<AlertKind, IsOver>> = {
+  "mass-death": (s) => `not exists (select from ${s}.listening l where l.held_since is not null)`,
   "queue-not-usable": (s, row) =>
     `not exists (select from ${s}.queue q where q.name = ${row}.subject and q.trouble is not null)`,
   "not-claimable": (s, row) => `not exists (
       select from ${s}.ended e left join ${s}.task t on t.id = e.task_id
       where e.state = 'failed' and e.error_code = 'NOT_CLAIMABLE'
         and (t.name = ${row}.subject or e.task_id = (${row}.details ->> 'task')::uuid))`,
+  // As long as its attempt has said nothing of itself: that it cannot be judged at the moment does not mean that it gets on.
+  "task-stalled": (s, row) => `not exists (
+      select from ${s}.running r join ${s}.definition d on d.name = r.name left join ${s}.progress p on p.claim_id = r.claim_id
+      where r.task_id = ${row}.subject::uuid and r.claim_id = ${row}.part::bigint and r.state = 'running' and r.cancel_requested_at is null
+        and d.stalled_after_ms is not null
+        and coalesce(${s}.quiet_ms(p.changed_at, r.started_at, null, now()) > d.stalled_after_ms, true))`,
   "loop-blocked": (s, row) => `not exists (
       select from ${s}.blocked_loop b where b.id = (${row}.details ->> 'blockedLoop')::bigint and ${isBlockageLasting(s, "b")})`,
   "outcome-stuck": (s, row) => `not exists (
@@ -33,20 +40,19 @@ const IS_OVER: Record<OnRecord, IsOver> & Partial<Record<AlertKind, IsOver>> = {
           select from ${s}.alert o where o.kind = 'upkeep-passed-by' and o.subject = n.told_as and o.resolved_at is null)) end`,
 };
 
-/** To look for these tasks among all that have ended takes long, so it is done only where the alert is about to leave the record. */
-const NOT_IN_EACH_SWEEP: readonly AlertKind[] = ["not-claimable"];
+/** Without those for whose cause all ended tasks are searched. That takes long, and is done only where the alert is about to leave the record. */
+export const SEEN_IN_EACH_SWEEP = (Object.keys(IS_OVER) as AlertKind[]).filter((kind) => kind !== "not-claimable");
 
 /** For a sweep. The `case` keeps the details of other alerts from being taken apart: a handler may have said what is in them. */
 export function isSeenToBeOver(schema: string, row: string): string {
-  return isOver(schema, row, (kind) => !NOT_IN_EACH_SWEEP.includes(kind));
+  return isOver(schema, row, SEEN_IN_EACH_SWEEP);
 }
 
 /** For the purge of what is old: an open alert stays while its cause can be seen. */
 export function hasStandingCause(schema: string, row: string): string {
-  return `((${isOver(schema, row, () => true)}) is false)`;
+  return `((${isOver(schema, row, Object.keys(IS_OVER) as AlertKind[])}) is false)`;
 }
 
-function isOver(schema: string, row: string, isAsked: (kind: AlertKind) => boolean): string {
-  const kinds = (Object.keys(IS_OVER) as AlertKind[]).filter(isAsked);
+function isOver(schema: string, row: string, kinds: readonly AlertKind[]): string {
   return `case ${row}.kind ${kinds.map((kind) => `when '${kind}' then ${IS_OVER[kind]?.(schema, row)}`).join("\n")} end`;
 }

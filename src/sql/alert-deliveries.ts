@@ -18,13 +18,17 @@ export async function noteChannel(store: Store, name: string): Promise<void> {
   );
 }
 
-/** What is further ahead than any pause was written by a clock that has been set back since. */
-const LONGEST_AHEAD = "interval '1 hour'";
+/** What is further ahead than any pause was written by a clock that has been set back since: it is due now. */
+const DUE_AT = "case when d.next_try_at > now() + interval '1 hour' then now() else d.next_try_at end";
 
-/**
- * Takes some that are due, for so long: if this process dies, another one takes them after that. An alert is told to be resolved only after it
- * was told to be raised.
- */
+/** Of the channel $1. An alert is told to be resolved only after it was told to be raised. One that has left the record is not told of. */
+const isOnItsWay = (s: string) => `d.channel = $1 and d.delivered_at is null
+  and (d.change = 'raised' or not exists (
+    select from ${s}.alert_delivery b
+    where b.alert_id = d.alert_id and b.channel = $1 and b.change = 'raised' and b.delivered_at is null))
+  and exists (select from ${s}.alert a where a.id = d.alert_id)`;
+
+/** Takes some that are due, for so long: if this process dies, another one takes them after that. */
 export async function takeDeliveries(
   store: Store,
   { channel, leaseMs, limit }: { channel: string; leaseMs: number; limit: number },
@@ -33,11 +37,7 @@ export async function takeDeliveries(
   const rows = await store.query<StoredAlert & Omit<Delivery, "alert">>(
     `with due as (
        select d.alert_id, d.change from ${s}.alert_delivery d
-       where d.channel = $1 and d.delivered_at is null and (d.next_try_at <= now() or d.next_try_at > now() + ${LONGEST_AHEAD})
-         and (d.change = 'raised' or not exists (
-           select from ${s}.alert_delivery b
-           where b.alert_id = d.alert_id and b.channel = $1 and b.change = 'raised' and b.delivered_at is null))
-         and exists (select from ${s}.alert a where a.id = d.alert_id)
+       where ${isOnItsWay(s)} and ${DUE_AT} <= now()
        order by d.next_try_at limit $2 for update of d skip locked
      ), taken as (
        update ${s}.alert_delivery d set tries = tries + 1, next_try_at = now() + make_interval(secs => $3::float8 / 1000)
@@ -71,11 +71,11 @@ export async function noteUndelivered(
   );
 }
 
-/** Until the next one of this channel is due. Undefined: none is on its way. */
+/** Until the next one of this channel can be taken. Undefined: none is on its way. Less than 0: somebody has locked one that is due. */
 export async function nextDeliveryMs(store: Store, channel: string): Promise<number | undefined> {
+  const s = store.schema;
   const [row] = await store.query<{ ms: number | null }>(
-    `select (extract(epoch from min(next_try_at) - now()) * 1000)::float8 as ms from ${store.schema}.alert_delivery
-     where channel = $1 and delivered_at is null`,
+    `select (extract(epoch from min(${DUE_AT}) - now()) * 1000)::float8 as ms from ${s}.alert_delivery d where ${isOnItsWay(s)}`,
     [channel],
   );
   return row?.ms ?? undefined;

@@ -2,8 +2,7 @@
 import { adviceOnAlert } from "../alert-advice.ts";
 import { type AlertChange, type AlertKind, type AlertRow, kindsOf, type NewAlert, severityOf } from "../alert-kinds.ts";
 import type { Store } from "../database/database.ts";
-import type { TaskId } from "../task/ids.ts";
-import { isSeenToBeOver } from "./alert-causes.ts";
+import { isSeenToBeOver, SEEN_IN_EACH_SWEEP } from "./alert-causes.ts";
 
 export interface AlertFilter {
   readonly open?: boolean | undefined;
@@ -41,7 +40,8 @@ export function toAlertRow(row: StoredAlert): AlertRow {
 export interface ChangedAlert {
   readonly change: AlertChange;
   readonly alert: AlertRow;
-  readonly at: Date;
+  /** Dated by a clock that has been set back since. */
+  readonly isAhead: boolean;
 }
 
 export interface ChangesAsked {
@@ -56,9 +56,9 @@ export interface ChangesAsked {
 /** What has changed within that time and since then, and what notices named, in its order: at most so many, the latest. */
 export async function readAlertChanges(store: Store, asked: ChangesAsked): Promise<ChangedAlert[]> {
   const { withinMs, since, named, limit } = asked;
-  const rows = await store.query<StoredAlert & { change: AlertChange; at: Date }>(
+  const rows = await store.query<StoredAlert & Omit<ChangedAlert, "alert"> & { at: Date }>(
     `select * from (
-       select ${ALERT_COLUMNS}, c.change, c.at
+       select ${ALERT_COLUMNS}, c.change, c.at, c.at > now() as "isAhead"
        from ${store.schema}.alert a, lateral (values ('raised', a.raised_at), ('resolved', a.resolved_at)) as c (change, at)
        where c.at is not null
          and (c.at >= now() - make_interval(secs => $1::float8 / 1000) and (c.at >= $2 or $2 > now())
@@ -67,7 +67,7 @@ export async function readAlertChanges(store: Store, asked: ChangesAsked): Promi
      order by at, id, change`,
     [withinMs, since, named.map(({ id }) => id), named.map(({ change }) => change), limit],
   );
-  return rows.map(({ change, at, ...alert }) => ({ change, at, alert: toAlertRow(alert) }));
+  return rows.map(({ change, at: _, isAhead, ...alert }) => ({ change, isAhead, alert: toAlertRow(alert) }));
 }
 
 /** For whoever meets the cause again and again. False: it is open already. */
@@ -130,31 +130,41 @@ export async function resolveOtherAlerts(
   store: Store,
   { kind, part, subjects }: { kind: AlertKind; part: string; subjects: readonly string[] },
 ): Promise<void> {
-  await store.query(
-    `update ${store.schema}.alert set resolved_at = now()
-     where ${unlocked(store, "kind = $1 and part = $2 and subject <> all ($3)")}`,
-    [kind, part, subjects],
-  );
+  await resolveWhere(store, "kind = $1 and part = $2 and subject <> all ($3)", [kind, part, subjects]);
 }
 
 /** A process says each minute that it still keeps an alert open. */
 const KEPT_FOR = "interval '15 minutes'";
 
-/**
- * In every sweep: the alerts whose cause is over, and which nobody else resolves. Those about stalls of all other tasks, which get on again or have ended;
- * those whose cause is on record no more; those that nobody keeps open any more.
- */
-export async function resolveEndedAlerts(store: Store, stalled: readonly TaskId[]): Promise<void> {
-  const isOver = `(
-    kind = 'task-stalled' and subject <> all ($1)
-    or kind = any ($2) and last_raised_at < now() - ${KEPT_FOR}
-    or ${isSeenToBeOver(store.schema, "alert")})`;
-  await store.query(`update ${store.schema}.alert set resolved_at = now() where ${unlocked(store, isOver)}`, [
-    ...[stalled, kindsOf("kept")],
-  ]);
+export interface OpenAlert {
+  readonly id: string;
+  readonly kind: string;
+  readonly subject: string;
 }
 
-/** The open alerts of which this is true. One that somebody has locked is left: a sweep must not wait for it. */
-function unlocked({ schema }: Store, condition: string): string {
-  return `id = any (array(select id from ${schema}.alert where ${condition} and resolved_at is null for update skip locked))`;
+/** Those that `resolveEndedAlerts` looks at. */
+export async function listEndlessAlerts(store: Store): Promise<OpenAlert[]> {
+  return store.query<OpenAlert>(
+    `select id, kind, subject from ${store.schema}.alert where resolved_at is null and kind = any ($1) order by id`,
+    [[...kindsOf("kept"), ...SEEN_IN_EACH_SWEEP]],
+  );
+}
+
+/** All that are over, or those among these: the database shows it, or nobody keeps them open any more. */
+export async function resolveEndedAlerts(store: Store, among?: readonly OpenAlert[]): Promise<void> {
+  await resolveWhere(
+    store,
+    `($1::bigint[] is null or id = any ($1))
+     and (kind = any ($2) and last_raised_at < now() - ${KEPT_FOR} or ${isSeenToBeOver(store.schema, "alert")})`,
+    [among?.map(({ id }) => id) ?? null, kindsOf("kept")],
+  );
+}
+
+/** The open ones of which this is true, also once they are locked. */
+async function resolveWhere(store: Store, condition: string, values: unknown[]): Promise<void> {
+  const s = store.schema;
+  await store.query(
+    `select ${s}.resolve_alerts(array(select id from ${s}.alert where ${condition} and resolved_at is null for update skip locked))`,
+    values,
+  );
 }

@@ -62,10 +62,8 @@ export async function changeQueue(store: Store, name: string, settings: QueueSet
          concurrency = case when $3 then $4 else queue.concurrency end,
          rate_limit = case when $5 then $6 else queue.rate_limit end,
          rate_per_ms = case when $5 then $7 else queue.rate_per_ms end,
-         changed_at = now(), trouble = null
+         changed_at = now(), trouble = case when $2 then queue.trouble end
        returning name
-     ), over as (
-       update ${store.schema}.alert set resolved_at = now() where kind = 'queue-not-usable' and subject = $1 and resolved_at is null
      ), affected as materialized (
        select replica_id, claim_id from ${store.schema}.running where $3 and queue = $1 and limited is distinct from ($4 is not null)
        order by replica_id, claim_id for update
@@ -81,5 +79,10 @@ export async function changeQueue(store: Store, name: string, settings: QueueSet
       rateLimit?.perMs ?? null,
     ],
   );
-  await store.query(`select ${store.schema}.ring(array[$1::text])`, [name]);
+  // Who pauses a queue has not put right what is wrong with it.
+  await store.query(
+    `select ${store.schema}.ring(array[$1::text]),
+       case when not $2 then ${store.schema}.resolve_alerts_of('queue-not-usable', array[$1::text]) end`,
+    [name, isPaused === true],
+  );
 }

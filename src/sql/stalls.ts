@@ -49,6 +49,7 @@ export interface StallAlert {
   /** The task's id. */
   readonly subject: string;
   readonly message: string;
+  readonly part: ClaimId;
   readonly details: unknown;
 }
 
@@ -56,8 +57,8 @@ export interface StallAlert {
 export async function raiseStallAlerts(store: Store, alerts: readonly StallAlert[]): Promise<string[]> {
   const rows = await store.query<{ subject: string }>(
     `with raised as materialized (
-       select subject from json_to_recordset($1::json) as x (subject text, message text, details text)
-       where ${store.schema}.raise_alert('task-stalled', subject, message, details::json)
+       select subject from json_to_recordset($1::json) as x (subject text, message text, details text, part text)
+       where ${store.schema}.raise_alert('task-stalled', subject, message, details::json, part)
      )
      select subject from raised cross join (
        select ${store.schema}.tell_of_tasks('stalled', array_agg(subject::uuid), null, '{"action":"alerted"}') from raised) told`,

@@ -16,7 +16,7 @@ export function purgeService(
   parts: PassedByParts & { settings: PurgeAges & { purgeEveryMs: number } },
 ): ClusterService {
   const { database, settings } = parts;
-  const passedBy = new PassedBy({ service: "sweep", part: "purges" }, parts);
+  const passedBy = new PassedBy({ service: "upkeep", part: "record" }, parts);
   return {
     ...{ name: "purge", everyMs: settings.purgeEveryMs, doing: "removing what is old" },
     async runOnce({ signal }) {

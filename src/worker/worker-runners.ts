@@ -20,7 +20,13 @@ export function createWorkerRunners(
   const { database, events, alerts, replica, recovery, settings, tasks, resultLimitBytes, runnersHealth } = parts;
   const postMortems = new PostMortems({ database, events });
   const { stopWithinMs, promise } = heartPlanOf(recovery);
-  const subject = (kind: RunnerKind) => `${kind} on ${hostname()}`;
+  // Each replica has runners of its own. It may have another id when it resolves what it has raised.
+  const subjects = new Map<RunnerKind, string>();
+  const resolve = (kind: RunnerKind) => {
+    const subject = subjects.get(kind);
+    if (subject !== undefined) alerts.resolve(ALERT, subject);
+    subjects.delete(kind);
+  };
   return new Runners({
     ...{ tasks, recovery, replica, resultLimitBytes, settings: settings.runners, schema: database.schema },
     abortGraceMs: settings.abortGraceMs,
@@ -30,10 +36,8 @@ export function createWorkerRunners(
     blockages: createRunnerBlockages({ database, events, replica, hostname: hostname() }),
     carry: (signs) => replica.carry(signs),
     note: (ended) => noteRunners(database, replica.id, ended),
-    onStarted: ({ id, kind, pid }, isFirst) => {
+    onStarted: ({ id, kind, pid }) => {
       events.emit("runner.started", { runnerId: id, replicaId: replica.id, kind, pid });
-      // One that an earlier replica has left behind.
-      if (isFirst) alerts.resolve(ALERT, subject(kind));
     },
     onDropped: (lines, reason) =>
       runnersHealth.noteDroppedElsewhere(lines, `a runner could not pass on what it printed: ${reason}`),
@@ -45,12 +49,14 @@ export function createWorkerRunners(
       events.emit("runners.suspended", { replicaId: replica.id, kind, failures, pauseMs, message });
       const what = `No ${kind} could be started on ${hostname()} for ${failures} times; its tasks are left to others: ${message}`;
       const details = { replicaId: replica.id, failures, message };
-      void alerts.raise({ kind: ALERT, subject: subject(kind), message: what, details });
+      const subject = subjects.get(kind) ?? `${kind} of replica ${replica.id}`;
+      subjects.set(kind, subject);
+      void alerts.raise({ kind: ALERT, subject, message: what, details });
       onRoom();
     },
     onResumed(kind) {
       events.emit("runners.resumed", { replicaId: replica.id, kind });
-      alerts.resolve(ALERT, subject(kind));
+      resolve(kind);
       onRoom();
     },
   });

@@ -60,6 +60,34 @@ describe.each(["thread", "process"] as const)("a %s whose module cannot be loade
   });
 });
 
+test("two replicas of a machine whose runners cannot be started have an alert each, and the one that recovers ends its own", async () => {
+  const { url, query, everbeat } = await openCrashDatabase();
+  const start = async () => {
+    const file = moduleFile("throw new Error('not here');");
+    const tasks = [{ handler: "look", runIn: "thread" }] as const;
+    const worker = await startRunnerWorker({ url, tasks, module: pathToFileURL(file).href });
+    return { file, worker };
+  };
+  const [one, other] = [await start(), await start()];
+  await everbeat.enqueueMany(
+    task("look"),
+    Array.from({ length: 40 }, () => ({})),
+  );
+  const open = async () =>
+    (
+      await query<{ subject: string }>(
+        "select subject from everbeat.alert where kind = 'runners-suspended' and resolved_at is null order by 1",
+      )
+    ).map(({ subject }) => subject);
+  const subjectOf = ({ worker }: typeof one) => `thread of replica ${worker.replicaId}`;
+  await eventually(open, { until: ({ length }) => length === 2, within: 40_000 });
+  expect(await open()).toEqual([subjectOf(one), subjectOf(other)].toSorted());
+  writeFileSync(one.file, GOOD);
+  await one.worker.heard({ event: "runners.resumed" });
+  await eventually(open, { until: ({ length }) => length === 1, within: 20_000 });
+  expect(await open()).toEqual([subjectOf(other)]);
+});
+
 describe("a process whose module never comes to an end of loading", () => {
   const SLOW = "await new Promise(() => {});";
 

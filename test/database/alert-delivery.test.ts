@@ -1,8 +1,11 @@
 /** Each change of an alert reaches each channel at least once, from one process, whatever fails on the way. */
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { pauseAfterMs } from "../../src/alerts/delivery.ts";
+import { AlertDelivery, pauseAfterMs } from "../../src/alerts/delivery.ts";
 import type { AlertChannel } from "../../src/config/alert-channels.ts";
+import { Notices } from "../../src/database/notices.ts";
+import { Events } from "../../src/events.ts";
 import { Everbeat } from "../../src/everbeat.ts";
+import { nextDeliveryMs } from "../../src/sql/alert-deliveries.ts";
 import { raiseAlert, resolveAlert } from "../../src/sql/alerts.ts";
 import { startAlertReceiver, webhook } from "../support/alert-receiver.ts";
 import { holding, openThrough } from "../support/crash-database.ts";
@@ -87,6 +90,22 @@ describe("a receiver that does not take it", () => {
     await eventually(async () => (await undelivered()) === 0);
   });
 
+  test("is not asked for over and over meanwhile, although its end is due as well", async () => {
+    const receiver = await startAlertReceiver();
+    receiver.answer = 503;
+    const failed = await withChannels(webhook(receiver.url));
+    await raise("a");
+    await eventually(() => receiver.received.length === 1);
+    await failed.close();
+    await resolve("a");
+    await raise("purged");
+    await database.query("delete from everbeat.alert where subject = 'purged'");
+    await database.query(
+      "update everbeat.alert_delivery set next_try_at = now() + interval '10 minutes' where change = 'raised' and tries > 0",
+    );
+    expect(await nextDeliveryMs(everbeat.database, "webhook")).toBeGreaterThan(500_000);
+  });
+
   test("is told that an alert is over only after it was told that it was raised", async () => {
     const receiver = await startAlertReceiver();
     receiver.answer = 500;
@@ -143,6 +162,35 @@ test("a change that somebody has locked is passed by, and delivered when it is f
   await abandon();
   await raise("another");
   await eventually(() => receiver.received.length === 3);
+});
+
+test("one that somebody has locked is looked for again in a while, and not all the time", async () => {
+  const receiver = await startAlertReceiver();
+  const sender = await withChannels(webhook(receiver.url));
+  await sender.close();
+  await raise("a");
+  await holding(database.url, "select from everbeat.alert_delivery for update");
+  const notices = new Notices(everbeat.database);
+  const events = new Events(() => {});
+  const delivery = new AlertDelivery({ database: everbeat.database, notices, events, channel: webhook(receiver.url) });
+  onTestFinished(() => delivery.stop());
+  await delivery.deliverDue();
+  expect(delivery.pauseMs).toBe(1_000);
+});
+
+test("an alert that has the id of one that was lost in a failover is another change for a receiver", async () => {
+  const receiver = await startAlertReceiver();
+  await withChannels(webhook(receiver.url));
+  await raise("lost");
+  await eventually(() => receiver.received.length === 1);
+  await eventually(async () => (await undelivered()) === 0);
+  const [{ id } = { id: "" }] = await database.query<{ id: string }>("delete from everbeat.alert returning id");
+  const again =
+    "insert into everbeat.alert (id, kind, subject, message) overriding system value values ($1, 'queue-locked', 'new', '')";
+  await database.query(again, [id]);
+  await eventually(() => receiver.received.length === 2);
+  const [first, second] = receiver.received.map((received) => received.id);
+  expect(second).not.toBe(first);
 });
 
 test("what was taken under a clock that has been set back since does not wait for that time to come", async () => {

@@ -1,5 +1,5 @@
 /** `alert.raised` and `alert.resolved` in every process that listens for them, wherever the alert was raised: once, also after notices were missed. */
-import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { NewAlert } from "../../src/alert-kinds.ts";
 import { AlertWatch } from "../../src/alerts/alert-watch.ts";
 import type { Database } from "../../src/database/database.ts";
@@ -163,6 +163,42 @@ describe("who was cut off from notices", () => {
     await watch.lookOnce();
     expect(heard.size).toBe(1_000);
     expect(heard.has("1500")).toBe(true);
+  });
+});
+
+describe("what is dated ahead, because the clock was set back since,", () => {
+  const setBack = () => database.query("update everbeat.alert set raised_at = raised_at + interval '1 hour'");
+
+  test("is told once by a process that has missed its notice", async () => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { events, watch } = watching();
+    const heard: string[] = [];
+    events.on("alert.raised", ({ subject }) => heard.push(subject));
+    watch.start();
+    await watch.stop();
+    await watch.lookOnce();
+    await raise("ahead");
+    await setBack();
+    for (let look = 0; look < 4; look++) {
+      await watch.lookOnce();
+      vi.advanceTimersByTime(900_000);
+    }
+    expect(heard).toEqual(["ahead"]);
+  });
+
+  test("is not told to a process that was opened later", async () => {
+    await raise("before");
+    await setBack();
+    const { events, watch } = watching();
+    const heard: string[] = [];
+    events.on("alert.raised", ({ subject }) => heard.push(subject));
+    watch.start();
+    await watch.stop();
+    await watch.lookOnce();
+    await raise("after");
+    await watch.lookOnce();
+    expect(heard).toEqual(["after"]);
   });
 });
 

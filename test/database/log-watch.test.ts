@@ -182,7 +182,7 @@ test("the alert of a worker that came back before a sweep goes on under its new 
   const { comeBack, look } = await declaredDead();
   await comeBack();
   await look(1_000);
-  await resolveEndedAlerts(everbeat.database, []);
+  await resolveEndedAlerts(everbeat.database);
   expect(await alerts()).toEqual(["log-dropped open: the disk is full"]);
 });
 
@@ -191,9 +191,9 @@ test("one that somebody has locked when the worker comes back names the new id o
   await comeBack();
   const { abandon } = await holding(database.url, "select from everbeat.alert for update");
   const looked = look(1_000);
-  await resolveEndedAlerts(everbeat.database, []);
+  await resolveEndedAlerts(everbeat.database);
   await abandon();
   await looked;
-  await resolveEndedAlerts(everbeat.database, []);
+  await resolveEndedAlerts(everbeat.database);
   expect(await alerts()).toEqual(["log-dropped open: the disk is full"]);
 });

@@ -242,10 +242,10 @@ test("where very many are kept, twenty have an alert of their own and one stands
   expect(await database.query("select from everbeat.not_purged")).toHaveLength(30);
   expect(await open()).toHaveLength(21);
   expect(await open()).toContain("and others");
-  await resolveEndedAlerts(everbeat.database, []);
+  await resolveEndedAlerts(everbeat.database);
   expect(await open()).toHaveLength(21);
   await allow();
   await remove();
-  await resolveEndedAlerts(everbeat.database, []);
+  await resolveEndedAlerts(everbeat.database);
   expect(await open()).toEqual([]);
 });

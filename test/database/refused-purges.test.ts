@@ -21,9 +21,9 @@ function sweeper() {
     throw error;
   };
   const events = new Events(fail);
-  events.on("sweep.passed-by", ({ what }) => told.push(what));
+  events.on("upkeep.passed-by", ({ what }) => told.push(what));
   const passedBy = new PassedBy(
-    { service: "sweep", part: "purges" },
+    { service: "upkeep", part: "record" },
     { database: everbeat.database, events, onError: fail },
   );
   return { told, purge: (enoughMs?: number) => purgeRecord(everbeat.database, AGES, passedBy, enoughMs) };
@@ -69,7 +69,7 @@ test.each(TABLES)("one of %s: it is told of once, and leaves when it can", async
   for (const { purge } of [one, other, one]) expect(await purge()).toBe(true);
   expect(await count()).toBe(1);
   expect([one.told, other.told]).toEqual([[expect.stringMatching(/^removing old .*: .*2( at .*)?$/)], []]);
-  expect(await everbeat.recovery.alerts()).toMatchObject([{ kind: "sweep-passed-by", subject: one.told[0] }]);
+  expect(await everbeat.recovery.alerts()).toMatchObject([{ kind: "upkeep-passed-by", subject: one.told[0] }]);
   await allow();
   await sweeper().purge();
   expect(await count()).toBe(0);
@@ -124,7 +124,7 @@ test("a table that somebody has locked against changes holds up a purge once, an
   });
   const held: unknown[] = [];
   const passedBy = new PassedBy(
-    { service: "sweep", part: "purges" },
+    { service: "upkeep", part: "record" },
     { database: everbeat.database, events: new Events(() => {}), onError: (error) => held.push(error) },
   );
   const client = new pg.Client(database.url);

@@ -111,7 +111,7 @@ test("where most owners fall silent at once it holds, and acts when the hold is 
   const imports = source();
   await sweepSilence(imports);
   expect(await statuses()).toEqual(["running", "running", "running", "running"]);
-  expect(imports.told).toEqual(["held: 3 of 4"]);
+  expect(imports.told).toEqual(["held for 0 ms: 3 of 4"]);
   imports.guard.hasEnded = true;
   await sweepSilence(imports);
   expect(await statuses()).toEqual(["running", "failed", "failed", "failed"]);

@@ -128,8 +128,8 @@ function fail(error: unknown): never {
 /** Tells what was passed by. */
 function passingBy(tell: (error: unknown) => void, part = "purges"): PassedBy {
   const events = new Events(fail);
-  events.on("sweep.passed-by", ({ error }) => tell(error));
-  return new PassedBy({ service: "sweep", part }, { database: everbeat.database, events, onError: fail });
+  events.on("upkeep.passed-by", ({ error }) => tell(error));
+  return new PassedBy({ service: "upkeep", part }, { database: everbeat.database, events, onError: fail });
 }
 
 test("every table has a rule, and the documentation names it", async () => {
@@ -330,7 +330,7 @@ describe("what is old leaves, and nothing else:", () => {
     expect(await database.query("select from everbeat.late")).toEqual([]);
     const left = await database.query("select kind, subject, resolved_at from everbeat.alert");
     expect(left).toEqual([
-      { kind: "sweep-passed-by", subject: expect.stringMatching(/^removing old machines: .{36}$/), resolved_at: null },
+      { kind: "upkeep-passed-by", subject: expect.stringMatching(/^removing old machines: .{36}$/), resolved_at: null },
     ]);
   });
 });

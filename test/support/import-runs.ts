@@ -108,8 +108,8 @@ function guardOfOwners(told: string[]): Guard<Run> & { hasEnded: boolean } {
     async hold() {
       return { heldForMs: this.hasEnded ? 60_001 : 0, isConfirmed: false };
     },
-    async tellOfHold({ groups, dying }: Fleet) {
-      told.push(`held: ${dying} of ${groups}`);
+    async tellOfHold({ groups, dying, heldForMs }: Fleet) {
+      told.push(`held for ${heldForMs} ms: ${dying} of ${groups}`);
     },
     async release() {},
   };

@@ -39,6 +39,14 @@ test("no other place writes a row of the table `alert`", () => {
   expect(writing).toEqual(["migrations/routines/alerts/note_alert.sql"]);
 });
 
+test("alerts are resolved by one statement, which waits for no lock", () => {
+  const resolving = sources.filter(({ text }) =>
+    /update\s+\S*\balert\b(?:\s+\w+)?\s+set\b[^;`]*\bresolved_at\s*=/i.test(text),
+  );
+  expect(resolving.map(({ file }) => file)).toEqual(["migrations/routines/alerts/resolve_alerts.sql"]);
+  expect(resolving[0]?.text).toMatch(/for update skip locked/);
+});
+
 test("every kind is raised somewhere", () => {
   const all = sources
     .filter(({ file }) => file !== "src/alert-kinds.ts")

@@ -19,6 +19,7 @@ begin
     perform tell_of_ends(p_ended, p_again);
   end if;
   if v_looks.are_stalled then
-    perform resolve_stall_alerts(p_ended || p_again);
+    -- And not only the next sweep: perhaps nobody sweeps.
+    perform resolve_alerts_of('task-stalled', (p_ended || p_again)::text[]);
   end if;
 end $$;

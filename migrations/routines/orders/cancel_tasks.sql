@@ -37,7 +37,7 @@ begin
   select array_agg(task_id) into v_done from told, (select count(*) from sent) s;
   -- A task that is being cancelled no longer counts as stalled (see find_stalled).
   if v_done is not null then
-    perform resolve_stall_alerts(v_done);
+    perform resolve_alerts_of('task-stalled', v_done::text[]);
     perform tell_of_tasks('cancelling', v_done, null, json_build_object('reason', p_reason));
   end if;
   return query select unnest(v_done), 'cancelling';

@@ -36,7 +36,8 @@ begin
   perform add_lanes(v_queues, v_priorities);
   delete from suspicion where task_id = any (v_done);
   if v_done is not null then
-    perform end_claim_alerts(v_done);
+    -- It is raised again if one of them cannot be claimed this time either.
+    perform resolve_alerts_of('not-claimable', array(select distinct name from task where id = any (v_done)));
     perform tell_of_tasks('pending', v_done, null, '{"because":"retried"}');
   end if;
   perform ring(v_queues);

@@ -4,7 +4,6 @@
  */
 import type { Database } from "../../database/database.ts";
 import type { Events } from "../../events.ts";
-import { resolveEndedAlerts } from "../../sql/alerts.ts";
 import type { Outcome } from "../../sql/outcomes.ts";
 import { endStalled, findStalled, raiseStallAlerts, type StallAlert, type StalledClaim } from "../../sql/stalls.ts";
 import { storedSettings } from "../../task/stored-settings.ts";
@@ -54,7 +53,7 @@ export class StallSource implements Source<Stalled> {
     });
   }
 
-  /** Once for each stall; the alert is resolved when the task gets on again or its attempt ends. */
+  /** Once for each stall. The alert is resolved by whoever ends the attempt, and by a sweep when the task gets on again (ended-alerts.ts). */
   async warn(stale: readonly Doubtful<Stalled>[]): Promise<void> {
     const raised = new Set(
       await this.passedBy.inHalves(
@@ -64,10 +63,6 @@ export class StallSource implements Source<Stalled> {
       ),
     );
     for (const { context } of stale) if (raised.has(context.claim.taskId)) this.#emit(context, "alerted");
-    await resolveEndedAlerts(
-      this.#database,
-      stale.map(({ context }) => context.claim.taskId),
-    );
   }
 
   /** Each only if it is still as quiet: its row is locked first, and its progress looked at after that (see end_stalled). */
@@ -91,7 +86,7 @@ function alertOf({ context: { claim } }: Doubtful<Stalled>): StallAlert {
   const { taskId, claimId, replicaId, name } = claim;
   const error = stallError(claim);
   const message = `Task ${taskId} (${name}) is stalled. ${error.message}`;
-  return { subject: taskId, message, details: { ...error, claimId, replicaId } };
+  return { subject: taskId, message, part: claimId, details: { ...error, claimId, replicaId } };
 }
 
 function outcomeOfStall({ claim, next }: Stalled): Outcome {
