@@ -39,7 +39,7 @@ export const ALERT_KINDS = {
     over: "when recovery goes on",
   }),
   "sweeps-stopped": kind<{ sweptAgoMs: number; sweptBy: string | null }>({
-    ...{ severity: "critical", cause: "met", subject: "the fleet" },
+    ...{ severity: "critical", cause: "on-record", subject: "the fleet" },
     means: "Nobody has listened for silence for too long, so no death is noticed.",
     over: "with the next sweep",
   }),

@@ -21,8 +21,6 @@ import { isSweeping } from "./sweeping.ts";
 
 /** A sweep that comes later than this many intervals is a takeover, and not only a late sweep. */
 const TAKEOVER_AFTER = 1.5;
-/** An alert that its own end could not resolve is resolved after this long, while sweeps go on. */
-const RESOLVE_AGAIN_MS = 3_600_000;
 
 export interface ReaperParts {
   readonly database: Database;
@@ -61,7 +59,6 @@ class Reaper {
   readonly #parts: ReaperParts;
   readonly #hearts: HeartSource;
   readonly #alerts: PassedBy;
-  #resolvedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
@@ -99,12 +96,10 @@ class Reaper {
     });
   }
 
+  /** At once. Otherwise the end of the sweep does it (see endAlerts). */
   async #endStoppedAlert({ sweptAgoMs }: SweepBegun): Promise<void> {
     const { database, settings } = this.#parts;
-    const hadStopped = sweptAgoMs !== null && !isSweeping({ sweptAgoMs }, settings.checkMs);
-    if (!hadStopped && performance.now() - this.#resolvedAtMs < RESOLVE_AGAIN_MS) return;
-    await endStoppedAlert(database);
-    this.#resolvedAtMs = performance.now();
+    if (sweptAgoMs !== null && !isSweeping({ sweptAgoMs }, settings.checkMs)) await endStoppedAlert(database);
   }
 
   /** Sweeps go round among those who live; what is told is that another has stopped doing its part. */

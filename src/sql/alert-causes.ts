@@ -14,6 +14,8 @@ type IsOver = (schema: string, row: string) => string;
 
 const IS_OVER: Record<OnRecord, IsOver> & Partial<Record<AlertKind, IsOver>> = {
   "mass-death": (s) => `not exists (select from ${s}.listening l where l.held_since is not null)`,
+  // Who looks is sweeping.
+  "sweeps-stopped": () => "true",
   "queue-not-usable": (s, row) =>
     `not exists (select from ${s}.queue q where q.name = ${row}.subject and q.trouble is not null)`,
   "not-claimable": (s, row) => `not exists (

@@ -139,6 +139,23 @@ describe("the alert of a mass death", () => {
   });
 });
 
+test("the alert of sweeps that had stopped is resolved by the next sweep but one where somebody had locked it", async () => {
+  const reaper = sweeper(everbeat.database);
+  const later = async () => {
+    await anHourLater(everbeat.database);
+    await reaper.sweep();
+  };
+  await later();
+  const details = { sweptAgoMs: 600_000, sweptBy: null };
+  await raiseAlert(everbeat.database, { kind: "sweeps-stopped", subject: "fleet", message: "", details });
+  const { abandon } = await holding(database.url, "select from everbeat.alert for update");
+  await later();
+  expect(await open()).toEqual(["sweeps-stopped fleet"]);
+  await abandon();
+  await later();
+  expect(await open()).toEqual([]);
+});
+
 describe("nobody waits for an alert that somebody has locked:", () => {
   const inTime = { timeout: 15_000 };
 
