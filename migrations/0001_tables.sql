@@ -242,8 +242,10 @@ create table replica (
   death      json,
   recovery   json,     -- the settings by which it judges, when it is the one that sweeps
   came_back_at  timestamptz,  -- it had been given up and was not dead: it is here again, under another id
-  came_back_how text          -- fenced: it had stopped its own work; refused: it heard of its death from a beat
+  came_back_how text,         -- fenced: it had stopped its own work; refused: it heard of its death from a beat
+  changed_in xid8 not null default pg_current_xact_id() -- the transaction that has last changed what followers are told (see replica_changes)
 );
+create index replica_changed_in on replica (changed_in);
 -- Those that should be alive, in order: sweeps are not to pay for everyone who has left or died since the last purge.
 create index replica_alive on replica (id) where status in ('online', 'draining');
 

@@ -1,4 +1,7 @@
-/** What a follower of replicas is told (pure): what happened, as it was written. Who wants to know how they stand lists them. */
+/**
+ * What a follower of replicas is told (pure). The database adds the changes that nobody has told (`replica_changes`), so there is nothing to compare
+ * here. Who wants to know how they stand lists them.
+ */
 import type { Happening } from "../sql/following.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { View } from "./stream.ts";

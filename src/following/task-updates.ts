@@ -156,7 +156,12 @@ export class TaskView implements View<TaskNews> {
     const told = this.#told;
     if (told.state !== standing.state || told.isCancelling !== standing.isCancelling) return false;
     if (standing.state === "pending") return true;
-    return told.claimId === standing.claimId && isSame(progressOf(told), progressOf(standing));
+    // A process that comes back under another id takes its claims along.
+    return (
+      told.claimId === standing.claimId &&
+      told.replicaId === standing.replicaId &&
+      isSame(progressOf(told), progressOf(standing))
+    );
   }
 }
 

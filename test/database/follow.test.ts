@@ -74,6 +74,19 @@ function held(name: string, options: Partial<Parameters<typeof defineTask>[0]> =
   return { task, letGo };
 }
 
+/** As a release that forgets to tell does, or a table that was lost. Until the test is over. */
+async function tellNobody(): Promise<void> {
+  await database.query("alter function everbeat.tell_followers rename to tell_nobody");
+  await database.query(
+    `create function everbeat.tell_followers(p_kind text, p_topics text[], p_claims bigint[] default null, p_details json[] default null) returns integer
+     language sql as 'select 0'`,
+  );
+  onTestFinished(async () => {
+    await database.query("drop function everbeat.tell_followers");
+    await database.query("alter function everbeat.tell_nobody rename to tell_followers");
+  });
+}
+
 const steps = defineTask({
   name: "steps",
   run: async (_: object, { phase, progress }) => {
@@ -279,17 +292,7 @@ describe("the end is told whoever ends the task:", () => {
   });
 
   test("also where nothing of it was written: a wrong row, a lost table, an old release", async () => {
-    await database.query("alter function everbeat.tell_followers rename to tell_nobody");
-    onTestFinished(async () => {
-      await database.query("alter function everbeat.tell_nobody rename to tell_followers");
-    });
-    await database.query(
-      `create function everbeat.tell_followers(p_kind text, p_topics text[], p_claims bigint[] default null, p_details json[] default null) returns integer
-       language sql as 'select 0'`,
-    );
-    onTestFinished(async () => {
-      await database.query("drop function everbeat.tell_followers");
-    });
+    await tellNobody();
     const { task, letGo } = held("untold");
     const id = await everbeat.enqueue(task, {});
     const stream = (await another()).follow(id);
@@ -429,6 +432,50 @@ describe("replicas are followed", () => {
     await stranger.return?.();
     // Nothing of others.
     await expect(untold).rejects.toThrow("the stream is over");
+  });
+
+  const join = async () => {
+    const id = randomUUID() as NonNullable<Parameters<Everbeat["followReplicas"]>[0]>["replicaId"];
+    await database.query(
+      "insert into everbeat.replica (id, hostname, pid, version, tasks) values ($1, 'h', 1, '0', '{}')",
+      [id],
+    );
+    return { replicaId: id, change: `update everbeat.replica set status = 'dead', died_at = now() where id = '${id}'` };
+  };
+
+  test("also a death that was under way when they began to be followed", async () => {
+    const { replicaId, change } = await join();
+    const client = new pg.Client(database.url);
+    await client.connect();
+    onTestFinished(() => client.end());
+    await client.query("begin");
+    await client.query(change);
+    const stream = (await another()).followReplicas({ replicaId });
+    const first = await next(stream);
+    expect(first).toMatchObject({ kind: "state", missed: false });
+    await client.query("commit");
+    // So is a reader who comes back with the position from before.
+    const back = (await another()).followReplicas({ replicaId, from: first.position });
+    for (const reader of [stream, back]) {
+      expect(await next(reader)).toMatchObject({ kind: "dead", replicaId, hostname: "h" });
+      await reader.return?.();
+    }
+  });
+
+  test("also where nothing of it was written, and once", async () => {
+    await tellNobody();
+    const all = (await another()).followReplicas();
+    await next(all);
+    const { replicaId, change } = await join();
+    expect(await next(all)).toMatchObject({ kind: "joined", replicaId });
+    await database.query(change);
+    expect(await next(all)).toMatchObject({ kind: "dead", replicaId });
+    await database.query("update everbeat.replica set came_back_at = now(), came_back_how = 'fenced' where id = $1", [
+      replicaId,
+    ]);
+    expect(await next(all)).toMatchObject({ kind: "rejoined", replicaId });
+    await all.return?.();
+    expect(await written(`replica ${replicaId}`)).toEqual([]);
   });
 
   test("by an id that is one", () => {

@@ -85,6 +85,9 @@ describe("a follower of a task is told", () => {
     expect(kinds(view.compare(running("5", { phase: "two" })))).toEqual(["state"]);
     expect(kinds(view.compare(running("5", { phase: "two", isCancelling: true })))).toEqual(["state"]);
     expect(kinds(view.compare(running("6")))).toEqual(["state"]);
+    const takenAlong = running("6", { replicaId: "another" as ReplicaId });
+    expect(view.compare(takenAlong)).toMatchObject([{ kind: "state", replicaId: "another" }]);
+    expect(view.compare(takenAlong)).toEqual([]);
     const error = { code: "WORKER_CRASHED", message: "it died" };
     expect(view.compare(standing({ state: "failed", attempt: 2, error }))).toEqual([
       { kind: "ended", state: "failed", attempt: 2, error },

@@ -3,11 +3,9 @@
 create or replace function tell_of_replica() returns trigger
 language plpgsql set search_path from current
 as $$
-declare
-  v_kind text := case when tg_op = 'INSERT' then 'joined' when new.status is distinct from old.status then new.status else 'rejoined' end;
 begin
   if exists (select from follower) then
-    perform tell_followers(v_kind, array['replica ' || new.id, 'replica *'], null, array_fill(
+    perform tell_followers(replica_change(new.status, new.came_back_at), array['replica ' || new.id, 'replica *'], null, array_fill(
       json_build_object('replicaId', new.id, 'hostname', new.hostname), array[2]));
   end if;
   return null;
