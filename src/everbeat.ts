@@ -122,18 +122,19 @@ export class Everbeat implements AsyncDisposable {
     const logs = [this.#loggerHealth, this.#runnersHealth, ...streams];
     const replica = () => [...this.#workers][0]?.replicaId;
     const refusals = new Outages(this.#events);
+    const inTime = database.withReplyWithin(settings.replyTimeoutMs);
     this.#alerts = new Alerts({
-      database: database.withReplyWithin(settings.replyTimeoutMs),
+      database: inTime,
       onRefused: (error) => refusals.noticed(error, "writing alerts"),
     });
     this.#logWatch = new LogWatch({ alerts: this.#alerts, events: this.#events, logs, replica });
     this.#notices = new Notices(database);
-    const telling = { database, notices: this.#notices, events: this.#events };
+    const telling = { database: inTime, notices: this.#notices, events: this.#events };
     this.#alertWatch = new AlertWatch(telling);
     this.#deliveries = settings.alertChannels.map((channel) => new AlertDelivery({ ...telling, channel }));
     this.#enqueuer = new Enqueuer(database, { inputLimitBytes: settings.maxJsonBytes });
-    this.#results = new Results(database, this.#notices);
-    this.#feed = new Feed(database, this.#notices);
+    this.#results = new Results(inTime, this.#notices);
+    this.#feed = new Feed(inTime, this.#notices);
     const { cancelGraceMs, maxJsonBytes: inputLimitBytes } = settings;
     this.tasks = new TaskOrders(database, { cancelGraceMs, inputLimitBytes });
     this.queues = new QueueOrders(database);

@@ -12,7 +12,7 @@ import { readAlertChanges } from "../sql/alerts.ts";
 import { readClock } from "../sql/clock.ts";
 
 const LOOK_EVERY_MS = SERVICES["alert watch"].everyMs;
-/** Where no notices can come. */
+/** Where no notices can come, and after a look that failed: its notice has been heard. */
 const LOOK_UNTOLD_EVERY_MS = 2_000;
 /** A change is dated by the beginning of its transaction, and seen at its end. */
 const COMMITTED_WITHIN_MS = 600_000;
@@ -36,6 +36,7 @@ export class AlertWatch {
   readonly #told = new Map<string, number>();
   /** Since when somebody listens, by this process's own clock, and by the database's. */
   #heardFrom: { readonly ms: number; date: Date | undefined } | undefined;
+  #hasFailed = false;
   /** By its own clock. */
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #unsubscribe: (() => void)[] = [];
@@ -45,10 +46,12 @@ export class AlertWatch {
     this.#service = createService({
       name: "alert watch",
       intervalMs: LOOK_EVERY_MS,
-      pauseMs: () => (parts.notices.isListening ? LOOK_EVERY_MS : LOOK_UNTOLD_EVERY_MS),
+      pauseMs: () => (parts.notices.isListening && !this.#hasFailed ? LOOK_EVERY_MS : LOOK_UNTOLD_EVERY_MS),
       runOnce: () => this.lookOnce(),
       // The next look reads what this one would have.
-      onError: () => {},
+      onError: () => {
+        this.#hasFailed = true;
+      },
     });
   }
 
@@ -89,6 +92,7 @@ export class AlertWatch {
     const changes = await readAlertChanges(database, asked);
     this.#named = this.#named.filter((change) => !named.includes(change));
     this.#lookedAtMs = nowMs;
+    this.#hasFailed = false;
     for (const [key, toldAtMs] of this.#told) if (toldAtMs < nowMs - withinMs) this.#told.delete(key);
     for (const { alert, change, isAhead } of changes) {
       const key = changeId({ alert, change });

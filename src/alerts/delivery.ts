@@ -32,7 +32,7 @@ const DELIVERED_WITHIN_MS = 15_000;
 const LEASE_MS = 60_000;
 const LONGEST_PAUSE_MS = 600_000;
 const LOOK_EVERY_MS = SERVICES["alert delivery"].everyMs;
-/** Where no notices can come. */
+/** Where no notices can come, and after a look that failed: its notice has been heard. */
 const LOOK_UNTOLD_EVERY_MS = 2_000;
 /** What is due and was not taken, somebody has locked. */
 const LOCKED_PAUSE_MS = 1_000;
@@ -62,7 +62,9 @@ export class AlertDelivery {
       pauseMs: () => this.pauseMs,
       runOnce: () => this.deliverDue(),
       // The database is away, which others tell. What was taken is due again when its time has run out.
-      onError: () => {},
+      onError: () => {
+        this.#pauseMs = LOOK_UNTOLD_EVERY_MS;
+      },
     });
   }
 

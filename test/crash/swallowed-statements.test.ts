@@ -1,7 +1,8 @@
-/** One connection of a worker's pool on which packets are swallowed, without anybody being told, while the others live. */
-import { describe, expect, test, vi } from "vitest";
+/** One connection of a process's pool on which packets are swallowed, without anybody being told, while the others live. */
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import type { OpenOptions } from "../../src/config/open-options.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { type CrashDatabase, holding, openCrashDatabase } from "../support/crash-database.ts";
+import { type CrashDatabase, holding, openCrashDatabase, openThrough } from "../support/crash-database.ts";
 import { type CuttingProxy, startCuttingProxy } from "../support/cutting-proxy.ts";
 import { eventually } from "../support/eventually.ts";
 import { startWorker, task, type WorkerProcess } from "../support/worker-process.ts";
@@ -71,6 +72,73 @@ describe.each([
     const before = await sweptAt();
     await eventually(async () => (await sweptAt()) > before, { within: 30_000 });
     await worker.heard({ event: "database.lost" });
+  });
+});
+
+describe.each([
+  ["does not reach the database", "holdBefore"],
+  ["is carried out, and its reply is swallowed", "holdReplyTo"],
+] as const)("a statement of those who wait to be told that %s counts as lost after a while:", (_, hold) => {
+  const later = { queue: "nobody-serves-it" };
+
+  /** An Everbeat of this process behind the proxy, and another one that is not. */
+  async function told(options: OpenOptions = {}) {
+    const database = await openCrashDatabase();
+    const proxy = await startCuttingProxy(database.url);
+    const reader = await openThrough(proxy.url, { replyTimeout: REPLY_TIMEOUT_MS, ...options });
+    onTestFinished(() => proxy.close());
+    const raise = (subject: string) =>
+      database.query("select everbeat.raise_alert('queue-locked', $1, 'it is locked', null)", [subject]);
+    return { database, proxy, reader, raise };
+  }
+
+  test.each([["look"], ["begin"], ["renew"]])("that of a follower: %s", async (which) => {
+    const { database, proxy, reader } = await told();
+    const id = await database.everbeat.enqueue(note, {}, later);
+    const stream = reader.follow(id);
+    if (which !== "begin") expect((await stream.next()).value).toMatchObject({ kind: "state" });
+    const statement = { look: "happenings_since(", begin: "follow_topics(", renew: "renew_following(" }[which] ?? "";
+    const update = stream.next();
+    await proxy[hold](statement);
+    await database.everbeat.tasks.cancel(id);
+    expect((await update).value).toMatchObject({ kind: "ended", state: "cancelled" });
+  });
+
+  test.each(['insert into "everbeat".waiter', "select id::text, state, result, error from"])(
+    "that of a caller who waits for a result: %s",
+    async (statement) => {
+      const { database, proxy, reader } = await told();
+      const id = await database.everbeat.enqueue(note, {}, later);
+      const ended = reader.result(id, { timeout: "1m" });
+      ended.catch(() => {});
+      await proxy[hold](statement);
+      await database.everbeat.tasks.cancel(id);
+      await expect(ended).rejects.toMatchObject({ state: "cancelled" });
+    },
+  );
+
+  test("that of a process that listens for alerts", async () => {
+    const { proxy, reader, raise } = await told();
+    const raised: string[] = [];
+    reader.on("alert.raised", ({ subject }) => void raised.push(subject));
+    await raise("a");
+    await eventually(() => raised.length === 1);
+    const held = proxy[hold]("as c (change, at)");
+    await raise("b");
+    await held;
+    await eventually(() => raised.length === 2, { within: 30_000 });
+    expect(raised).toEqual(["a", "b"]);
+  });
+
+  test("that of a channel for alerts", async () => {
+    const delivered: string[] = [];
+    const deliver = async ({ alert }: { alert: { subject: string } }) => void delivered.push(alert.subject);
+    const { proxy, raise } = await told({ alertChannels: [{ name: "test", deliver }] });
+    const held = proxy[hold]("min(next_try_at)");
+    await raise("a");
+    await held;
+    await raise("b");
+    await eventually(() => delivered.includes("b"), { within: 30_000 });
   });
 });
 
