@@ -71,6 +71,11 @@ export function isCancelled(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code === "57014";
 }
 
+/** The role that we connected with may not do this. */
+export function isRightMissing(error: unknown): boolean {
+  return (error as { code?: unknown } | undefined)?.code === "42501";
+}
+
 /** The session is not in read committed, in which our statements count (see require_read_committed). */
 export function isRefusedForIsolation(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code === "EB008";

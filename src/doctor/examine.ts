@@ -1,5 +1,6 @@
 /** What is wrong with the database and with the fleet in it, and what to do about it: all checks, in order. */
 import type { Database } from "../database/database.ts";
+import { isRightMissing } from "../database/transient.ts";
 import { checkClock } from "./check-clock.ts";
 import { checkFlapping } from "./check-flapping.ts";
 import { checkHearts } from "./check-hearts.ts";
@@ -14,8 +15,6 @@ import { checkSettings } from "./check-settings.ts";
 import { checkTasks } from "./check-tasks.ts";
 import { type Finding, skipped, wrong } from "./finding.ts";
 import { ifMigrated } from "./if-migrated.ts";
-
-const INSUFFICIENT_PRIVILEGE = "42501";
 
 /** Each gets a database that answers. */
 const CHECKS: Readonly<Record<string, (database: Database) => Promise<Finding>>> = {
@@ -67,8 +66,7 @@ async function orItsFailure(check: string, run: () => Promise<Finding>, lacksRig
   try {
     return await run();
   } catch (error) {
-    if (lacksRights && (error as { code?: unknown }).code === INSUFFICIENT_PRIVILEGE)
-      return skipped(check, "this role has not the right to look (see rights)");
+    if (lacksRights && isRightMissing(error)) return skipped(check, "this role has not the right to look (see rights)");
     return wrong(check, `could not be checked: ${(error as Error).message}`);
   }
 }

@@ -1,12 +1,12 @@
 /**
- * Waiting for tasks to end: told by the database where it can tell, looking by itself where it cannot. However many wait,
+ * Waiting for tasks to end: told by the database where it can tell, looking by itself where it cannot, as where this process may only read. However many wait,
  * they share their statements and one connection at a time, so that waiting never starves the work that is waited for.
  */
 import { checkOptions, isAbortSignal, isDuration } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
-import { isTransient } from "../database/transient.ts";
+import { isRightMissing, isTransient } from "../database/transient.ts";
 import { type WakeUp, wakeUp } from "../database/wake-up.ts";
 import { addWaiters, readEndings, removeWaiters, type TaskEnding } from "../sql/waiters.ts";
 import { ResultTimeoutError, TaskEndedError, TaskNotFoundError } from "../task/errors.ts";
@@ -46,6 +46,8 @@ export class Results {
   readonly #departures: Batcher<TaskId, TaskId>;
   readonly #bells = new Map<TaskId, Set<() => void>>();
   #isSubscribed = false;
+  /** It may only read: nobody tells it of an end, so it looks more often. */
+  #isReader = false;
 
   constructor(database: Database, notices: Notices) {
     this.#notices = notices;
@@ -85,7 +87,7 @@ export class Results {
     let isOnRecord = false;
     try {
       for (let pauseMs = FIRST_LOOK_MS; ; pauseMs *= 3) {
-        isOnRecord ||= await this.#arrivals.add(id).then(() => true, unlessAway(false));
+        isOnRecord ||= await this.#arrive(id);
         const ending = await this.#looks.add(id).catch(unlessAway("away" as const));
         if (!ending) throw new TaskNotFoundError(id);
         if (ending !== "away") lastSeen = ending;
@@ -94,13 +96,26 @@ export class Results {
         const left = until - performance.now();
         if (left <= 0) throw new ResultTimeoutError(id, options.timeoutMs, lastSeen.state);
         // The bell rings when the connection is back, too.
-        const isTold = this.#notices.isListening || ending === "away";
+        const isTold = (this.#notices.isListening && !this.#isReader) || ending === "away";
         const longest = isTold ? LOOK_EVERY_MS : LOOK_EVERY_WITHOUT_NOTICES_MS;
         await bell.wait(Math.min(left, pauseMs, longest), options.signal);
       }
     } finally {
       // Left behind, it costs one notification more; upkeep removes it in the end.
       if (isOnRecord) void this.#departures.add(id).catch(() => {});
+    }
+  }
+
+  /** Whether it is on record that somebody waits for this task. */
+  async #arrive(id: TaskId): Promise<boolean> {
+    if (this.#isReader) return false;
+    try {
+      await this.#arrivals.add(id);
+      return true;
+    } catch (error) {
+      this.#isReader = isRightMissing(error);
+      if (!this.#isReader && !isTransient(error)) throw error;
+      return false;
     }
   }
 

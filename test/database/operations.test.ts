@@ -14,7 +14,7 @@ import {
 } from "../../src/operations/operations.ts";
 import { raiseAlert } from "../../src/sql/alerts.ts";
 import { defineTask } from "../../src/task/define-task.ts";
-import { openTestEverbeat } from "../support/database.ts";
+import { LISTENING, openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { deadOwner, quarantined, silentOwner } from "../support/left-by-the-dead.ts";
 import { refuse } from "../support/refusing.ts";
@@ -188,6 +188,16 @@ describe("an operation that changes nothing needs no more than the right to read
 
   test.each(looks)("%s", async (name) => {
     for (const input of await INPUTS[name]()) await perform(reader, name, input);
+  });
+
+  test("to wait for the result of a task that has not ended, too", async () => {
+    const id = await everbeat.enqueue(idle);
+    const waiting = perform(reader, "tasks.result", { id, timeout: "1m" });
+    waiting.catch(() => {});
+    // It has looked, and waits.
+    await eventually(async () => (await database.query(`select from ${LISTENING} and usename = '${role}'`)).length > 0);
+    await everbeat.tasks.cancel(id);
+    await expect(waiting).rejects.toMatchObject({ state: "cancelled" });
   });
 
   test("and with that right alone nothing else can be done", async () => {
