@@ -56,7 +56,7 @@ export const status = operation({
       services: (await everbeat.services()).cluster,
       recovery: {
         listening: (await recovery.listening()) ?? null,
-        alerts: await recovery.alerts(),
+        alerts: await everbeat.alerts.list({ open: true }),
         needingReview: await recovery.review.count(),
         quarantined: await recovery.quarantine.count(),
         flapping: (await recovery.reliability()).filter(({ isFlapping }) => isFlapping),

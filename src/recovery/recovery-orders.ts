@@ -1,6 +1,5 @@
 /** Finding and recovering by hand, also where automatic recovery is switched off. */
 
-import type { AlertRow } from "../alert-kinds.ts";
 import {
   checkOptions,
   isBoolean,
@@ -18,7 +17,6 @@ import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
 import { isAboutSomeRows } from "../database/transient.ts";
 import type { Events } from "../events.ts";
-import { listAlerts } from "../sql/alerts.ts";
 import { readTaskFacts } from "../sql/explain-task.ts";
 import { type ReplicaSettings, readActingSettings, readFleetSettings, readSettingsOf } from "../sql/fleet-settings.ts";
 import { listMachines, type MachineRow } from "../sql/machines.ts";
@@ -98,7 +96,6 @@ export const EXIT_RULES = {
   sharedWith: isListOf(isReplicaId),
   group: isOptions({ used: isBytes, limit: isInteger({ min: 1, max: Number.MAX_SAFE_INTEGER }), kills: isBytes }),
 };
-const OPEN_ALERTS_SHAPE = { onlyOpen: isBoolean, limit: isInteger({ min: 1, max: 10_000 }) };
 
 export class RecoveryOrders {
   /** Tasks that failed because their worker died: what somebody should look at. */
@@ -217,15 +214,6 @@ export class RecoveryOrders {
   /** The reapers' own state; undefined where none has ever listened. */
   listening(): Promise<Listening | undefined> {
     return readListening(this.#database);
-  }
-
-  async alerts(
-    options: { onlyOpen?: boolean | undefined; limit?: number | undefined } = {},
-  ): Promise<readonly AlertRow[]> {
-    const problems = new Problems();
-    const { onlyOpen = true, limit = 100 } = checkOptions(options, OPEN_ALERTS_SHAPE, { path: "", problems });
-    problems.throwIfAny("The list of alerts");
-    return listAlerts(this.#database, { open: onlyOpen || undefined, limit });
   }
 
   async #find(afterMs: number | undefined, filter: StaleFilter): Promise<StaleTask[]> {

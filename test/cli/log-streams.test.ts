@@ -46,7 +46,7 @@ test.each(STREAMS)("a full disk under %s of %s costs log lines and no task", asy
     expect(await everbeat.result(id, { timeout: 60_000 })).toBeGreaterThan(0);
   }
   const alert = await eventually(async () =>
-    (await everbeat.recovery.alerts()).find(({ kind }) => kind === "log-dropped"),
+    (await everbeat.alerts.list({ open: true })).find(({ kind }) => kind === "log-dropped"),
   );
   expect(alert?.message).toContain("no space left");
   expect((await cli(["status"], { database: database.url })).stdout).toContain("Log lines are being dropped");
@@ -104,7 +104,7 @@ test.each([
     for (const name of PRINTING)
       await everbeat.result(await everbeat.enqueue(printing(name), { lines: 10 }), { timeout: 60_000 });
   const alert = await eventually(async () =>
-    (await everbeat.recovery.alerts()).find(({ kind }) => kind === "log-dropped"),
+    (await everbeat.alerts.list({ open: true })).find(({ kind }) => kind === "log-dropped"),
   );
   expect(alert?.message).toContain("nobody reads it any more");
   worker.child.kill("SIGTERM");
@@ -133,7 +133,7 @@ test("a reader that stands still neither keeps a worker from leaving nor makes i
     expect(Math.max(second.where, second.worker)).toBeLessThan(100 * 1024 * 1024);
   }
   const alert = await eventually(async () =>
-    (await everbeat.recovery.alerts()).find(({ kind }) => kind === "log-dropped"),
+    (await everbeat.alerts.list({ open: true })).find(({ kind }) => kind === "log-dropped"),
   );
   expect(alert?.message).toContain("does not read");
   const exited = new Promise((resolve) => worker.child.once("exit", resolve));

@@ -64,7 +64,7 @@ describe("a loop that is blocked for a while", () => {
     const id = await run(database, busy, [["block", 12_000]]);
     const seen = await untilNoted(database, id, at(BLOCK));
     expect(seen?.tasks).toEqual([{ claimId: expect.any(String), taskId: id, name: "script" }]);
-    expect(await everbeat.recovery.alerts()).toMatchObject([
+    expect(await everbeat.alerts.list({ open: true })).toMatchObject([
       { kind: "loop-blocked", subject: busy.replicaId, message: expect.stringContaining("block") },
     ]);
     const told = await everbeat.recovery.explain(id);
@@ -80,7 +80,7 @@ describe("a loop that is blocked for a while", () => {
     const over = await untilOver(busy, BLOCK);
     expect(over?.["blockedForMs"]).toBeGreaterThan(4_000);
     expect(await everbeat.result(id, { timeout: 20_000 })).toBe("done");
-    await eventually(async () => (await everbeat.recovery.alerts()).length === 0);
+    await eventually(async () => (await everbeat.alerts.list({ open: true })).length === 0);
     // Noted at 1.5 s, and again each time it had lasted twice as long: one row all the same.
     const rows = await rowsOf(database, id, at(BLOCK));
     expect(rows).toMatchObject([{ ended_at: expect.any(Date) }]);
@@ -164,7 +164,7 @@ describe("a task that blocks the loop past its timeout", () => {
     // Nobody has said that this one may be repeated.
     await eventually(async () => (await everbeat.tasks.show(spared)).state === "failed");
     expect(await database.crashesOf(spared)).toBe(0);
-    await eventually(async () => (await everbeat.recovery.alerts()).length === 0);
+    await eventually(async () => (await everbeat.alerts.list({ open: true })).length === 0);
     expect((await everbeat.recovery.explain(guilty)).summary).toMatch(
       /its timeout of 1s.*blocked its worker's event loop.*its process was ended/,
     );

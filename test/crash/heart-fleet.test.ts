@@ -41,7 +41,7 @@ describe("all workers but one, killed at once on machines of their own", () => {
     const left = await start(4, QUICK);
     await Promise.all(doomed.map((worker) => worker.kill()));
     await left.heard({ event: "recovery.held" });
-    const alerts = await database.everbeat.recovery.alerts();
+    const alerts = await database.everbeat.alerts.list({ open: true });
     expect(alerts).toContainEqual(expect.objectContaining({ kind: "mass-death", resolvedAt: null }));
     expect(await database.deaths()).toBe(0);
     const { heldSince } = (await database.everbeat.recovery.listening()) ?? {};
@@ -73,7 +73,7 @@ describe("all workers but one, killed at once on machines of their own", () => {
     expect(row?.held).toBeGreaterThan(holdMs - 100);
     // Begun anew by the other, it would have lasted as long from there on; as it was, half of it was over.
     expect(row?.since).toBeLessThan(holdMs);
-    await eventually(async () => (await database.everbeat.recovery.alerts()).length === 0);
+    await eventually(async () => (await database.everbeat.alerts.list({ open: true })).length === 0);
   });
 
   test.each([

@@ -87,8 +87,7 @@ test("sweeps that stop are an alert by those who are alive, and it ends with the
     await startWorker({ url: database.url, tasks: QUICK, open }),
     await startWorker({ url: database.url, tasks: QUICK, open }),
   ];
-  const { recovery } = database.everbeat;
-  const alerts = async () => (await recovery.alerts()).map(({ kind }) => kind);
+  const alerts = async () => (await database.everbeat.alerts.list({ open: true })).map(({ kind }) => kind);
   const blocker = await holding(database.url, "select from everbeat.listening for update");
   await eventually(async () => (await alerts()).join() === "sweeps-stopped", { within: 20_000 });
   await Promise.any(workers.map((worker) => worker.heard({ event: "sweeps.stopped" })));

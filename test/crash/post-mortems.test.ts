@@ -132,7 +132,7 @@ describe("recovery goes on", () => {
       { within: 30_000 },
     );
     expect(await watcher.heard({ event: "post-mortem.failed" })).toMatchObject({ doing: expect.stringContaining(id) });
-    const alerts = await database.everbeat.recovery.alerts();
+    const alerts = await database.everbeat.alerts.list({ open: true });
     expect(alerts.map(({ subject }) => subject)).toContain(`the post-mortem of replica ${worker.replicaId}`);
   });
 

@@ -88,7 +88,7 @@ describe.each(["process", "thread"] as const)("in a %s, a loop that is blocked",
       tasks: [{ claimId: expect.any(String), taskId: id, name: "compute" }],
     });
     const who = runIn === "process" ? `process ${runner?.pid}` : "a thread";
-    const alerts = await everbeat.recovery.alerts();
+    const alerts = await everbeat.alerts.list({ open: true });
     expect(alerts.filter(({ subject }) => subject === runner?.id)).toMatchObject([
       {
         kind: "loop-blocked",
@@ -110,7 +110,7 @@ describe.each(["process", "thread"] as const)("in a %s, a loop that is blocked",
     expect(over).toMatchObject({ replicaId: worker.replicaId, runnerId: runner?.id });
     expect(over?.["blockedForMs"]).toBeGreaterThan(4_000);
     expect(await everbeat.result(id, { timeout: 20_000 })).toBe("computed");
-    await eventually(async () => (await everbeat.recovery.alerts()).length === 0);
+    await eventually(async () => (await everbeat.alerts.list({ open: true })).length === 0);
     // Noted at 1.5 s, and again each time it had lasted twice as long: one row all the same.
     const noted = (await rowsOf(database, id)).filter(({ stack }) => CHURN.test(stack ?? ""));
     expect(noted).toMatchObject([{ ended_at: expect.any(Date), paused_ms: expect.any(Number) }]);
@@ -147,7 +147,7 @@ describe.each(["process", "thread"] as const)("in a %s, a loop that is blocked",
       },
     });
     if (runIn === "process") expect(isAlive(pid)).toBe(false);
-    await eventually(async () => (await everbeat.recovery.alerts()).length === 0, { within: 20_000 });
+    await eventually(async () => (await everbeat.alerts.list({ open: true })).length === 0, { within: 20_000 });
     await database.expectSound();
   });
 
@@ -162,7 +162,7 @@ describe.each(["process", "thread"] as const)("in a %s, a loop that is blocked",
     }
     const { id } = await run({ ms: 100 });
     expect(await everbeat.result(id, { timeout: 40_000 })).toBe("computed");
-    await eventually(async () => (await everbeat.recovery.alerts()).length === 0, { within: 20_000 });
+    await eventually(async () => (await everbeat.alerts.list({ open: true })).length === 0, { within: 20_000 });
     await database.expectSound();
   });
 
@@ -185,7 +185,7 @@ describe.each(["process", "thread"] as const)("in a %s, a loop that is blocked",
     // The replica's own loop turned.
     const [replica] = await everbeat.recovery.postMortems({ of: worker.replicaId });
     expect(replica?.evidence.join("\n")).not.toContain("last stack");
-    await eventually(async () => (await everbeat.recovery.alerts()).length === 0, { within: 20_000 });
+    await eventually(async () => (await everbeat.alerts.list({ open: true })).length === 0, { within: 20_000 });
   });
 });
 
@@ -204,7 +204,7 @@ describe("a runner's process that is blocked", () => {
     });
     expect(found[0]).toMatchObject({ kind: "runner" });
     expect(found[0]?.evidence.join("\n")).toMatch(/last stack of its main thread:\n {4}at (?:.*\n {4}at )*churn \(/);
-    await eventually(async () => (await everbeat.recovery.alerts()).length === 0, { within: 20_000 });
+    await eventually(async () => (await everbeat.alerts.list({ open: true })).length === 0, { within: 20_000 });
     expect(await database.deaths()).toBe(0);
   });
 
@@ -219,7 +219,7 @@ describe("a runner's process that is blocked", () => {
     }
     const { id } = await run({ ms: 100 });
     expect(await everbeat.result(id, { timeout: 40_000 })).toBe("computed");
-    await eventually(async () => (await everbeat.recovery.alerts()).length === 0, { within: 20_000 });
+    await eventually(async () => (await everbeat.alerts.list({ open: true })).length === 0, { within: 20_000 });
     expect(await database.deaths()).toBe(0);
     await database.expectSound();
   });

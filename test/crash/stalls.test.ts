@@ -22,7 +22,7 @@ async function begin(definition: Partial<TaskOptions>, steps: unknown[]) {
 }
 
 const openAlerts = async (everbeat: Everbeat) =>
-  (await everbeat.recovery.alerts()).filter(({ kind }) => kind === "task-stalled");
+  (await everbeat.alerts.list({ open: true })).filter(({ kind }) => kind === "task-stalled");
 
 describe("a task that makes no progress for too long", () => {
   test("raises one alert, which is resolved when it gets on again, and is left alone", async () => {

@@ -85,7 +85,7 @@ test("a new version that does not start stops the roll: the old children go on, 
   expect(await supervisor.said({ event: "roll.stopped" })).toMatchObject({ child: 1 });
   for (const { replicaId } of before) expect((await database.replica(replicaId as string)).status).toBe("online");
   expect(supervisor.lines({ event: "child.leaving" })).toEqual([]);
-  const alerts = () => database.everbeat.recovery.alerts();
+  const alerts = () => database.everbeat.alerts.list({ open: true });
   expect(await eventually(alerts, { until: ({ length }) => length > 0, within: 40_000 })).toMatchObject([
     { kind: "roll-stopped" },
   ]);

@@ -150,7 +150,7 @@ describe("a child that ends again and again", () => {
     const pauses = supervisor.lines({ event: "child.restarting", child: 2 }).map(({ pauseMs }) => Number(pauseMs));
     expect(pauses).toHaveLength(3);
     expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
-    const [alert] = await eventually(() => database.everbeat.recovery.alerts(), {
+    const [alert] = await eventually(() => database.everbeat.alerts.list({ open: true }), {
       ...{ until: ({ length }) => length > 0, within: 40_000 },
     });
     expect(alert).toMatchObject({ kind: "crash-loop", message: expect.stringContaining("exited with code 7") });
@@ -161,7 +161,9 @@ describe("a child that ends again and again", () => {
     await supervisor.mendTasks();
     supervisor.signal("SIGHUP");
     expect(await supervisor.said({ event: "roll.done" }, { within: 90_000 })).toMatchObject({ children: [2, 1] });
-    await eventually(async () => (await database.everbeat.recovery.alerts()).length === 0, { within: 40_000 });
+    await eventually(async () => (await database.everbeat.alerts.list({ open: true })).length === 0, {
+      within: 40_000,
+    });
   });
 
   test("ends the supervisor when it was the last one, and not with 0", async () => {
@@ -169,7 +171,7 @@ describe("a child that ends again and again", () => {
     await supervisor.breakTasks();
     process.kill(children[0]?.pid as number, "SIGKILL");
     expect((await supervisor.ended).code).toBe(1);
-    expect(await database.everbeat.recovery.alerts()).toMatchObject([{ kind: "crash-loop" }]);
+    expect(await database.everbeat.alerts.list({ open: true })).toMatchObject([{ kind: "crash-loop" }]);
   });
 });
 

@@ -21,7 +21,8 @@ function process() {
 
 const locked = (subject: string): NewAlert => ({ kind: "queue-locked", subject, message: "it is locked" });
 const rolling = (subject: string, message = "it stopped"): NewAlert => ({ kind: "roll-stopped", subject, message });
-const open = async () => (await everbeat.recovery.alerts()).map(({ kind, subject }) => `${kind} ${subject}`).sort();
+const open = async () =>
+  (await everbeat.alerts.list({ open: true })).map(({ kind, subject }) => `${kind} ${subject}`).sort();
 /** What every sweep does about alerts. */
 const sweep = () => resolveEndedAlerts(everbeat.database);
 
@@ -53,7 +54,7 @@ test("a subject has one row for each time that it was in trouble, with how often
     alerts.resolve("roll-stopped", "it");
     await alerts.written();
   }
-  const rows = await everbeat.recovery.alerts({ onlyOpen: false });
+  const rows = await everbeat.alerts.list();
   expect(rows.map(({ message, times, resolvedAt }) => ({ message, times, isOver: resolvedAt !== null }))).toEqual([
     { message: "second, more of it", times: 2, isOver: true },
     { message: "first, more of it", times: 2, isOver: true },
@@ -64,7 +65,7 @@ test("what is met again every second is noted at most twice a minute", async () 
   for (let second = 0; second < 5; second++) await raiseAlert(everbeat.database, rolling("it"));
   await database.query("update everbeat.alert set last_raised_at = now() - interval '31 seconds'");
   expect(await raiseAlert(everbeat.database, rolling("it", "worse"))).toBe(false);
-  expect(await everbeat.recovery.alerts()).toMatchObject([{ message: "worse", times: 2 }]);
+  expect(await everbeat.alerts.list({ open: true })).toMatchObject([{ message: "worse", times: 2 }]);
 });
 
 describe("what was said last stays", () => {

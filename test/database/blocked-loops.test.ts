@@ -24,11 +24,13 @@ test("a blockage whose reply was lost is noted again in its own row, and those o
   expect(await noteBlockedLoop(database, own, undefined, sight(5_300))).toBe(first);
   const second = await noteBlockedLoop(database, runner, undefined, sight(5_000));
   expect(second).not.toBe(first);
-  expect((await everbeat.recovery.alerts()).map(({ subject }) => subject).sort()).toEqual([RUNNER, replicaId].sort());
+  expect((await everbeat.alerts.list({ open: true })).map(({ subject }) => subject).sort()).toEqual(
+    [RUNNER, replicaId].sort(),
+  );
 
   await noteLoopTurned(database, second as string, 6_000);
   await noteLoopTurned(database, second as string, 9_000);
-  expect((await everbeat.recovery.alerts()).map(({ subject }) => subject)).toEqual([replicaId]);
+  expect((await everbeat.alerts.list({ open: true })).map(({ subject }) => subject)).toEqual([replicaId]);
   const third = await noteBlockedLoop(database, runner, undefined, sight(5_000));
   expect(
     await query("select id, blocked_ms, ended_at is null as lasts from everbeat.blocked_loop order by id"),

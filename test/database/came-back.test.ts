@@ -69,9 +69,9 @@ test("a row that a trigger refuses to have changed: this is told of, and the rec
   expect(await everbeat.result(await everbeat.enqueue(task, null))).toBe("done");
   expect(back).toHaveLength(1);
   expect(told).toMatchObject([{ what: expect.stringContaining(replicaId), error: { code: "P0001" } }]);
-  expect(await everbeat.recovery.alerts()).toMatchObject([{ kind: "sweep-passed-by" }]);
+  expect(await everbeat.alerts.list({ open: true })).toMatchObject([{ kind: "sweep-passed-by" }]);
   await allow();
-  await eventually(() => everbeat.recovery.alerts(), {
+  await eventually(() => everbeat.alerts.list({ open: true }), {
     until: (alerts) => alerts.length === 0,
     what: "the alert to end",
   });

@@ -228,7 +228,9 @@ test("a queue whose row stays locked is told of once, with an alert that ends wh
   const alerts = new Alerts({ database: everbeat.database, onRefused: fail });
   const locked = new LockedQueues({ alerts, events });
   const isOpen = async () =>
-    (await everbeat.recovery.alerts()).some(({ kind, subject }) => kind === "queue-locked" && subject === queue);
+    (await everbeat.alerts.list({ open: true })).some(
+      ({ kind, subject }) => kind === "queue-locked" && subject === queue,
+    );
   // Not where it was locked now and then.
   for (const seconds of [0, 1, 7, 8, 14, 15]) locked.note(queue, [], seconds * 1_000);
   locked.note("another", [], 15_000);

@@ -143,10 +143,10 @@ describe("a sweep", () => {
     };
     for (let times = 1; times <= 6; times++) await sweepLater(10_000 * times);
     expect(passedBy(sweeping)).toHaveLength(1);
-    expect(await everbeat.recovery.alerts()).toHaveLength(1);
+    expect(await everbeat.alerts.list({ open: true })).toHaveLength(1);
     await handler.query("rollback");
     await sweepLater(100_000);
-    expect(await everbeat.recovery.alerts()).toEqual([]);
+    expect(await everbeat.alerts.list({ open: true })).toEqual([]);
   });
 });
 
@@ -166,7 +166,7 @@ test("a task that was locked at first and is refused then is told of as well, on
     await sweeping.sweep();
   }
   expect(passedBy(sweeping)).toMatchObject([{ error: { code: "P0001" } }]);
-  expect(await everbeat.recovery.alerts()).toHaveLength(1);
+  expect(await everbeat.alerts.list({ open: true })).toHaveLength(1);
 });
 
 test("an alert about a stall that is over, and that somebody has locked, holds up no sweep", async () => {
@@ -180,7 +180,7 @@ test("an alert about a stall that is over, and that somebody has locked, holds u
   await anHourLater(store);
   const sweeping = sweeper(store);
   await sweeping.sweep();
-  expect((await everbeat.recovery.alerts()).map(({ subject }) => subject)).toEqual(["locked"]);
+  expect((await everbeat.alerts.list({ open: true })).map(({ subject }) => subject)).toEqual(["locked"]);
   expect(sweeping.errors).toEqual([]);
 });
 

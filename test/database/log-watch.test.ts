@@ -38,7 +38,7 @@ function watching(replica: () => ReplicaId | undefined = () => undefined) {
 
 /** All alerts there are, also those that are over. */
 async function alerts(): Promise<string[]> {
-  const rows = await everbeat.recovery.alerts({ onlyOpen: false });
+  const rows = await everbeat.alerts.list();
   return rows.map(({ kind, message, resolvedAt }) => {
     const reason = /dropped by process \d+ on [^:]+: (.*)\. Its work goes on\.$/.exec(message)?.[1];
     return `${kind} ${resolvedAt === null ? "open" : "resolved"}: ${reason}`;

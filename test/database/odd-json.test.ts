@@ -68,7 +68,7 @@ describe.each(ODD)("%s in the details of a phase", (_, details) => {
   test("is in the way of no alert, which tells of it", async () => {
     const { odd, other } = await stalledWith(details);
     await sweeper(everbeat.database).sweep();
-    const alerts = await everbeat.recovery.alerts();
+    const alerts = await everbeat.alerts.list({ open: true });
     expect(alerts.filter(({ subject }) => subject === odd.taskId || subject === other.taskId)).toHaveLength(2);
     expect(await everbeat.recovery.explain(odd.taskId)).toMatchObject({ because: "stalled" });
   });

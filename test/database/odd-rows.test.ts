@@ -50,7 +50,8 @@ const die = (replica: ReplicaId, death = "{}") =>
 const statesOf = async (ids: readonly string[]) =>
   (await Promise.all(ids.map((id) => everbeat.tasks.show(id)))).map(({ state }) => state);
 const passedBy = ({ told }: Sweeper) => told.filter(({ event }) => event === "sweep.passed-by");
-const alerts = async (kind: string) => (await everbeat.recovery.alerts()).filter((alert) => alert.kind === kind);
+const alerts = async (kind: string) =>
+  (await everbeat.alerts.list({ open: true })).filter((alert) => alert.kind === kind);
 
 /** As if it were not tried only because it failed a moment ago. */
 async function sweepAgain(database: Database) {

@@ -14,7 +14,7 @@ const of = (method: unknown, self: object): Call => (method as (...given: unknow
 const { tasks, recovery, queues } = everbeat;
 const retry = of(tasks.retry, tasks);
 const reportExit = of(recovery.reportExit, recovery);
-const alerts = of(recovery.alerts, recovery);
+const alerts = of(everbeat.alerts.list, everbeat.alerts);
 
 describe("a call is refused", () => {
   test.each<[string, () => Promise<unknown>, string]>([
@@ -28,7 +28,7 @@ describe("a call is refused", () => {
     ],
     ["list", () => of(tasks.list, tasks)({ nam: "x" }), 'nam: there is no such option; did you mean "name"?'],
     ["list", () => tasks.list({ replicaId: NO_UUID }), "replicaId: must be a replica's id (a UUID), not"],
-    ["alerts", () => alerts({ onlyOpne: false }), 'onlyOpne: there is no such option; did you mean "onlyOpen"?'],
+    ["alerts", () => alerts({ opne: false }), 'opne: there is no such option; did you mean "open"?'],
     ["alerts", () => alerts({ limit: "x" }), "limit: must be a whole number from 1 to 10000, not"],
     ["alerts", () => alerts(null), "must be an object, not null"],
     ["findStale", () => recovery.findStale({ ids: [NO_UUID] }), "ids[0]: must be a task's id (a UUID), not"],

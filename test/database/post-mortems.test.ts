@@ -240,7 +240,9 @@ describe("post-mortems", () => {
     now.mockReturnValue(60_000);
     await postMortems.examineDead([], passedBy);
     expect(await written()).toHaveLength(3);
-    expect((await everbeat.recovery.alerts()).filter(({ kind }) => kind === "sweep-passed-by")).toHaveLength(100);
+    expect((await everbeat.alerts.list({ open: true })).filter(({ kind }) => kind === "sweep-passed-by")).toHaveLength(
+      100,
+    );
     expect(failures).toEqual([]);
   });
 });

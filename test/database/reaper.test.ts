@@ -121,11 +121,11 @@ describe("a reaper", () => {
       await one.runOnce();
     });
     expect(one.told).toMatchObject([["sweeps.stopped", { sweptAgoMs: expect.any(Number) }]]);
-    expect(await everbeat.recovery.alerts()).toMatchObject([
+    expect(await everbeat.alerts.list({ open: true })).toMatchObject([
       { kind: "sweeps-stopped", message: expect.stringMatching(/^Nobody has listened for silence for 10m/) },
     ]);
     await one.runOnce();
-    expect(await everbeat.recovery.alerts()).toEqual([]);
+    expect(await everbeat.alerts.list({ open: true })).toEqual([]);
   });
 
   test("whose sweep came between a look and the alert leaves none behind", async () => {
@@ -144,7 +144,7 @@ describe("a reaper", () => {
     events.onAny((name) => told.push(name));
     await alertIfStopped({ database: sweepsBeforeAnAlert, events, checkMs: settings.checkMs });
     expect(told).toEqual(["sweeps.stopped"]);
-    expect(await everbeat.recovery.alerts()).toEqual([]);
+    expect(await everbeat.alerts.list({ open: true })).toEqual([]);
     expect(await database.query("select from everbeat.alert where resolved_at is not null")).toHaveLength(1);
   });
 

@@ -85,7 +85,8 @@ async function idOf(n: number): Promise<string> {
   ]);
   return row?.id ?? "";
 }
-const openAlerts = async () => (await everbeat.recovery.alerts()).map(({ kind, subject }) => ({ kind, subject }));
+const openAlerts = async () =>
+  (await everbeat.alerts.list({ open: true })).map(({ kind, subject }) => ({ kind, subject }));
 const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
 
 /** A table of a user's own with these tasks in it. */
@@ -234,7 +235,7 @@ test("it keeps no others where no alert of it can be raised, and no note of it b
 test("where very many are kept, twenty have an alert of their own and one stands for the rest, until none is left", async () => {
   const { allow } = await refuseToDelete(database, "task", "true");
   const { remove } = replica();
-  const open = async () => (await everbeat.recovery.alerts()).map(({ subject }) => subject);
+  const open = async () => (await everbeat.alerts.list({ open: true })).map(({ subject }) => subject);
   for (let round = 0; round < 2; round++) {
     await remove();
     await restIsOver();

@@ -36,7 +36,7 @@ async function notedOf(replicas: readonly ReplicaId[]): Promise<ReplicaId[]> {
 
 const hearingSince = async () => (await everbeat.recovery.listening())?.hearingSince.getTime();
 const passedBy = ({ told }: Sweeper) => told.filter(({ event }) => event === "sweep.passed-by");
-const alerts = () => everbeat.recovery.alerts();
+const alerts = () => everbeat.alerts.list({ open: true });
 
 describe("a heart whose row a trigger refuses", () => {
   test("is told of once and passed by, and the silence of the others is counted on", async () => {

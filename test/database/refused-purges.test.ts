@@ -69,11 +69,13 @@ test.each(TABLES)("one of %s: it is told of once, and leaves when it can", async
   for (const { purge } of [one, other, one]) expect(await purge()).toBe(true);
   expect(await count()).toBe(1);
   expect([one.told, other.told]).toEqual([[expect.stringMatching(/^removing old .*: .*2( at .*)?$/)], []]);
-  expect(await everbeat.recovery.alerts()).toMatchObject([{ kind: "upkeep-passed-by", subject: one.told[0] }]);
+  expect(await everbeat.alerts.list({ open: true })).toMatchObject([
+    { kind: "upkeep-passed-by", subject: one.told[0] },
+  ]);
   await allow();
   await sweeper().purge();
   expect(await count()).toBe(0);
-  expect(await everbeat.recovery.alerts()).toEqual([]);
+  expect(await everbeat.alerts.list({ open: true })).toEqual([]);
 });
 
 test("more of them than a batch", async () => {

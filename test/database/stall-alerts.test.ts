@@ -14,7 +14,8 @@ import { unique } from "../support/working.ts";
 const { everbeat, database } = await openTestEverbeat();
 beforeEach(() => database.query("truncate everbeat.alert, everbeat.running, everbeat.listening, everbeat.turn"));
 
-const openAlerts = async () => (await everbeat.recovery.alerts()).map(({ kind, subject }) => ({ kind, subject }));
+const openAlerts = async () =>
+  (await everbeat.alerts.list({ open: true })).map(({ kind, subject }) => ({ kind, subject }));
 const stalled = ({ taskId }: ClaimedTask) => ({ kind: "task-stalled", subject: taskId });
 
 /** Two tasks of one worker, both stalled, with an alert about each. The sweep that raised them was the last. */

@@ -17,7 +17,8 @@ async function openWorker(work: { concurrency: number } = { concurrency: 10 }) {
     onTestFinished(() => client.end());
     return client;
   };
-  const openAlerts = async (kind: string) => (await everbeat.recovery.alerts()).filter((alert) => alert.kind === kind);
+  const openAlerts = async (kind: string) =>
+    (await everbeat.alerts.list({ open: true })).filter((alert) => alert.kind === kind);
   /** One after the other, so that each needs a round of its own. */
   const runOthers = async (count = 20) => {
     for (let n = 0; n < count; n++)

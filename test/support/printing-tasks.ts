@@ -69,5 +69,5 @@ export function numbersIn(printed: string): number[] {
 
 /** Those about logs, the newest first, also those that are over. */
 export async function alertsOf(everbeat: Everbeat): Promise<readonly AlertRow[]> {
-  return (await everbeat.recovery.alerts({ onlyOpen: false })).filter(({ kind }) => kind === "log-dropped");
+  return (await everbeat.alerts.list()).filter(({ kind }) => kind === "log-dropped");
 }
