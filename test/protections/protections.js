@@ -299,6 +299,33 @@ export const PROTECTIONS = [
     ],
   },
   {
+    name: "an alert that nobody waits for",
+    meaning: "a task is not retried while somebody has locked an alert about it",
+    test: ["test/database/resolving-alerts.test.ts", "a task is retried"],
+    changes: [
+      {
+        file: "migrations/routines/alerts/resolve_alerts.sql",
+        find: "and resolved_at is null for update skip locked",
+        replace: "and resolved_at is null for update",
+      },
+    ],
+  },
+  {
+    name: "not known is not over",
+    meaning: "the alert about a stalled task is resolved while nobody can know whether the task gets on",
+    test: [
+      "test/database/resolving-alerts.test.ts",
+      "stays open while nobody knows whether the task gets on: nobody was heard for long enough",
+    ],
+    changes: [
+      {
+        file: "src/sql/alert-causes.ts",
+        find: "r.started_at, null, now())",
+        replace: "r.started_at, (select hearing_since from ${s}.listening), now())",
+      },
+    ],
+  },
+  {
     name: "the lease of a delivery",
     meaning: "a process takes a delivery that another one is at",
     test: [
