@@ -52,6 +52,7 @@ const ADVICE: { readonly [Kind in AlertKind]: (alert: AlertOnRecord) => readonly
   },
   "log-dropped": NONE,
   "roll-stopped": NONE,
+  "service-stuck": () => [{ sentence: "Start that process again, so that it can run the service." }],
   "sweep-passed-by": NONE,
   "upkeep-passed-by": NONE,
 };

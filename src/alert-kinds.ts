@@ -98,6 +98,11 @@ export const ALERT_KINDS = {
     means: "A new child did not become ready, so a rolling restart was stopped.",
     over: "when a rolling restart is done, or the supervisor is gone",
   }),
+  "service-stuck": kind<{ service: string; replicaId: ReplicaId; runsForMs: number }>({
+    ...{ severity: "warning", cause: "kept", subject: "a service in a process" },
+    means: "A run of a service does not end, though it was asked to. Other processes run the service.",
+    over: "when the run has ended, or the process is gone",
+  }),
   "sweep-passed-by": kind<{ code: string; message: string }, string>({
     ...{ severity: "warning", cause: "met", subject: "what failed" },
     means: "One thing failed in a sweep, and the rest of the sweep was done.",

@@ -12,10 +12,11 @@
  */
 import { hostname } from "node:os";
 import { clip } from "../clip.ts";
+import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
 import { isAboutSomeRows } from "../database/transient.ts";
-import { type EndedRun, endTurn, type TurnAnswer, takeTurns } from "../sql/turns.ts";
+import { type EndedRun, endTurn, type TurnAnswer, takeTurns, type WantedTurn } from "../sql/turns.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { Timer } from "../timer.ts";
@@ -30,6 +31,7 @@ import {
   takeoverFromMs,
 } from "./line.ts";
 import { createService, type Service, type ServiceRun } from "./service.ts";
+import { StuckRuns } from "./stuck-runs.ts";
 
 export interface ClusterService {
   readonly name: string;
@@ -59,12 +61,15 @@ export interface ClusterServicesParts {
   /** After every time that it asked. */
   readonly onAsked?: () => void;
   readonly onError: (error: unknown, doing: string) => void;
+  /** After this long a run is asked to end, and its turn is free: something in it does not come to an end. */
+  readonly longestRunMs?: number | undefined;
 }
 
 /** Without another word from its taker a turn is free after this long. */
 const HOLD_MS = 5_000;
-/** After this long a run is asked to end, and its turn is free: something in it does not come to an end. */
 const LONGEST_RUN_MS = 600_000;
+/** How long an end waits for runs, which were asked to end. */
+const LAST_RUNS_MS = 5_000;
 /** What is due within this share of its interval is asked for with the others. */
 const EARLY = 0.1;
 const MOST_ERROR_TEXT = 500;
@@ -76,6 +81,10 @@ interface Run {
   readonly ended: Promise<void>;
 }
 
+interface EndedHere extends EndedRun {
+  readonly name: string;
+}
+
 export class ClusterServices {
   readonly name = "turns";
   readonly #parts: ClusterServicesParts;
@@ -84,7 +93,8 @@ export class ClusterServices {
   /** From when on each should run again here. */
   readonly #dueAtMs = new Map<string, number>();
   /** Those that went well are told of with the next question. */
-  #ended: EndedRun[] = [];
+  #ended: EndedHere[] = [];
+  readonly #stuck: StuckRuns;
   #services: readonly ClusterService[] = [];
   #isStarting: boolean;
   #pauseMs: number;
@@ -97,6 +107,7 @@ export class ClusterServices {
     this.#pauseMs = this.#mostFrequent?.everyMs ?? HOLD_MS;
     // One that is no replica stands behind all of them, also when it starts.
     this.#isStarting = !parts.taker.isListener;
+    this.#stuck = new StuckRuns({ ...parts, longestMs: this.#longestRunMs });
     this.#loop = createService({
       name: "turns",
       intervalMs: this.#pauseMs,
@@ -127,13 +138,16 @@ export class ClusterServices {
     this.#loop.start();
   }
 
-  /** Asks its runs to end, and waits for them. */
+  /** Asks its runs to end, and waits for them: not for ever, since there may be one that does not. */
   async stop(): Promise<void> {
     const stopped = this.#loop.stop();
     for (const { ending } of this.#runs.values()) ending.abort();
     await stopped;
     for (const { ending } of this.#runs.values()) ending.abort();
-    await Promise.allSettled([...this.#runs.values()].map(({ ended }) => ended));
+    const waited = new AbortController();
+    const ended = Promise.allSettled([...this.#runs.values()].map((run) => run.ended));
+    await Promise.race([ended, delay(LAST_RUNS_MS, waited.signal)]);
+    waited.abort();
     this.#waking?.stop();
     await this.#tellEnded().catch(() => {});
   }
@@ -174,19 +188,18 @@ export class ClusterServices {
   async #takeTurns(id: ReplicaId): Promise<Map<string, TurnAnswer>> {
     const { database, taker, onError } = this.#parts;
     const places = placesInLine(this.#mostFrequent?.everyMs ?? HOLD_MS);
-    const wanted = (service: ClusterService) => ({
-      service: service.name,
-      everyMs: service.everyMs,
-      fromMs: this.#isWanted(service) ? this.#fromMs(service) : undefined,
-      isHeld: !service.isUrgent,
-    });
-    const running = [...this.#runs.values()].filter(({ ending }) => !ending.signal.aborted).map(({ token }) => token);
     const ended = this.#ended;
     const who = { id, host: hostname(), isReplica: !taker.isListener, places, holdMs: HOLD_MS };
     // One statement. Where the turn of one service is refused, as by a trigger of a user's, the others are taken without it.
     const answers = await inHalves(
       this.#services,
-      (some) => takeTurns(database, who, some.map(wanted), { running, ended }),
+      (some) =>
+        takeTurns(
+          database,
+          who,
+          some.map((service) => this.#wanted(service)),
+          this.#lastOf(some, ended),
+        ),
       async ({ doing, onOverdue }, error) => {
         onError(error, doing);
         await onOverdue?.().catch(() => {});
@@ -196,6 +209,19 @@ export class ClusterServices {
     );
     this.#ended = this.#ended.filter((run) => !ended.includes(run));
     return new Map(answers.map((answer) => [answer.service, answer]));
+  }
+
+  #wanted(service: ClusterService): WantedTurn {
+    const { name, everyMs, isUrgent } = service;
+    const fromMs = this.#isWanted(service) ? this.#fromMs(service) : undefined;
+    return { service: name, everyMs, fromMs, isHeld: !isUrgent };
+  }
+
+  /** Only of these services: the turn of another may be the one that is refused. */
+  #lastOf(services: readonly ClusterService[], ended: readonly EndedHere[]) {
+    const names = new Set(services.map(({ name }) => name));
+    const running = [...this.#runs].filter(([name, { ending }]) => names.has(name) && !ending.signal.aborted);
+    return { running: running.map(([, { token }]) => token), ended: ended.filter(({ name }) => names.has(name)) };
   }
 
   #isWanted({ name, everyMs }: ClusterService): boolean {
@@ -245,15 +271,20 @@ export class ClusterServices {
     this.#dueAtMs.set(name, nowMs + pauseMs);
     if (pauseMs < this.pauseMs) this.#wakeIn(pauseMs);
     if (error === undefined) {
-      this.#ended = [...this.#ended, { token: turn.token, tookMs }];
-      this.#runs.delete(name);
+      this.#ended = [...this.#ended, { name, token: turn.token, tookMs }];
+      this.#leave(name);
       return;
     }
     // At once, so that the next in line need not wait. If it cannot be written, the turn is free by itself after a while.
     const told = clip(toErrorRecord(error, "ERROR").message, MOST_ERROR_TEXT);
     await endTurn(database, { token: turn.token, tookMs, error: told }).catch(() => {});
-    this.#runs.delete(name);
+    this.#leave(name);
     onError(error, doing);
+  }
+
+  #leave(name: string): void {
+    this.#runs.delete(name);
+    this.#stuck.ended(name);
   }
 
   /** It sleeps for longer than that, since it did not know how long the run would take. */
@@ -269,9 +300,15 @@ export class ClusterServices {
   }
 
   #endLongRuns(): void {
-    for (const { beganMs, ending } of this.#runs.values()) {
-      if (performance.now() - beganMs > LONGEST_RUN_MS) ending.abort();
+    for (const [name, { beganMs, ending }] of this.#runs) {
+      const runsForMs = performance.now() - beganMs;
+      if (runsForMs > this.#longestRunMs) ending.abort();
+      if (runsForMs > this.#longestRunMs + HOLD_MS) this.#stuck.met(name, runsForMs);
     }
+  }
+
+  get #longestRunMs(): number {
+    return this.#parts.longestRunMs ?? LONGEST_RUN_MS;
   }
 
   #pauseAfter(answers: ReadonlyMap<string, TurnAnswer>, by: ReplicaId): number {
@@ -285,8 +322,14 @@ export class ClusterServices {
     return pauseInLineMs({ place: place ?? 1, agoMs: takenAgoMs }, everyMs, Math.random());
   }
 
-  #heldHere({ name }: ClusterService): Held {
-    return { isRunning: this.#runs.has(name), dueInMs: this.#dueInMs(name) };
+  #heldHere(service: ClusterService): Held {
+    const { name, everyMs } = service;
+    return {
+      isRunning: this.#runs.has(name),
+      wasInVain: this.#isWanted(service),
+      dueInMs: this.#dueInMs(name),
+      everyMs,
+    };
   }
 }
 

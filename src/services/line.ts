@@ -70,11 +70,18 @@ export function pauseAfterRunMs(
 export interface Held {
   /** At this moment, here. Its end wakes whoever waits. */
   readonly isRunning: boolean;
+  /** It is due and was asked for, and it is not running: somebody has locked its row. */
+  readonly wasInVain: boolean;
   /** Until it should run again. */
   readonly dueInMs: number;
+  readonly everyMs: number;
 }
 
 /** How long one that has turns waits before it asks again: until the next of them is due, and in time to go on holding those that are under way. */
 export function pauseOfHolderMs(held: readonly Held[], holdMs: number): number {
-  return Math.min(...held.map(({ isRunning, dueInMs }) => (isRunning ? holdMs / 3 : Math.max(0, dueInMs))));
+  const pauseMs = ({ isRunning, wasInVain, dueInMs, everyMs }: Held) => {
+    if (isRunning) return holdMs / 3;
+    return wasInVain ? everyMs * LATE : Math.max(0, dueInMs);
+  };
+  return Math.min(...held.map(pauseMs));
 }

@@ -34,6 +34,7 @@ const SAMPLES: { readonly [Kind in AlertKind]: Sample } = {
   },
   "log-dropped": { advised: [] },
   "roll-stopped": { advised: [] },
+  "service-stuck": { advised: ["Start that process again, so that it can run the service."] },
   "sweep-passed-by": { advised: [] },
   "upkeep-passed-by": { advised: [] },
 };

@@ -76,16 +76,18 @@ test("after a run that failed, the next in line comes before the one that ran it
 });
 
 describe("one that has turns asks", () => {
+  const held = { isRunning: false, wasInVain: false, dueInMs: 200, everyMs: 1_000 };
+
   test("when the next of them is due", () => {
-    const held = [
-      { isRunning: false, dueInMs: 200 },
-      { isRunning: false, dueInMs: 100 },
-    ];
-    expect(pauseOfHolderMs(held, 5_000)).toBe(100);
-    expect(pauseOfHolderMs([{ isRunning: false, dueInMs: -50 }], 5_000)).toBe(0);
+    expect(pauseOfHolderMs([held, { ...held, dueInMs: 100 }], 5_000)).toBe(100);
+    expect(pauseOfHolderMs([{ ...held, dueInMs: -50 }], 5_000)).toBe(0);
   });
 
   test("in time to go on holding what it is at", () => {
-    expect(pauseOfHolderMs([{ isRunning: true, dueInMs: 0 }], 5_000)).toBeLessThan(5_000 / 2);
+    expect(pauseOfHolderMs([{ ...held, isRunning: true, dueInMs: 0 }], 5_000)).toBeLessThan(5_000 / 2);
+  });
+
+  test("after a share of the interval where it asked in vain", () => {
+    expect(pauseOfHolderMs([{ ...held, wasInVain: true, dueInMs: -50 }], 5_000)).toBe(250);
   });
 });
