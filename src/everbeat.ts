@@ -283,7 +283,8 @@ export class Everbeat implements AsyncDisposable {
 
   /** What runs in the background: once in the cluster, by whom and how the last run went; and in this process. */
   async services(): Promise<ServiceReports> {
-    const own = [this.#logWatch, this.#alertWatch, ...this.#deliveries, ...(this.#listener?.services ?? [])];
+    const alerting = [this.#alerts, this.#alertWatch, ...this.#deliveries];
+    const own = [this.#logWatch, ...alerting, ...(this.#listener?.services ?? [])];
     const ofWorkers = [...this.#workers].flatMap(({ background }) => background.reports());
     return { cluster: await listTurns(this.database), process: [...ofWorkers, ...own.map(reportOf)] };
   }

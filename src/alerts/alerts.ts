@@ -15,9 +15,10 @@ import type { Database } from "../database/database.ts";
 import { inHalves } from "../database/in-halves.ts";
 import { isAboutSomeRows, isLocked, isOutage } from "../database/transient.ts";
 import { SERVICES } from "../services/list.ts";
+import { createService, type Service, type ServiceRun } from "../services/service.ts";
 import { type AlertWord, type WordBecame, writeAlerts } from "../sql/alerts.ts";
 
-const SAID_AGAIN_MS = SERVICES["open alerts"].everyMs;
+const { everyMs: SAID_AGAIN_MS } = SERVICES["open alerts"];
 const AT_ONCE_MOST = 200;
 
 /** The last word about a subject. */
@@ -34,15 +35,27 @@ export interface AlertsParts {
 }
 
 export class Alerts {
+  readonly name = "open alerts";
   readonly #parts: AlertsParts;
+  /** Begins with the first word. */
+  readonly #service: Service;
   /** Of all that are open, and of those that are to be resolved still. */
   readonly #said = new Map<string, Said>();
   readonly #stopping = new AbortController();
   #writing: Promise<void> | undefined;
-  #again: NodeJS.Timeout | undefined;
 
   constructor(parts: AlertsParts) {
     this.#parts = parts;
+    this.#service = createService({
+      ...{ name: "open alerts", intervalMs: SAID_AGAIN_MS, firstAfterMs: SAID_AGAIN_MS, pauseMs: () => SAID_AGAIN_MS },
+      runOnce: () => this.sayAgain(),
+      // What fails was told where it was written.
+      onError: () => {},
+    });
+  }
+
+  get lastRun(): ServiceRun | undefined {
+    return this.#service.lastRun;
   }
 
   /** Resolves when it is written: true if no such alert was open. Nobody needs to wait for it. */
@@ -76,7 +89,7 @@ export class Alerts {
   /** Nothing is written any more. What is open stays so, until somebody else resolves it. */
   stop(): void {
     this.#stopping.abort();
-    clearTimeout(this.#again);
+    void this.#service.stop();
     for (const { written } of this.#said.values()) written(false);
     this.#said.clear();
   }
@@ -88,15 +101,8 @@ export class Alerts {
     return new Promise((written) => {
       this.#said.set(key, { word, written, isWritten: false });
       this.#write();
-      this.#again ??= this.#sayAgainLater();
+      this.#service.start();
     });
-  }
-
-  #sayAgainLater(): NodeJS.Timeout {
-    return setTimeout(() => {
-      this.#again = this.#said.size > 0 ? this.#sayAgainLater() : undefined;
-      void this.sayAgain();
-    }, SAID_AGAIN_MS).unref();
   }
 
   #write(): void {

@@ -24,6 +24,8 @@ export interface ServiceRun {
 export interface ServiceOptions {
   readonly name: ServiceName;
   readonly intervalMs: number;
+  /** Until the first run after its start. Without it, a moment. */
+  readonly firstAfterMs?: number;
   /** Asked after every run: how long until the next. Without it, the interval, jittered so that replicas that started together do not all come at once. */
   readonly pauseMs?: () => number;
   /** The signal fires when the service stops: a long run ends early. */
@@ -42,7 +44,7 @@ export function createService(options: ServiceOptions): Service {
   let lastRun: ServiceRun | undefined;
 
   async function forever(): Promise<void> {
-    await pause(Math.min(FIRST_AFTER_MS, options.intervalMs));
+    await pause(options.firstAfterMs ?? Math.min(FIRST_AFTER_MS, options.intervalMs));
     while (!stopping.signal.aborted) {
       await runOnce().catch(options.onError);
       await pause(options.pauseMs?.() ?? options.intervalMs * (0.75 + Math.random() * 0.5));
