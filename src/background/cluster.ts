@@ -31,11 +31,13 @@ export function workerServices(parts: BackgroundParts & { readonly retention: Re
 
 export function clusterServices(parts: BackgroundParts): readonly ClusterService[] {
   const told = (doing: string) => ({ ...parts, onError: (error: unknown) => parts.onError(error, doing) });
+  // All but the sweep can wait: they leave connections to whatever else the process does, however slow they are.
+  const waiting = (doing: string) => ({ ...told(doing), database: parts.database.sparing() });
   const services: Record<ClusterServiceName, ClusterService> = {
     sweep: sweepService(told("listening for silence")),
-    stalls: stallService(told("looking for stalls")),
-    upkeep: upkeepService(told("doing upkeep")),
-    purge: purgeService(told("removing what is old")),
+    stalls: stallService(waiting("looking for stalls")),
+    upkeep: upkeepService(waiting("doing upkeep")),
+    purge: purgeService(waiting("removing what is old")),
   };
   return Object.values(services);
 }

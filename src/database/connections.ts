@@ -18,6 +18,8 @@ import type { Change } from "./session-settings.ts";
 import { type Targets, withoutPassword } from "./targets.ts";
 
 export interface Connections {
+  /** That many are open at the most. */
+  readonly most: number;
   /** To be given back. */
   acquire(): pg.ClientBase | Promise<pg.ClientBase>;
   /** One that is broken, as far as its user or anybody knows, is closed. */
@@ -51,6 +53,8 @@ function hostIn(url: string): string {
   return authority.slice(authority.lastIndexOf("@") + 1).replaceAll(/%2f/gi, "/") || "this machine";
 }
 
+/** Of the driver's pool, where its owner has said nothing. */
+const MOST_IN_A_POOL = 10;
 const CONNECT_TIMEOUT_MS = 10_000;
 const CLOSE_IDLE_AFTER_MS = 10_000;
 /** What is asked on a dedicated connection, and of a new one, is answered at once, or never. */
@@ -115,6 +119,7 @@ export function ownConnections(
     idleMs: CLOSE_IDLE_AFTER_MS,
   });
   return {
+    most: options.max,
     source: { kind: "targets", targets },
     acquire: () => pool.acquire(),
     release: (client, isBroken) => pool.release(client as pg.Client, isBroken),
@@ -138,6 +143,7 @@ export function callersConnections(pool: pg.Pool): Connections {
   const stopListening = listenToPool(pool);
   const look = async (client: pg.ClientBase) => settleSharedSession(await lookAtSession(client, SHORT_REPLY_MS));
   return {
+    most: pool.options.max ?? MOST_IN_A_POOL,
     source: { kind: "config", config },
     async acquire() {
       const client = await acquireFrom(pool);

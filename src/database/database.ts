@@ -10,6 +10,7 @@ import { toParameter } from "./parameters.ts";
 import { PreparedNames } from "./prepared-names.ts";
 import { toLists, toObjects } from "./rows.ts";
 import type { DedicatedConnection } from "./session.ts";
+import { sparing } from "./sparing.ts";
 import { readTimestamp } from "./timestamps.ts";
 import { breaksConnection, isCancelled, isRefusedForIsolation } from "./transient.ts";
 
@@ -41,11 +42,13 @@ export interface Database extends Store {
    * without anybody being told. Without a reply in that time the connection is closed and the statement counts as lost.
    */
   withReplyWithin(ms: number): Database;
+  /** The same database, for what can wait: it uses half of the pool at the most. In its transactions, ask `tx` only: another connection may not come. */
+  sparing(): Database;
   readonly source: ConnectionSource;
   close(): Promise<void>;
 }
 
-export function createDatabase(connections: Connections, schemaName: string): Database {
+export function createDatabase(pool: Connections, schemaName: string): Database {
   const schema = quoteIdentifier(schemaName);
   const names = new PreparedNames();
   let isClosed = false;
@@ -63,7 +66,8 @@ export function createDatabase(connections: Connections, schemaName: string): Da
       return run();
     }
   };
-  const withLimit = (replyWithinMs: number | undefined): Database => ({
+  const spared = sparing(pool);
+  const over = (connections: Connections, replyWithinMs: number | undefined): Database => ({
     schema,
     schemaName,
     async query(text, values, use) {
@@ -108,14 +112,15 @@ export function createDatabase(connections: Connections, schemaName: string): Da
     },
     dedicated: async () => (await connections.dedicated()).client,
     ownSession: () => connections.dedicated(),
-    withReplyWithin: withLimit,
+    withReplyWithin: (ms) => over(connections, ms),
+    sparing: () => over(spared, replyWithinMs),
     source: connections.source,
     close() {
       isClosed = true;
       return connections.close();
     },
   });
-  return withLimit(undefined);
+  return over(pool, undefined);
 }
 
 /**
