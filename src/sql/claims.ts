@@ -153,10 +153,9 @@ export async function readOwnClaims(
   replicaId: ReplicaId,
 ): Promise<(ClaimOnTask & { isCancelled: boolean; reason: string | null })[]> {
   return store.query(
-    `with seen as (update ${store.schema}.replica set seen_at = now() where id = $1 and status in ('online', 'draining'))
-     select claim_id as "claimId", task_id::text as "taskId", cancel_requested_at is not null as "isCancelled", cancel_reason as reason
-     from ${store.schema}.running where replica_id = $1`,
+    `select claim_id as "claimId", task_id::text as "taskId", is_cancelled as "isCancelled", reason from ${store.schema}.own_claims($1)`,
     [replicaId],
+    "often",
   );
 }
 
