@@ -206,7 +206,7 @@ describe("a run that does not end, though it was asked to", () => {
     await stuckRun();
     await eventually(async () => (await open()).length === 1, { within: 12_000 });
     await database.query("update everbeat.alert set last_raised_at = now() - interval '16 minutes'");
-    await resolveEndedAlerts(everbeat.database, []);
+    await resolveEndedAlerts(everbeat.database);
     expect(await open()).toEqual([]);
   });
 });
