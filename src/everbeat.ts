@@ -283,10 +283,12 @@ export class Everbeat implements AsyncDisposable {
 
   /** What runs in the background: once in the cluster, by whom and how the last run went; and in this process. */
   async services(): Promise<ServiceReports> {
-    const alerting = [this.#alerts, this.#alertWatch, ...this.#deliveries];
-    const own = [this.#logWatch, ...alerting, ...(this.#listener?.services ?? [])];
+    const own = [this.#logWatch, this.#alerts, this.#alertWatch, ...this.#deliveries];
     const ofWorkers = [...this.#workers].flatMap(({ background }) => background.reports());
-    return { cluster: await listTurns(this.database), process: [...ofWorkers, ...own.map(reportOf)] };
+    return {
+      cluster: await listTurns(this.database),
+      process: [...ofWorkers, ...[...own, ...(this.#listener?.services ?? [])].map(reportOf)],
+    };
   }
 
   replicas(): Promise<readonly ReplicaWithHeart[]> {
