@@ -57,7 +57,6 @@ const KEY_PATIENCE_MS = 5_000;
 
 /** How long it waits for its alerts to be written, should the database be away. */
 const LAST_ALERTS_MS = 1_000;
-
 /** How long it waits for a look of those that follow something, should the database be away. */
 const LAST_LOOK_MS = 1_000;
 
@@ -283,12 +282,10 @@ export class Everbeat implements AsyncDisposable {
 
   /** What runs in the background: once in the cluster, by whom and how the last run went; and in this process. */
   async services(): Promise<ServiceReports> {
-    const own = [this.#logWatch, this.#alerts, this.#alertWatch, ...this.#deliveries];
+    const listening = this.#listener?.services ?? [];
+    const own = [this.#logWatch, this.#alerts, this.#alertWatch, ...this.#deliveries, ...listening].map(reportOf);
     const ofWorkers = [...this.#workers].flatMap(({ background }) => background.reports());
-    return {
-      cluster: await listTurns(this.database),
-      process: [...ofWorkers, ...[...own, ...(this.#listener?.services ?? [])].map(reportOf)],
-    };
+    return { cluster: await listTurns(this.database), process: [...ofWorkers, ...own] };
   }
 
   replicas(): Promise<readonly ReplicaWithHeart[]> {
