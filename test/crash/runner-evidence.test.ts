@@ -76,8 +76,10 @@ test("a runner out of memory leaves a post-mortem that says so, with the evidenc
       · its last phase was "eating", TIME ago
       · WORKER_CRASHED: The process that ran this task on HOST is dead: its runner (PID) was ended by SIGABRT.
     Next: Nothing, until somebody has looked at what it left behind.
-      $ everbeat tasks review ID --done
-      $ everbeat tasks review ID --redrive"
+      → Take it off the list of tasks to review, if nothing is left to do.
+        $ everbeat tasks review ID --done
+      → Run it again, if it can be repeated.
+        $ everbeat tasks retry ID"
   `);
 });
 
@@ -135,8 +137,10 @@ test("a supervised replica that ends leaves a post-mortem with its exit code, an
       · its last attempt, under claim CLAIM, took TIME
       · WORKER_CRASHED: The worker that ran this task on HOST is dead: its process exited with code 3.
     Next: Nothing, until somebody has looked at what it left behind.
-      $ everbeat tasks review ID --done
-      $ everbeat tasks review ID --redrive"
+      → Take it off the list of tasks to review, if nothing is left to do.
+        $ everbeat tasks review ID --done
+      → Run it again, if it can be repeated.
+        $ everbeat tasks retry ID"
   `);
 });
 
