@@ -239,7 +239,8 @@ export class Everbeat implements AsyncDisposable {
     // Nobody has looked yet.
     if (schema === "later") await assertSchemaFits(this.database);
     const database = this.database.withReplyWithin(replyTimeoutMs);
-    const replica = new Replica({ database, settings: recovery, tasks, queues: settings.queues });
+    const { queues, abortGraceMs } = settings;
+    const replica = new Replica({ database, settings: recovery, tasks, queues, abortGraceMs });
     await replica.join(this.#notices);
     const worker = new Worker({
       database,

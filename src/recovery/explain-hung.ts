@@ -5,6 +5,7 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import { innermostFrames, shortFrame } from "../task/stack-frames.ts";
 import type { Reason } from "./explain.ts";
+import { firedWords, pastTimeout, timeoutNext } from "./explain-timeout.ts";
 import { stallLimits } from "./limits.ts";
 import { type OnStall, saidWords } from "./stall.ts";
 import { verdictOn } from "./verdict.ts";
@@ -15,9 +16,11 @@ type Finding = Omit<Reason, "evidence">;
 const BLOCKED_MS = 1_000;
 const FRAMES_SHOWN = 8;
 
+export const ENDS_WITH_HANDLER = "It ends when its handler does.";
+
 /** Undefined: it gets on, as far as one can see. */
 export function hungFinding(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySettings): Finding | undefined {
-  return blockedFinding(facts, owner, settings) ?? stalledFinding(facts, settings);
+  return blockedFinding(facts, owner, settings) ?? stalledFinding(facts, owner, settings);
 }
 
 function blockedFinding(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySettings): Finding | undefined {
@@ -74,7 +77,7 @@ function nextOfBlocked({ definition, heldForMs }: TaskFacts, blockedForMs: numbe
   return "Nothing happens to its tasks on that account; none of them gets on until the loop turns again.";
 }
 
-function stalledFinding(facts: TaskFacts, settings: RecoverySettings): Finding | undefined {
+function stalledFinding(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySettings): Finding | undefined {
   const { definition, quietForMs } = facts;
   const stalledAfterMs = definition?.stalledAfterMs ?? null;
   if (facts.state !== "running" || stalledAfterMs === null || quietForMs === null) return undefined;
@@ -84,7 +87,7 @@ function stalledFinding(facts: TaskFacts, settings: RecoverySettings): Finding |
   return {
     because: "stalled",
     summary: `Its worker is alive, but it has made no progress for ${formatDuration(quietForMs)} (stalledAfter is ${formatDuration(stalledAfterMs)}): ${saidWords(facts.progress ?? SAID_NOTHING)}.`,
-    next: nextOfStalled(onStall, settings),
+    next: onStall === "alert" ? nextOfAlerted(facts, owner) : nextOfStalled(onStall, settings),
     isStuck: false,
     advice: [cancelling(facts)],
   };
@@ -96,8 +99,16 @@ function cancelling({ id }: TaskFacts): Advice {
 
 const SAID_NOTHING = { phase: null, details: null, share: null, note: null };
 
-function nextOfStalled(onStall: OnStall, { checkMs }: RecoverySettings): string {
-  if (onStall === "alert") return 'Nothing but an alert (onStall: "alert"): it ends when its handler does.';
+/** An alert ends nothing, but its timeout may. */
+function nextOfAlerted(facts: TaskFacts, owner: OwnerFacts): string {
+  const after = timeoutNext(facts, owner);
+  if (after.length === 0) return 'Nothing but an alert (onStall: "alert"): it ends when its handler does.';
+  const past = pastTimeout(facts);
+  const first = past ? `${firedWords(past)}.` : ENDS_WITH_HANDLER;
+  return ['For the stall nothing but an alert (onStall: "alert").', first, ...after].join(" ");
+}
+
+function nextOfStalled(onStall: Exclude<OnStall, "alert">, { checkMs }: RecoverySettings): string {
   const soon = `At the next look, within ${formatDuration(1_000 + 1.25 * checkMs)},`;
   if (onStall === "fail") return `${soon} it fails with STALLED (onStall: "fail").`;
   return `${soon} its attempt fails with STALLED, and it is tried again as its retry policy says (onStall: "retry").`;

@@ -5,8 +5,9 @@ import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import { readDeath, type VerdictReason } from "../task/death.ts";
 import type { Reason } from "./explain.ts";
-import { hungEvidence, hungFinding } from "./explain-hung.ts";
+import { ENDS_WITH_HANDLER, hungEvidence, hungFinding } from "./explain-hung.ts";
 import { actionOn, budgetWords, outcomeWords } from "./explain-outcome.ts";
+import { firedWords, pastTimeout, timeoutEvidence, timeoutNext } from "./explain-timeout.ts";
 import { START_A_WORKER } from "./explain-words.ts";
 import { heartLimits, type Limits, type OwnedState } from "./limits.ts";
 import { causeOf } from "./recovery-action.ts";
@@ -15,6 +16,9 @@ import { type DeadVerdict, type Verdict, verdictOn } from "./verdict.ts";
 
 /** What workers and upkeep are left beyond the grace of a cancellation. */
 const CANCEL_MARGIN_MS = 5_000;
+
+const ENDS_WITH_WORKER =
+  "If that takes longer than its worker waits (shutdownGrace), its signal fires, and unless its handler ends otherwise it is pending again, uncharged.";
 
 type Finding = Omit<Reason, "evidence">;
 
@@ -157,13 +161,23 @@ function alive({ facts, owner, settings }: Case): Finding {
       advice: [],
     };
   }
-  return {
-    because: "owner-alive",
-    summary: `It has been running for ${held} on a worker that is alive.`,
-    next: "It ends when its handler does.",
-    isStuck: false,
-    advice: [],
-  };
+  return running(facts, owner, held);
+}
+
+function running(facts: TaskFacts, owner: OwnerFacts, held: string): Finding {
+  const after = timeoutNext(facts, owner);
+  const quiet = { isStuck: false, advice: [] };
+  const past = pastTimeout(facts);
+  if (past) {
+    const summary = `${firedWords(past)}, and its handler has not ended yet, on a worker that is alive.`;
+    return { because: "past-timeout", summary, next: after.join(" "), ...quiet };
+  }
+  const summary = `It has been running for ${held} on a worker that is alive`;
+  if (owner.status === "draining") {
+    const next = [ENDS_WITH_HANDLER, ENDS_WITH_WORKER, ...after].join(" ");
+    return { because: "owner-draining", summary: `${summary} and has been told to stop.`, next, ...quiet };
+  }
+  return { because: "owner-alive", summary: `${summary}.`, next: [ENDS_WITH_HANDLER, ...after].join(" "), ...quiet };
 }
 
 /** Between the look at the task and the look at its owner it moved on. */
@@ -185,6 +199,7 @@ function evidenceLines(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySe
     lines.push(sessionWords(owner, settings));
   }
   if (owner.runner) lines.push(runnerWords(owner.runner));
+  lines.push(...timeoutEvidence(facts, owner));
   lines.push(...hungEvidence(facts, owner));
   if (owner.diedAgoMs !== null) lines.push(`declared dead ${formatDuration(owner.diedAgoMs)} ago`);
   if (listening) lines.push(`the last sweep was ${formatDuration(listening.sweptAgoMs)} ago`);

@@ -30,6 +30,8 @@ export const REASONS = [
   "kept-apart",
   // claimed or running
   "owner-alive",
+  "owner-draining",
+  "past-timeout",
   "owner-blocked",
   "runner-blocked",
   "stalled",

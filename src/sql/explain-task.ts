@@ -134,6 +134,8 @@ export interface OwnerFacts extends SignsOfLife {
   /** The event loop that this task depends on, its runner's or else its owner's own; null while it turns. */
   readonly blocked: BlockedFacts | null;
   readonly cameBack: boolean;
+  /** How long a handler there may ignore its signal; null where an older version did not say. */
+  readonly abortGraceMs: number | null;
   /** How many of those that it is running have told it to stop, and whether this task has. */
   readonly stoppers: number;
   readonly isStoppedByTask: boolean;
@@ -224,7 +226,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
                 from ${s}.blocked_loop b
                 where b.replica_id = r.id and b.ended_at is null and r.status in ('online', 'draining') and (b.runner_id = u.runner_id or b.runner_id is null)
                 order by b.runner_id is null, b.id desc limit 1),
-              'cameBack', r.came_back_at is not null,
+              'cameBack', r.came_back_at is not null, 'abortGraceMs', r.abort_grace_ms,
               'stoppers', (select count(*) from ${s}.stoppers_of(u.replica_id)),
               'isStoppedByTask', coalesce(u.claim_id = any (r.stopped_by), false),
               'crowd', (select json_build_object('running', w.running, 'most', w.most, 'withMost', w.with_most)

@@ -57,6 +57,7 @@ export async function registerReplica(
     versions?: readonly string[] | undefined;
     queues: readonly string[] | undefined;
     recovery: unknown;
+    abortGraceMs?: number | undefined;
     promise: HeartPromise;
     /** The epoch of a session that has taken its lock already. */
     sessionEpoch?: string | undefined;
@@ -71,8 +72,8 @@ export async function registerReplica(
        values ($1, now(), ${store.schema}.joining_epoch(), $9, $10, $11, ${store.schema}.session_key($1), $12)
        on conflict (replica_id) do update set beat_at = now() where not heart.is_dead
      )
-     insert into ${store.schema}.replica (id, hostname, pid, version, tasks, queues, machine_id, recovery, versions)
-     values ($1, $2, $3, $4, $5, $6, $7, $8::json, $13)
+     insert into ${store.schema}.replica (id, hostname, pid, version, tasks, queues, machine_id, recovery, versions, abort_grace_ms)
+     values ($1, $2, $3, $4, $5, $6, $7, $8::json, $13, $14)
      on conflict (id) do nothing`,
     [
       replica.id,
@@ -88,6 +89,7 @@ export async function registerReplica(
       replica.promise.sessionPromiseMs,
       replica.sessionEpoch ?? null,
       replica.versions ?? null,
+      replica.abortGraceMs ?? null,
     ],
   );
 }

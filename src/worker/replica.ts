@@ -27,6 +27,8 @@ export interface ReplicaParts {
   readonly settings: RecoverySettings;
   readonly tasks: readonly AnyTask[];
   readonly queues: readonly string[] | undefined;
+  /** For those who explain its tasks. */
+  readonly abortGraceMs: number;
 }
 
 export class Replica {
@@ -134,7 +136,7 @@ export class Replica {
 
   /** Notes when that was sent: its first sign of life. */
   async #register(): Promise<void> {
-    const { database, tasks, queues, settings } = this.#parts;
+    const { database, tasks, queues, settings, abortGraceMs } = this.#parts;
     const { promise, promiseAtStart } = heartPlanOf(settings);
     this.#heardAtMs = steadyNowMs();
     await registerReplica(database, {
@@ -147,6 +149,7 @@ export class Replica {
       versions: tasks.map((task) => settingsMark(task.settings)),
       queues,
       recovery: settings,
+      abortGraceMs,
       promise: this.#standIn ? promiseAtStart : promise,
       sessionEpoch: this.#standIn?.epoch,
     });

@@ -12,6 +12,7 @@ const owner: OwnerFacts = {
   ...{ replicaId: "replica-1" as ReplicaId, status: "online", hostname: "host-7", pid: 42, heardAgoMs: 300 },
   ...{ silentForMs: 300, hasSession: true, holdsSession: true, sessionFreeForMs: null, promiseMs: 12_000 },
   intervalMs: 2_000,
+  abortGraceMs: 10_000,
   ...{
     sessionPromiseMs: 600,
     vitals: { blockedForMs: 11_700 },
