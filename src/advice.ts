@@ -25,6 +25,7 @@ export interface Advised {
   };
   "recovery.stale": { readonly replicaId?: string };
   "review.mark": ToTasks;
+  doctor: Nothing;
   "schema.migrate": Nothing;
   "post-mortems.list": Nothing;
   /** The number of a post-mortem, or the id of what it is about. */

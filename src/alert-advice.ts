@@ -30,7 +30,7 @@ const ADVICE: { readonly [Kind in AlertKind]: (alert: AlertOnRecord) => readonly
     advise("See which workers are heard.", "replicas.list", {}),
     advise("Confirm it, if those machines are dead indeed.", "recovery.confirm", {}),
   ],
-  "sweeps-stopped": () => [{ sentence: "See what holds up the sweeps: everbeat doctor" }],
+  "sweeps-stopped": () => [advise("See what holds up the sweeps.", "doctor", {})],
   "claims-failing": NONE,
   "crash-loop": () => [advise("See what its processes probably died of.", "post-mortems.list", {})],
   "queue-not-usable": ({ subject }) => adviceOnTrouble(subject),

@@ -1,5 +1,5 @@
 /** What a front tells of an error, whatever was thrown: a kind, a code, and what happened and what to do. Pure. */
-import type { Advice } from "./advice.ts";
+import { type Advice, advise } from "./advice.ts";
 import { isOutage } from "./database/transient.ts";
 import { type ErrorKind, EverbeatError } from "./errors.ts";
 
@@ -18,12 +18,14 @@ export function toldError(error: unknown): ToldError {
     return { kind, code, message, advice };
   }
   if (isOutage(error)) {
-    const message = `The database was lost: ${(error as Error).message}. Try again when it is back; \`everbeat doctor\` shows whether it is.`;
-    return { kind: "unavailable", code: "DATABASE_LOST", message, advice: [] };
+    const message = `The database was lost: ${(error as Error).message}. Try again when it is back.`;
+    const advice = [advise("See whether it is.", "doctor", {})];
+    return { kind: "unavailable", code: "DATABASE_LOST", message, advice };
   }
   if (isDatabaseRefusal(error)) {
-    const message = `PostgreSQL refused (${error.code}): ${error.message}. Run \`everbeat doctor\` to see what is missing.`;
-    return { kind: kindOfSqlstate(error.code), code: "DATABASE_REFUSED", message, advice: [] };
+    const message = `PostgreSQL refused (${error.code}): ${error.message}.`;
+    const advice = [advise("See what is missing.", "doctor", {})];
+    return { kind: kindOfSqlstate(error.code), code: "DATABASE_REFUSED", message, advice };
   }
   const message = `Something went wrong that should not have: ${error instanceof Error ? error.message : String(error)}`;
   const stack = error instanceof Error ? error.stack : undefined;

@@ -29,6 +29,7 @@ const COMMANDS: { readonly [Name in AdvisedOperation]: (input: Advised[Name]) =>
   ],
   "recovery.stale": ({ replicaId }) => ["stale", ...option("replica", replicaId)],
   "review.mark": ({ ids }) => ["tasks", "review", ...ids, "--done"],
+  doctor: () => ["doctor"],
   "schema.migrate": () => ["migrate"],
   "post-mortems.list": () => ["post-mortems"],
   "post-mortems.show": ({ of }) => ["post-mortem", of],

@@ -1,4 +1,5 @@
 /** What can be wrong with the database, as the caller is told it. */
+import { type Advice, advise } from "../advice.ts";
 import { EverbeatError } from "../errors.ts";
 
 export class ClosedError extends EverbeatError {
@@ -15,9 +16,13 @@ export class DatabaseUnavailableError extends EverbeatError {
   constructor(attempts: readonly string[], options?: { cause?: unknown }) {
     super(
       `No database could be reached:\n${attempts.map((attempt) => `  - ${attempt}`).join("\n")}\n` +
-        "Check that PostgreSQL runs and that the address, the user and the password are right, or run `everbeat doctor`.",
+        "Check that PostgreSQL runs and that the address, the user and the password are right.",
       options,
     );
+  }
+
+  override get advice(): readonly Advice[] {
+    return [advise("See what can be seen from here.", "doctor", {})];
   }
 }
 

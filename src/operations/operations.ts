@@ -15,6 +15,7 @@ import * as queues from "./queues.ts";
 import * as recovery from "./recovery.ts";
 import * as status from "./status.ts";
 import * as tasks from "./tasks.ts";
+import { UnknownOperationError } from "./unknown-operation.ts";
 
 const ALL = {
   ...{ ...tasks, ...explanations, ...queues, ...status, ...fleet },
@@ -45,6 +46,8 @@ export async function perform<Name extends OperationName>(
   input: InputOf<Name>,
   context: OperationContext = {},
 ): Promise<ValueOf<Name>> {
+  // A front may be given any text.
+  if (!Object.hasOwn(OPERATIONS, name)) throw new UnknownOperationError(String(name), Object.keys(OPERATIONS));
   const operation = OPERATIONS[name] as unknown as Operation<Name, z.ZodType, z.ZodType, ValueOf<Name>>;
   return operation.run(everbeat, understood(operation, input), context);
 }

@@ -4,7 +4,9 @@ import type { Everbeat, StaleQuery, StaleTask } from "../index.ts";
 import { PartlyRecoveredError } from "../recovery/partly-recovered.ts";
 import { EXIT_RULES, STALE_RULES } from "../recovery/recovery-orders.ts";
 import { toErrorRecord } from "../task/error-record.ts";
-import { operation } from "./operation.ts";
+import type { TaskId } from "../task/ids.ts";
+import { HalfRecoveredError } from "./half-recovered.ts";
+import { between, operation } from "./operation.ts";
 import { listening, settings } from "./rows.ts";
 import { claimId, count, duration, instant, listOf, milliseconds, optionsBy, uuid } from "./schemas.ts";
 
@@ -87,12 +89,19 @@ export const recoveryRecover = operation({
     /** Those that the database would not have changed. */
     refused: listOf(z.strictObject({ id: uuid, message: z.string() })),
   }),
-  async run({ recovery }, { dryRun = false, state, ...rest }) {
+  async run({ recovery }, { dryRun = false, state, ...rest }, context) {
     const refused: Refused[] = [];
+    const reached = between(context);
     const recoverThose = async (each: Recoverable) =>
       state === undefined || state === each ? recoverAll(recovery, { ...rest, state: each }, { dryRun, refused }) : [];
+    reached({ done: 0, of: 2, step: "running" });
     const failed = await recoverThose("running");
-    return { dryRun, failed, requeued: await recoverThose("claimed"), refused };
+    try {
+      reached({ done: 1, of: 2, step: "claimed" });
+      return { dryRun, failed, requeued: await recoverThose("claimed"), refused };
+    } catch (error) {
+      throw dryRun || failed.length === 0 ? error : new HalfRecoveredError(idsOf(failed), error);
+    }
   },
 });
 
@@ -145,6 +154,10 @@ export interface Refused {
   readonly message: string;
 }
 
+function idsOf(tasks: readonly StaleTask[]): TaskId[] {
+  return tasks.map(({ id }) => id);
+}
+
 /** Those that are stale, and of them the ones that were still so when they were recovered. */
 async function recoverAll(
   recovery: Everbeat["recovery"],
@@ -153,7 +166,7 @@ async function recoverAll(
 ): Promise<readonly StaleTask[]> {
   const stale = await recovery.findStale(query);
   if (dryRun || stale.length === 0) return stale;
-  const those = { ...query, ids: stale.map((task) => task.id) };
+  const those = { ...query, ids: idsOf(stale) };
   const recovering = query.state === "running" ? recovery.failStaleRunning(those) : recovery.requeueStaleClaimed(those);
   const { ids } = await recovering.catch((error: unknown) => {
     if (!(error instanceof PartlyRecoveredError)) throw error;

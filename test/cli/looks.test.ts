@@ -146,6 +146,15 @@ describe("the doctor's judgement", () => {
     expect(finding.found).toMatch(found);
   });
 
+  test("of a role: what helps can be pasted, whatever the names are", () => {
+    const named = { ...full, role: "Web App" };
+    const sql = (rights: Partial<Rights>) => judgeRights({ ...named, ...rights }, "my jobs").advice[0];
+    expect(sql({ canUseSchema: false })).toMatchObject({ sentence: 'grant usage on schema "my jobs" to "Web App";' });
+    expect(sql({ closedFunctions: ["ring"] })).toMatchObject({
+      sentence: 'grant execute on all routines in schema "my jobs" to "Web App";',
+    });
+  });
+
   test.each([
     ["18.19.0", "wrong"],
     ["20.11.1", "wrong"],

@@ -148,6 +148,26 @@ test("a thousand followers of a thousand tasks share statements and a connection
   });
 });
 
+test("a process that is gone leaves, also where its lease was written before the clock was set back", async () => {
+  await database.query("delete from everbeat.happening_mark");
+  for (const [topic, until] of [
+    ["over", "now() - interval '3 minutes'"],
+    ["ahead", "now() + interval '1 hour'"],
+    ["alive", "now() + interval '30 seconds'"],
+  ]) {
+    await database.query(
+      `with f as (insert into everbeat.follower (id, until) values (gen_random_uuid(), ${until}) returning id)
+       insert into everbeat.followed (topic, follower) select '${topic}', id from f`,
+    );
+  }
+  await database.query("select everbeat.tidy_happenings()");
+  expect(await database.query("select topic from everbeat.followed where topic in ('over', 'ahead', 'alive')")).toEqual(
+    [{ topic: "alive" }],
+  );
+  expect(await count("follower where until > now() + interval '1 minute'")).toBe(0);
+  await database.query("delete from everbeat.followed where topic = 'alive'");
+});
+
 test("what happened leaves after ten minutes, also where the clock was set back meanwhile", async () => {
   await database.query("delete from everbeat.happening_mark");
   await database.query("insert into everbeat.happening (topic, kind) values ('task x', 'x')");

@@ -536,7 +536,7 @@ describe("a transaction that stays open", () => {
     const long = await open();
     await long.query("select pg_current_xact_id()");
     const follower = randomUUID();
-    await database.query("select everbeat.follow_topics($1, array['busy'], 3600000)", [follower]);
+    await database.query("select everbeat.follow_topics($1, array['busy'], 300000)", [follower]);
     const seen = async () => (await database.query<{ s: string }>("select pg_current_snapshot()::text as s"))[0]?.s;
     for (let times = 0; times < 20; times++) {
       await database.query(

@@ -245,6 +245,14 @@ describe("an input", () => {
   });
 });
 
+test.each(["tasks.lsit", "toString"])("an operation that there is not is not found: %s", async (name) => {
+  await expect(perform(everbeat, name as "tasks.list", {})).rejects.toMatchObject({
+    code: "OPERATION_NOT_FOUND",
+    kind: "not-found",
+    message: expect.stringContaining(`There is no operation "${name}"`),
+  });
+});
+
 describe("recovery by hand", () => {
   test("tells what it would do, what it did, and what the database refused; of both states, or of one", async () => {
     const { running, claimed } = await silentOwner(everbeat);
@@ -261,6 +269,20 @@ describe("recovery by hand", () => {
     const rest = await perform(everbeat, "recovery.recover", query);
     expect(idsOf(rest)).toEqual({ dryRun: false, failed: [second], requeued: [], refused: [first] });
     expect(rest.refused[0]?.message).toBe("this row is not to be written");
+  });
+
+  test("that is ended, or fails, between its two states says which tasks it has failed", async () => {
+    const { running, claimed } = await silentOwner(everbeat);
+    const query = { after: "0s", ids: [...running, ...claimed] } as const;
+    const stopping = new AbortController();
+    const progress = ({ step }: Reached) => {
+      if (step === "claimed") stopping.abort(new Error("enough"));
+    };
+    const recovering = perform(everbeat, "recovery.recover", query, { signal: stopping.signal, progress });
+    await expect(recovering).rejects.toMatchObject({ code: "HALF_RECOVERED", cause: { message: "enough" } });
+    await expect(recovering).rejects.toMatchObject({ failed: expect.arrayContaining(running) });
+    const rest = await perform(everbeat, "recovery.recover", query);
+    expect(idsOf(rest)).toMatchObject({ failed: [], requeued: claimed });
   });
 
   function idsOf({ failed, requeued, refused, dryRun }: ValueOf<"recovery.recover">) {

@@ -30,6 +30,7 @@ const SAMPLES: { readonly [Name in AdvisedOperation]: readonly Advised[Name][] }
   "recovery.recover": [{}, { state: "running", replicaId: other }, { state: "claimed" }, { dryRun: true }],
   "recovery.stale": [{}, { replicaId: other }],
   "review.mark": [{ ids: [id] }],
+  doctor: [{}],
   "schema.migrate": [{}],
   "post-mortems.list": [{}],
   "post-mortems.show": [{ of: id }],
@@ -66,7 +67,11 @@ vi.mock("../../src/cli/asking.ts", () => ({
 describe("the line for", () => {
   // One for all, because each listens to the streams of this process.
   const screen = createScreen({ isJson: true });
-  beforeEach(() => void asked.splice(0));
+  beforeEach(() => {
+    asked.splice(0);
+    // Where no database is named, the doctor looks at the embedded server first.
+    vi.stubEnv("DATABASE_URL", "postgres://db.example.com/app");
+  });
 
   test.each(calls)("%s is taken, and asks for what was advised", async (line, { operation, input }) => {
     const [command, ...words] = wordsOf(line);

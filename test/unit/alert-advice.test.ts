@@ -16,7 +16,7 @@ interface Sample {
 /** The compiler asks for a new kind. */
 const SAMPLES: { readonly [Kind in AlertKind]: Sample } = {
   "mass-death": { advised: ["everbeat replicas", "everbeat recover --confirm"] },
-  "sweeps-stopped": { advised: ["See what holds up the sweeps: everbeat doctor"] },
+  "sweeps-stopped": { advised: ["everbeat doctor"] },
   "claims-failing": { advised: [] },
   "crash-loop": { advised: ["everbeat post-mortems"] },
   "queue-not-usable": {

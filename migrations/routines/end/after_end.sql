@@ -1,6 +1,6 @@
 -- What follows the end of a task: every function that ends tasks or attempts calls this, in the same transaction, once it has written the end. How a
--- task ended is in its row of `ended`. What is added here waits for no lock, since those of claims are taken already and those of exclusive keys are
--- not. What must lock something notes it here and does it at commit (ARCHITECTURE.md, "Ends and beginnings").
+-- task ended is in its row of `ended`. Code here must not wait for a lock: the transaction has the locks of claims and takes those of exclusive keys later,
+-- so it could deadlock. What must lock something notes it here and does it at commit (ARCHITECTURE.md, "Ends and beginnings").
 -- p_ended: tasks that have ended. p_again: tasks of which only an attempt has ended, which wait for another. Either may be null.
 -- Nearly always nobody wants to know. So each thing that hangs here is left out by one look at a table that is empty then.
 create or replace function after_end(p_ended uuid[], p_again uuid[] default null) returns void

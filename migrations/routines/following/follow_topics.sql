@@ -1,5 +1,5 @@
--- A process follows these topics, from when this has committed. Null: its lease had run out, so that some happenings may not have been written.
--- It takes another id then, and begins anew. Otherwise the present epoch.
+-- A process follows these topics, from when this has committed. Returns the epoch. Returns null if the lease had run out, so that some happenings may
+-- not have been written; the caller then follows under a new id.
 create or replace function follow_topics(p_follower uuid, p_topics text[], p_lease_ms double precision) returns text
 language plpgsql set search_path from current
 as $$

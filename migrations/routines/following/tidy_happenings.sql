@@ -7,6 +7,8 @@ declare
   c_every constant interval := '5 seconds';
   c_kept  constant interval := '10 minutes';
   c_left  constant interval := '2 minutes';
+  -- Longer than any lease: it was written before the clock was set back. Who is alive takes another id.
+  c_ahead constant interval := '10 minutes';
   c_rows  constant bigint := 100000;
   v_last  bigint;
   v_mark  happening_mark;
@@ -20,10 +22,10 @@ begin
   -- Rows that somebody else has locked are left for the next time.
   delete from followed where ctid = any (array(
     select f.ctid from followed f left join follower l on l.id = f.follower
-    where f.left_at < clock_timestamp() - c_left or l.id is null or l.until < clock_timestamp() - c_left
+    where f.left_at < clock_timestamp() - c_left or l.id is null or l.until not between clock_timestamp() - c_left and clock_timestamp() + c_ahead
     limit 10000 for update of f skip locked));
   delete from follower where ctid = any (array(
-    select ctid from follower where until < clock_timestamp() - c_left limit 10000 for update skip locked));
+    select ctid from follower where until not between clock_timestamp() - c_left and clock_timestamp() + c_ahead limit 10000 for update skip locked));
   if not exists (select from happening) then
     delete from happening_mark where not is_floor;
     return 0;

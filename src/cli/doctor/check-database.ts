@@ -14,7 +14,5 @@ export async function checkDatabase({ now }: Pick<Asking, "now">, address: strin
 
 export function unreachable({ message }: Error): Finding {
   const [found = "", ...advice] = message.split(/\n(?=Check|Run)/);
-  // The doctor is in already.
-  const rest = advice.join("\n").replace(/, or run `everbeat doctor`/, "");
-  return wrong("database", found, ...(rest === "" ? [] : [rest]));
+  return wrong("database", found, ...advice);
 }

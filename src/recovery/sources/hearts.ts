@@ -137,7 +137,10 @@ export class HeartSource implements Source<DoubtfulHeart> {
     };
   }
 
-  /** Silent for too long for what it has only claimed, and not for what it runs. That its session is gone says the same of both. */
+  /**
+   * Silent for too long for what it has only claimed, and not for what it runs. A lost session is judged by the first policy, so this one leaves
+   * it out.
+   */
   #releases(): Policy<DoubtfulHeart> {
     const { settings, isMoving } = this.#parts;
     return {
