@@ -61,7 +61,9 @@ async function work(call: Call<StartOptions>, link: SupervisorLink | undefined):
   const { words, options, screen } = call;
   const onSlow = (file: string) =>
     screen.remark(
-      screen.errorColours.yellow(`! ${file} is still being loaded: a top-level await in it has not ended.`),
+      screen.errorColours.yellow(
+        `! ${file} is still being loaded. If that goes on, a top-level await in it or in what it imports does not end.`,
+      ),
     );
   const loading = loadTasks(words, { onSlow });
   const tasks = await (link ? link.asleep(loading) : loading).catch((error: unknown) => {
