@@ -24,8 +24,7 @@ import {
   type Held,
   patienceMs,
   pauseAfterRunMs,
-  pauseInLineMs,
-  pauseOfHolderMs,
+  pauseToAskMs,
   placesInLine,
   startUpFromMs,
   takeoverFromMs,
@@ -166,11 +165,14 @@ export class ClusterServices {
   /** Returns what follows from it: the runs that have begun, and what is said of those that are overdue. */
   async #ask(): Promise<Promise<void>[]> {
     const { isMoving, taker } = this.#parts;
-    if (isMoving?.() || !this.#mostFrequent) return [];
+    if (isMoving?.() || !this.#mostFrequent) {
+      this.#askAgainIn(this.#mostFrequent?.everyMs ?? HOLD_MS);
+      return [];
+    }
     const by = taker.id;
     this.#endLongRuns();
     const answers = await this.#takeTurns(by).catch(async (error: unknown) => {
-      this.#askAtMs = performance.now() + this.#pauseMs;
+      this.#askAgainIn(Math.max(this.#pauseMs, this.#mostFrequent?.everyMs ?? HOLD_MS));
       for (const service of this.#services) await service.onOverdue?.().catch(() => {});
       throw error;
     });
@@ -180,9 +182,13 @@ export class ClusterServices {
       const answer = answers.get(service.name);
       return answer ? this.#follow(service, answer, by) : [];
     });
-    this.#pauseMs = this.#pauseAfter(answers, by);
-    this.#askAtMs = performance.now() + this.#pauseMs;
+    this.#askAgainIn(this.#pauseAfter(answers, by));
     return begun;
+  }
+
+  #askAgainIn(ms: number): void {
+    this.#pauseMs = ms;
+    this.#askAtMs = performance.now() + ms;
   }
 
   async #takeTurns(id: ReplicaId): Promise<Map<string, TurnAnswer>> {
@@ -207,7 +213,8 @@ export class ClusterServices {
       },
       isAboutSomeRows,
     );
-    this.#ended = this.#ended.filter((run) => !ended.includes(run));
+    const awaited = new Set(answers.flatMap(({ token, awaitsEnd }) => (awaitsEnd ? [token] : [])));
+    this.#ended = this.#ended.filter((run) => !ended.includes(run) || awaited.has(run.token));
     return new Map(answers.map((answer) => [answer.service, answer]));
   }
 
@@ -316,10 +323,10 @@ export class ClusterServices {
       const answer = answers.get(service.name);
       return answer && (answer.isOurs || answer.takenBy === by) ? this.#heldHere(service) : [];
     });
-    if (held.length > 0) return pauseOfHolderMs(held, HOLD_MS);
     const everyMs = this.#mostFrequent?.everyMs ?? HOLD_MS;
-    const { place = 1, takenAgoMs = null } = answers.get(this.#mostFrequent?.name ?? "") ?? {};
-    return pauseInLineMs({ place: place ?? 1, agoMs: takenAgoMs }, everyMs, Math.random());
+    const { place = 1, takenAgoMs: agoMs = null } = answers.get(this.#mostFrequent?.name ?? "") ?? {};
+    const standby = place === null ? undefined : { place, agoMs };
+    return pauseToAskMs({ held, standby }, { everyMs, holdMs: HOLD_MS, random: Math.random() });
   }
 
   #heldHere(service: ClusterService): Held {

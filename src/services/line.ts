@@ -4,6 +4,8 @@
  * One process runs them, each at its interval. The others wait in line. The first asks when the most frequent service is a quarter of its interval late,
  * the second one interval later, and so on. So one that is gone is replaced in time, even if those behind it are gone too, and few questions are
  * asked. Far back in the line the place no longer matters: each asks once within the time that a service may be late.
+ *
+ * Whoever has the most frequent service stands in no line. One that has only others stands there too: the most frequent one must not wait until those are due.
  */
 import { PROFILES } from "../config/recovery-options.ts";
 
@@ -84,4 +86,13 @@ export function pauseOfHolderMs(held: readonly Held[], holdMs: number): number {
     return wasInVain ? everyMs * LATE : Math.max(0, dueInMs);
   };
   return Math.min(...held.map(pauseMs));
+}
+
+/** How long until one asks again: in time for what it has, and for its place in line. `standby`: undefined for whoever has the most frequent service. */
+export function pauseToAskMs(
+  { held, standby }: { held: readonly Held[]; standby: Standby | undefined },
+  { everyMs, holdMs, random }: { everyMs: number; holdMs: number; random: number },
+): number {
+  const inLineMs = standby ? pauseInLineMs(standby, everyMs, random) : Number.POSITIVE_INFINITY;
+  return Math.min(inLineMs, pauseOfHolderMs(held, holdMs));
 }

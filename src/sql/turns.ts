@@ -32,8 +32,10 @@ export interface TurnAnswer {
   /** Who had it last, and how long ago: if it is ours, before us. Null: nobody. */
   readonly takenBy: ReplicaId | null;
   readonly takenAgoMs: number | null;
-  /** How far back we stand in line. Null where some turn is ours. */
+  /** How far back we stand in line. Null where the most frequent service is ours. */
   readonly place: number | null;
+  /** Our last run has ended, and that is not on record yet: somebody has locked the row. */
+  readonly awaitsEnd: boolean;
 }
 
 /** A run that went well. */
@@ -53,7 +55,8 @@ export async function takeTurns(
   so: { readonly running: readonly string[]; readonly ended: readonly EndedRun[] },
 ): Promise<TurnAnswer[]> {
   return store.query<TurnAnswer>(
-    `select service, token::text, is_ours as "isOurs", taken_by::text as "takenBy", taken_ago_ms as "takenAgoMs", place
+    `select service, token::text, is_ours as "isOurs", taken_by::text as "takenBy", taken_ago_ms as "takenAgoMs", place,
+            awaits_end as "awaitsEnd"
      from ${store.schema}.take_turns($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
     [
       ...[taker.id, taker.host, wanted.map(({ service }) => service)],

@@ -110,6 +110,21 @@ describe("a service of the cluster", () => {
     expect((await database.everbeat.services()).cluster.map(({ service }) => service)).toEqual(["digest", "novelty"]);
   });
 
+  test("is run by one that has a less frequent one, soon after the process that had it is killed", async () => {
+    const { runsBy, hasRun, start, turn } = await scene();
+    const one = await start([DIGEST]);
+    await hasRun(one, 1);
+    // Only this one knows both.
+    const other = await start([DIGEST, { name: "daily", everyMs: 86_400_000 }]);
+    await hasRun(other, 1, "daily");
+    await hasRun(one, 5);
+    expect(await runsBy(other)).toEqual([]);
+    await one.kill();
+    await eventually(async () => (await turn())?.takenBy === other.id, { within: 10_000, what: "a run by the other" });
+    await hasRun(other, 3);
+    expect(await runsBy(other, "daily")).toHaveLength(1);
+  });
+
   test("that is slow delays no other of its process", async () => {
     const { runs, start } = await scene();
     await start([DIGEST, { name: "slow", everyMs: 300, isHeldUp: true }]);

@@ -122,6 +122,45 @@ describe("a turn that is locked", () => {
   });
 });
 
+test("the end of a run whose turn is locked just then is on record later", async () => {
+  let end = () => {};
+  const first = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  onTestFinished(end);
+  let digests = 0;
+  // The second goes on until it is asked to end, so what is on record then is of the first.
+  const untilAsked = (signal: AbortSignal) =>
+    new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+  const run = (signal: AbortSignal) => (++digests === 1 ? first : untilAsked(signal));
+  const taker = startTaker(everbeat.database, [{ ...DIGEST, run }, OTHER]);
+  await taker.runsAgain("digest");
+  const client = await transaction();
+  await client.query("select from everbeat.turn where service = 'digest' for update");
+  end();
+  await taker.runsAgain("other", 5);
+  await client.query("rollback");
+  await taker.runsAgain("digest");
+  expect(await turn()).toMatchObject({ isRunning: true, error: null, tookMs: expect.any(Number) });
+});
+
+test("a process that goes over to another id takes no turn meanwhile, nor asks without a pause; then it takes turns under its new id", async () => {
+  const one = startTaker(everbeat.database, [DIGEST]);
+  await one.runsAgain("digest", 2);
+  const arrive = one.move();
+  const other = startTaker(everbeat.database, [DIGEST]);
+  await other.runsAgain("digest", 2);
+  const before = { runs: one.runs("digest"), looked: one.looked() };
+  await other.runsAgain("digest", 10);
+  expect(one.runs("digest")).toBe(before.runs);
+  // About one for each run of the other.
+  expect(one.looked() - before.looked).toBeLessThan(50);
+  arrive();
+  await other.stop();
+  await one.runsAgain("digest", 2);
+  expect((await turn())?.takenBy).toBe(one.id);
+});
+
 describe("a turn that the database refuses", () => {
   test("is told of, the other services go on, and it is run again when it is taken", async () => {
     const taker = startTaker(everbeat.database, [DIGEST, OTHER]);

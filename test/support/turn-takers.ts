@@ -12,7 +12,9 @@ export interface OwnService {
 }
 
 export function startTaker(database: Database, services: readonly OwnService[], longestRunMs?: number) {
-  const id = newReplicaId();
+  const taker = { id: newReplicaId() };
+  let isMoving = false;
+  let looked = 0;
   const runs = new Map(services.map(({ name }) => [name, 0]));
   const errors: { readonly error: unknown; readonly doing: string }[] = [];
   let asked = 0;
@@ -24,7 +26,11 @@ export function startTaker(database: Database, services: readonly OwnService[], 
     },
   };
   const cluster = new ClusterServices({
-    ...{ database: counting, taker: { id }, longestRunMs },
+    ...{ database: counting, taker, longestRunMs },
+    isMoving() {
+      looked++;
+      return isMoving;
+    },
     onError: (error, doing) => void errors.push({ error, doing }),
     services: services.map(
       ({ name, everyMs, run }): ClusterService => ({
@@ -39,10 +45,22 @@ export function startTaker(database: Database, services: readonly OwnService[], 
   onTestFinished(() => cluster.stop());
   cluster.start();
   return {
-    id,
+    get id() {
+      return taker.id;
+    },
     errors,
     runs: (name: string) => runs.get(name) ?? 0,
     asked: () => asked,
+    /** How often it was about to ask. */
+    looked: () => looked,
+    /** As a process that goes over to another id. Returns the end of that. */
+    move() {
+      isMoving = true;
+      return () => {
+        taker.id = newReplicaId();
+        isMoving = false;
+      };
+    },
     stop: () => cluster.stop(),
     /** From now on. */
     runsAgain(name: string, times = 1) {

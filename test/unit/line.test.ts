@@ -6,6 +6,7 @@ import {
   pauseAfterRunMs,
   pauseInLineMs,
   pauseOfHolderMs,
+  pauseToAskMs,
   placesInLine,
   takeoverFromMs,
 } from "../../src/services/line.ts";
@@ -71,6 +72,22 @@ test("after a run that failed, the next in line comes before the one that ran it
       if (placesInLine(check) > 1) expect(againMs).toBeGreaterThan(pauseInLineMs({ place: 1, agoMs: 0 }, check, by));
       // A gap is two and a half intervals, and the run before began one interval earlier.
       expect(check + againMs).toBeLessThan(2.5 * check);
+    }),
+  );
+});
+
+test("one that has turns, but not the most frequent one, asks as soon as all who stand in line, however long it is until its own are due", () => {
+  const dueInMs = fc.double({ min: 0, max: 1e9, noNaN: true });
+  fc.assert(
+    fc.property(checkMs, place, dueInMs, random, (check, at, due, by) => {
+      const held = [{ isRunning: false, wasInVain: false, dueInMs: due, everyMs: 3_600_000 }];
+      const how = { everyMs: check, holdMs: 5_000, random: by };
+      const standby = { place: at, agoMs: 0 };
+      const inLineMs = pauseInLineMs(standby, check, by);
+      expect(pauseToAskMs({ held, standby }, how)).toBe(Math.min(inLineMs, due));
+      expect(pauseToAskMs({ held: [], standby }, how)).toBe(inLineMs);
+      // Whoever has the most frequent one stands in no line.
+      expect(pauseToAskMs({ held, standby: undefined }, how)).toBe(due);
     }),
   );
 });
