@@ -397,7 +397,7 @@ create table turn (
   token      uuid,             -- names this turn: whoever ends it, or asks for more time, says it
   epoch      text not null,
   taken_at   timestamptz,
-  taken_by   uuid,             -- a replica, or a process that listens and is none
+  taken_by   uuid,             -- a replica, or a process without a worker
   taken_on   text,             -- its host, for people
   every_ms   bigint not null,  -- the interval at which its taker runs it
   held_until timestamptz not null default '-infinity', -- until then nobody else takes it; -infinity: it was given back

@@ -3,7 +3,7 @@ import { AlertOrders } from "./alerts/alert-orders.ts";
 import { AlertWatch } from "./alerts/alert-watch.ts";
 import { Alerts } from "./alerts/alerts.ts";
 import { AlertDelivery } from "./alerts/delivery.ts";
-import { Listener } from "./background/listener.ts";
+import { ServicesWithoutWorker } from "./background/without-worker.ts";
 import { isFunction, unknownKey } from "./config/checks.ts";
 import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
@@ -101,7 +101,7 @@ export class Everbeat implements AsyncDisposable {
   readonly #results: Results;
   readonly #feed: Feed;
   readonly #workers = new Set<Worker>();
-  readonly #listener: Listener | undefined;
+  readonly #services: ServicesWithoutWorker | undefined;
   #closed: Promise<void> | undefined;
 
   private constructor(settings: OpenSettings, database: Database) {
@@ -139,13 +139,12 @@ export class Everbeat implements AsyncDisposable {
     this.queues = new QueueOrders(database);
     this.alerts = new AlertOrders(database);
     this.recovery = new RecoveryOrders(database, this.#events, settings.recovery);
-    this.#listener = settings.listens ? this.#createListener() : undefined;
-    this.#listener?.start();
-    if (this.#listener) this.#logWatch.start();
+    this.#services = settings.runsServices ? this.#createServices() : undefined;
+    if (this.#services) for (const one of [this.#services, this.#logWatch]) one.start();
   }
 
-  #createListener(): Listener {
-    return new Listener({
+  #createServices(): ServicesWithoutWorker {
+    return new ServicesWithoutWorker({
       outages: new Outages(this.#events),
       database: this.database.withReplyWithin(this.#settings.replyTimeoutMs),
       ...{ events: this.#events, settings: this.#settings.recovery },
@@ -283,10 +282,10 @@ export class Everbeat implements AsyncDisposable {
 
   /** What runs in the background: once in the cluster, by whom and how the last run went; and in this process. */
   async services(): Promise<ServiceReports> {
-    const listening = this.#listener?.services ?? [];
-    const own = [this.#logWatch, this.#alerts, this.#alertWatch, ...this.#deliveries, ...listening].map(reportOf);
     const ofWorkers = [...this.#workers].flatMap(({ background }) => background.reports());
-    return { cluster: await listTurns(this.database), process: [...ofWorkers, ...own] };
+    const own = [this.#logWatch, this.#alerts, this.#alertWatch, ...this.#deliveries].map(reportOf);
+    const ofCluster = this.#services?.services.map(reportOf) ?? [];
+    return { cluster: await listTurns(this.database), process: [...ofWorkers, ...own, ...ofCluster] };
   }
 
   replicas(): Promise<readonly ReplicaWithHeart[]> {
@@ -320,7 +319,7 @@ export class Everbeat implements AsyncDisposable {
 
   async #closeOnce(options: { now?: boolean }): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)));
-    await this.#listener?.stop();
+    await this.#services?.stop();
     await atMost(LAST_LOOK_MS, this.#feed.stop());
     await this.#logWatch.stop();
     await atMost(LAST_ALERTS_MS, this.#alerts.written());

@@ -16,7 +16,7 @@ export interface BackgroundParts {
   readonly database: Database;
   readonly events: Events;
   readonly settings: RecoverySettings;
-  readonly replica: { readonly id: ReplicaId; readonly isListener?: boolean };
+  readonly replica: { readonly id: ReplicaId; readonly isReplica?: boolean };
   readonly isMoving: () => boolean;
   readonly onError: (error: unknown, doing: string) => void;
 }

@@ -47,5 +47,5 @@ function sweepWords({ listening, settings }: RecoveryStatus): string {
   const took = listening.sweepMs === null ? "" : `, in ${formatDuration(listening.sweepMs)}`;
   const every = `every ${formatDuration(settings.checkMs)}`;
   if (isSweeping(listening, settings.checkMs)) return `swept ${ago} ago${took} (${every}, profile ${settings.profile})`;
-  return `nobody has listened for ${ago}, since ${listening.sweptAt.toISOString()} (it should be done ${every}): no worker runs, or none reaches the database. Start one, or open Everbeat somewhere with listens: true`;
+  return `nobody has listened for ${ago}, since ${listening.sweptAt.toISOString()} (it should be done ${every}): no worker runs, or none reaches the database. Start one, or open Everbeat somewhere with runsServices: true`;
 }

@@ -47,7 +47,7 @@ export interface OpenOptions {
    * Run the services of the cluster also while this process runs no worker: listen for workers that die, recover their tasks, do the upkeep (default
    * false: workers do so by themselves, for as long as one is left). By the settings of the workers, where there are any on record.
    */
-  listens?: boolean | undefined;
+  runsServices?: boolean | undefined;
   /** Where every alert that is raised or resolved is delivered to: a webhook, mail, a pager. */
   alertChannels?: readonly AlertChannel[] | undefined;
   /** Where logs go: a logger such as pino, or a level for JSON lines on standard error (default "info"). */
@@ -66,7 +66,7 @@ export interface OpenSettings {
   readonly cancelGraceMs: number;
   readonly replyTimeoutMs: number;
   readonly recovery: RecoverySettings;
-  readonly listens: boolean;
+  readonly runsServices: boolean;
   readonly alertChannels: readonly AlertChannel[];
   readonly log: Logger | LogLevel;
   readonly onProgress: ((message: string) => void) | undefined;
@@ -123,7 +123,7 @@ const SHAPE = {
   cancelGrace: isDuration({ minMs: 0, maxMs: 86_400_000 }),
   replyTimeout: isDuration({ minMs: 1_000, maxMs: 3_600_000 }),
   recovery: anything,
-  listens: isBoolean,
+  runsServices: isBoolean,
   alertChannels: areChannels,
   log: isLog,
   onProgress: isFunction as Check<(message: string) => void>,
@@ -146,7 +146,7 @@ export function checkOpen(options: OpenOptions | undefined): OpenSettings {
     cancelGraceMs: given.cancelGrace ?? 10_000,
     replyTimeoutMs: given.replyTimeout ?? 30_000,
     recovery,
-    listens: given.listens ?? false,
+    runsServices: given.runsServices ?? false,
     alertChannels: given.alertChannels ?? [],
     log: given.log ?? "info",
     onProgress: given.onProgress,

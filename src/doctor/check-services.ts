@@ -32,7 +32,7 @@ type KnownReplica = Pick<ReplicaRow, "id" | "status">;
 /** Whoever could run them takes a turn as often as that, also where other turns cannot be taken. */
 const HERE_MS = patienceMs(SERVICES.upkeep.everyMs);
 
-/** A process that only listens is on record nowhere but by the turns that it took of late. What a replica took that has left since says nothing. */
+/** A process without a worker is on record nowhere but by the turns that it took of late. What a replica took that has left since says nothing. */
 function isSomebodyHere(turns: readonly TurnRow[], replicas: readonly KnownReplica[]): boolean {
   if (replicas.some(({ status }) => status === "online" || status === "draining")) return true;
   const gone = new Set(replicas.map(({ id }) => id));

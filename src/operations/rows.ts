@@ -103,7 +103,7 @@ export const turn = z.strictObject({
   service: z.string(),
   /** The interval at which it is run by whoever had it last. */
   everyMs: milliseconds,
-  /** Who ran it last, or is running it: a replica, or a process that listens and is none. */
+  /** Who ran it last, or is running it: a replica, or a process without a worker. */
   takenBy: uuid,
   takenOn: z.string(),
   takenAt: instant,

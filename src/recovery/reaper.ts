@@ -26,8 +26,8 @@ export interface ReaperParts {
   readonly database: Database;
   readonly events: Events;
   readonly settings: RecoverySettings;
-  /** Who sweeps: a replica, or one that only listens and has no heart. */
-  readonly replica: { readonly id: ReplicaId; readonly isListener?: boolean };
+  /** Who sweeps: a replica, or a process without a worker, which has no heart. */
+  readonly replica: { readonly id: ReplicaId; readonly isReplica?: boolean };
   /** While this process moves its claims to another id, it must not judge the one that it leaves. */
   readonly isMoving: () => boolean;
   readonly onError: (error: unknown) => void;
@@ -84,7 +84,7 @@ class Reaper {
 
   async #sweep(): Promise<void> {
     const { database, settings, replica } = this.#parts;
-    const isReplica = !replica.isListener;
+    const { isReplica = true } = replica;
     const gapMs = 2.5 * Math.max(settings.checkMs, settings.runnerIntervalMs, settings.claimerIntervalMs);
     const begun = await beginSweep(database, { id: replica.id, isReplica, gapMs });
     await this.#endStoppedAlert(begun);

@@ -53,7 +53,7 @@ export interface Turn {
 
 export interface ClusterServicesParts {
   readonly database: Database;
-  readonly taker: { readonly id: ReplicaId; readonly isListener?: boolean };
+  readonly taker: { readonly id: ReplicaId; readonly isReplica?: boolean };
   readonly services: readonly ClusterService[];
   /** While this process goes over to another id, it takes no turn. */
   readonly isMoving?: () => boolean;
@@ -105,7 +105,7 @@ export class ClusterServices {
     this.#services = mostFrequentFirst(parts.services);
     this.#pauseMs = this.#mostFrequent?.everyMs ?? HOLD_MS;
     // One that is no replica stands behind all of them, also when it starts.
-    this.#isStarting = !parts.taker.isListener;
+    this.#isStarting = parts.taker.isReplica ?? true;
     this.#stuck = new StuckRuns({ ...parts, longestMs: this.#longestRunMs });
     this.#loop = createService({
       name: "turns",
@@ -195,7 +195,7 @@ export class ClusterServices {
     const { database, taker, onError } = this.#parts;
     const places = placesInLine(this.#mostFrequent?.everyMs ?? HOLD_MS);
     const ended = this.#ended;
-    const who = { id, host: hostname(), isReplica: !taker.isListener, places, holdMs: HOLD_MS };
+    const who = { id, host: hostname(), isReplica: taker.isReplica ?? true, places, holdMs: HOLD_MS };
     // One statement. Where the turn of one service is refused, as by a trigger of a user's, the others are taken without it.
     const answers = await inHalves(
       this.#services,

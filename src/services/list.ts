@@ -47,7 +47,7 @@ export const SERVICES = {
   },
   "acting settings": {
     ...{ scope: "process", everyMs: 5_000, interval: "5 s" },
-    does: "reads by which settings the workers recover, where a process listens and is no worker",
+    does: "reads by which settings the workers recover, where a process runs the services and is no worker",
   },
   "claim watch": {
     ...{ scope: "process", interval: "`pollInterval`" },

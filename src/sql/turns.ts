@@ -82,7 +82,7 @@ export interface TurnRow {
   readonly service: string;
   /** The interval at which it is run by whoever had it last. */
   readonly everyMs: number;
-  /** Who ran it last, or is running it: a replica, or a process that listens and is none. */
+  /** Who ran it last, or is running it: a replica, or a process without a worker. */
   readonly takenBy: ReplicaId;
   readonly takenOn: string;
   readonly takenAt: Date;

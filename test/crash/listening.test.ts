@@ -23,7 +23,7 @@ describe("when the last worker of all is killed", () => {
     const database = await openCrashDatabase();
     // Its own settings are those of nobody: the worker's count.
     const own = { profile: "cpu-heavy" } as const;
-    const listener = await openThrough(database.url, { listens: true, recovery: own });
+    const listener = await openThrough(database.url, { runsServices: true, recovery: own });
     const recovered: unknown[] = [];
     listener.on("task.recovered", ({ taskId, action }) => recovered.push({ taskId, action }));
     const open = { recovery: { ...SCALED, ...more } };
@@ -65,7 +65,7 @@ describe("when the last worker of all is killed", () => {
     expect(await eventually(isUnheard, { within: 20_000, what: "an end of patience" })).toEqual(listened);
     expect(await everbeat.recovery.machines()).toMatchObject([{ isOnline: false, unheardSince: listened }]);
     // From the moment that somebody does, it is heard, or not, again.
-    await using listener = await openThrough(database.url, { listens: true });
+    await using listener = await openThrough(database.url, { runsServices: true });
     await database.untilStatus(worker.replicaId, "dead");
     expect(await listener.replicas()).toMatchObject([{ status: "dead", unheardSince: null }]);
   });
@@ -73,7 +73,7 @@ describe("when the last worker of all is killed", () => {
 
 test("a listener that is closed listens no more, and another of them takes over", async () => {
   const database = await openCrashDatabase();
-  const open = () => openThrough(database.url, { listens: true, recovery: { checkInterval: 50 } });
+  const open = () => openThrough(database.url, { runsServices: true, recovery: { checkInterval: 50 } });
   /** Who sweeps from now on, in so many sweeps. */
   const sweepers = async (count: number) => {
     const seen = new Map<number, string | null>();

@@ -39,7 +39,7 @@ test("under a supervisor, which has had the turns since before its children were
 
 test("beside a process without workers that has the turns, a worker removes them", async () => {
   const database = await openCrashDatabase();
-  await openThrough(database.url, { listens: true });
+  await openThrough(database.url, { runsServices: true });
   await eventually(() => takerOf(database, "upkeep"), { within: 20_000, what: "a turn of the process" });
   await ended(database, "1 hour");
   await startWorker({ url: database.url, tasks: TASKS, work: { retention: { maxAge: "30m" } } });

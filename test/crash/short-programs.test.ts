@@ -41,7 +41,7 @@ const DIES_IN_PROCESS = { runIn: "process", handler: "die", input: { how: "SIGKI
 describe("a program ends as soon as close() has resolved", () => {
   test.each([
     ["that only enqueues", {}],
-    ["that enqueues and listens for silence", { open: { listens: true } }],
+    ["that enqueues and listens for silence", { open: { runsServices: true } }],
     ["with a worker", { runIn: "inline" }],
     ["with a worker that was closed before its heart has beaten", { runIn: "inline", isAwaited: false }],
     ["with a worker that was told to leave by two signals", { runIn: "inline", signals: 2 }],

@@ -6,7 +6,7 @@ import { eventually } from "../support/eventually.ts";
 const SLOW_S = 3;
 
 test("services that are slow leave a connection to their process, all of them get on, and sweeps go on", async () => {
-  const { everbeat, database } = await openTestEverbeat({ poolSize: 2, listens: true });
+  const { everbeat, database } = await openTestEverbeat({ poolSize: 2, runsServices: true });
   // Each run of these three has a connection for so long.
   await database.query("create table public.slow (service text, at timestamptz default clock_timestamp())");
   for (const [service, name, takes, gives] of [

@@ -54,7 +54,7 @@ describe("the doctor", () => {
   test.each([
     ["at once, where it has left", 4_000, gone],
     ["a minute later, where it has left", 60_000, gone],
-    ["a minute later, where its record is gone too, or it was a process that only listened", 60_000, []],
+    ["a minute later, where its record is gone too, or it was a process without a worker", 60_000, []],
   ])(
     "warns of nothing after the last of those that could run them, %s: the rare ones are not overdue for long",
     (_, ms, replicas) => {
@@ -66,10 +66,10 @@ describe("the doctor", () => {
     },
   );
 
-  test("warns where a process that only listens is there, and fails to run one of them", () => {
+  test("warns where a process without a worker is there, and fails to run one of them", () => {
     expect(judgeServices([sweep, stalls, LATE, purge], gone)).toMatchObject({ mark: "skipped" });
-    const listener = { takenBy: newReplicaId() };
-    const turns = [{ ...sweep, ...listener }, { ...stalls, ...listener }, LATE, purge];
+    const withoutWorker = { takenBy: newReplicaId() };
+    const turns = [{ ...sweep, ...withoutWorker }, { ...stalls, ...withoutWorker }, LATE, purge];
     expect(judgeServices(turns, gone)).toMatchObject({ mark: "warning" });
   });
 

@@ -37,7 +37,7 @@ async function dev({ options, screen }: Call<DevOptions>): Promise<ExitCode> {
       ...openOptions(options, screen),
       ...(server ? { database: server.url } : {}),
       log: createWorkLog(screen, options.logLevel),
-      listens: true,
+      runsServices: true,
     });
     screen.progress.clear();
     if (!screen.isJson) welcome(screen);

@@ -51,8 +51,8 @@ async function start(call: Call<StartOptions>): Promise<ExitCode> {
   const log = createWorkLog(call.screen, logLevel);
   return runSupervisor({
     ...{ log, screen: call.screen, files: call.words, processes, restart },
-    // Its children listen for each other. The supervisor listens in case none of them is left.
-    everbeat: await open(call, log, { listens: true }),
+    // Its children run them too. The supervisor does in case none of its children is left.
+    everbeat: await open(call, log, { runsServices: true }),
     gracesMs: (shutdownGrace ?? DEFAULT_SHUTDOWN_GRACE_MS) + (abortGrace ?? DEFAULT_ABORT_GRACE_MS),
   });
 }

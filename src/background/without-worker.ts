@@ -1,6 +1,6 @@
 /**
  * A process that has Everbeat open and runs no task can run the services of the cluster too, so that also the death of the last worker is
- * noticed. It stands behind all replicas in line, and judges by their settings, which are on record.
+ * noticed. It stands behind all replicas in line, and judges by their settings, which are on record. What it has once, it keeps.
  */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
@@ -13,7 +13,7 @@ import { readActingSettings } from "../sql/fleet-settings.ts";
 import { newReplicaId } from "../task/ids.ts";
 import { clusterServices } from "./cluster.ts";
 
-export interface ListenerParts {
+export interface ServicesWithoutWorkerParts {
   readonly database: Database;
   readonly events: Events;
   /** For as long as no replica is on record. */
@@ -24,14 +24,14 @@ export interface ListenerParts {
 
 const DOING = "listening for silence";
 
-export class Listener {
-  readonly #parts: ListenerParts;
-  readonly #taker = { id: newReplicaId(), isListener: true };
+export class ServicesWithoutWorker {
+  readonly #parts: ServicesWithoutWorkerParts;
+  readonly #taker = { id: newReplicaId(), isReplica: false };
   readonly #cluster: ClusterServices;
   readonly #reading: Service;
   #settings: string | undefined;
 
-  constructor(parts: ListenerParts) {
+  constructor(parts: ServicesWithoutWorkerParts) {
     this.#parts = parts;
     const { database, outages } = parts;
     this.#cluster = new ClusterServices({
