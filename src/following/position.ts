@@ -9,19 +9,20 @@ import type { SeenUntil } from "../sql/following.ts";
 export interface Position extends SeenUntil {
   /** Of another life of the server it says nothing: transactions may have been forgotten, and their numbers used again. */
   readonly epoch: string;
+  /** What its reader knows of the topic: nothing is told again, and nothing is left out that nobody has told. */
+  readonly told: string;
 }
 
-export function writePosition({ epoch, before, until, id }: Position): string {
-  const parts = before === until ? [epoch, before] : [epoch, before, until, id];
-  return Buffer.from(parts.join(" ")).toString("base64url");
+export function writePosition({ epoch, before, until, id, told }: Position): string {
+  return Buffer.from([epoch, before, until, id, told].join(" ")).toString("base64url");
 }
 
 /** Undefined: nobody has written it. */
 export function readPosition(text: string): Position | undefined {
   const parts = Buffer.from(text, "base64url").toString("latin1").split(" ");
-  const [epoch = "", before = "", until = before, id = "0"] = parts;
-  const isOurs = /^[0-9a-f]{1,16}$/.test(epoch) && isSnapshot(before) && isSnapshot(until) && /^\d{1,15}$/.test(id);
-  return isOurs && (parts.length === 2 || parts.length === 4) ? { epoch, before, until, id } : undefined;
+  const [epoch = "", before = "", until = "", id = "", told = ""] = parts;
+  const isOurs = /^[0-9a-f]{1,16}$/.test(epoch) && isSnapshot(before) && isSnapshot(until) && isBigint(id);
+  return isOurs && parts.length === 5 && /^[\w,-]{0,150}$/.test(told) ? { epoch, before, until, id, told } : undefined;
 }
 
 export const isPosition: Check<Position> = (value, path, problems) => {
@@ -42,4 +43,8 @@ function isSnapshot(text: string): boolean {
   if (xmin === undefined || xmax === undefined || Number(xmin) < 1 || Number(xmin) > Number(xmax)) return false;
   const ids = underWay === "" ? [] : underWay.split(",").map(Number);
   return ids.every((id, at) => id >= Number(xmin) && id < Number(xmax) && id > (ids[at - 1] ?? 0));
+}
+
+function isBigint(text: string): boolean {
+  return /^\d{1,19}$/.test(text) && BigInt(text) < 2n ** 63n;
 }

@@ -19,21 +19,20 @@ export class ReplicaView implements View<ReplicaNews> {
   /** A replica has no end: one that has left may be declared dead, and one that was may come back. */
   readonly isOver = false;
 
-  begin(_: undefined, missed: boolean): ReplicaNews[] {
-    return [{ kind: "state", missed }];
+  /** Each change is told as it was written, whatever was told before. */
+  readonly told = "";
+
+  resume(): void {}
+
+  begin(_: undefined, missed: boolean): ReplicaNews {
+    return { kind: "state", missed };
   }
 
-  happened({ kind, details }: Happening): ReplicaNews[] {
+  happened({ kind, details }: Happening): ReplicaNews | undefined {
     const known = KINDS.find((name) => name === kind);
-    if (!known || !details) return [];
-    return [{ kind: known, replicaId: details["replicaId"] as ReplicaId, hostname: details["hostname"] as string }];
+    if (!known || !details) return undefined;
+    return { kind: known, replicaId: details["replicaId"] as ReplicaId, hostname: details["hostname"] as string };
   }
 
-  compare(): ReplicaNews[] {
-    return [];
-  }
-
-  adopt(): ReplicaNews[] {
-    return [];
-  }
+  compare(): undefined {}
 }

@@ -14,16 +14,20 @@ export interface Placed {
   readonly position: string;
 }
 
-/** What has been told of a topic, and so what is to be told next. `standing`: as of the same snapshot, where it was looked for. */
+/**
+ * What has been told of a topic, and so what is to be told next: at most one update for each thing that happened, so that each has a position of its
+ * own. `standing`: as of the same snapshot, where it was looked for.
+ */
 export interface View<News> {
   /** The end has been told. */
   readonly isOver: boolean;
-  begin(standing: Standing | undefined, missed: boolean): News[];
-  happened(happening: Happening, standing: Standing | undefined): News[];
+  /** All that must be known of it to go on, in another process too: letters, digits, commas, and not many. */
+  readonly told: string;
+  resume(told: string): void;
+  begin(standing: Standing | undefined, missed: boolean): News | undefined;
+  happened(happening: Happening, standing: Standing | undefined): News | undefined;
   /** After all that has happened: whatever has not been told. */
-  compare(standing: Standing): News[];
-  /** The same for a reader who came back, and was told the rest before. */
-  adopt(standing: Standing): News[];
+  compare(standing: Standing): News | undefined;
 }
 
 /** Who looks for all streams of a process (see feed.ts). */
@@ -116,19 +120,19 @@ export class Stream<News> implements AsyncIterableIterator<News & Placed, undefi
     }
     const from = isKept ? this.from : undefined;
     const missed = this.#hasBegun || this.#options.from !== undefined;
+    if (this.from) this.#view.resume(this.from.told);
     this.#hasBegun = true;
     this.#seen = look.snapshot;
     if (!from) {
-      this.#put(look, this.#view.begin(standing, missed));
+      this.#put(look, standing, this.#view.begin(standing, missed));
     } else {
       // First what the position's own look has seen and the reader has not, then what came later: so each update has a position of its own.
       const sooner = happenings.filter(({ xact }) => isSeenIn(from.until, xact));
       const later = happenings.filter(({ xact }) => !isSeenIn(from.until, xact));
       this.#tell(look, sooner, standing, from);
       this.#tell(look, later, standing, { before: from.until, until: look.snapshot });
-      if (standing) this.#put(look, this.#view.adopt(standing));
     }
-    this.#leaveIfOver();
+    this.#finish(look, standing);
   }
 
   looked(look: Look, happenings: readonly Happening[], standing: Standing | undefined): void {
@@ -137,8 +141,7 @@ export class Stream<News> implements AsyncIterableIterator<News & Placed, undefi
     // Since the look of the others it may have begun, or may have been looked for once more.
     const unseen = happenings.filter(({ xact }) => !isSeenIn(before, xact));
     this.#tell(look, unseen, standing, { before, until: look.snapshot });
-    if (standing) this.#put(look, this.#view.compare(standing));
-    this.#leaveIfOver();
+    this.#finish(look, standing);
   }
 
   notFound(): void {
@@ -163,7 +166,8 @@ export class Stream<News> implements AsyncIterableIterator<News & Placed, undefi
     this.#looking.remove(this);
   }
 
-  #leaveIfOver(): void {
+  #finish(look: Look, standing: Standing | undefined): void {
+    if (standing) this.#put(look, standing, this.#view.compare(standing));
     if (!this.#view.isOver) return;
     this.#queue.close();
     this.#leave();
@@ -177,15 +181,18 @@ export class Stream<News> implements AsyncIterableIterator<News & Placed, undefi
   ): void {
     for (const happening of happenings) {
       if (this.#view.isOver) return;
-      const position = writePosition({ epoch: epoch ?? "", before, until, id: happening.id });
-      for (const news of this.#view.happened(happening, standing)) {
-        this.#queue.put({ ...news, at: new Date(happening.at), position });
-      }
+      const news = this.#view.happened(happening, standing);
+      if (!news) continue;
+      const position = writePosition({ epoch: epoch ?? "", before, until, id: happening.id, told: this.#view.told });
+      this.#queue.put({ ...news, at: new Date(happening.at), position });
     }
   }
 
-  #put({ at, epoch, snapshot }: Look, news: readonly News[]): void {
-    const position = writePosition({ epoch: epoch ?? "", before: snapshot, until: snapshot, id: "0" });
-    for (const one of news) this.#queue.put({ ...one, at, position });
+  #put({ at, epoch, snapshot }: Look, standing: Standing | undefined, news: News | undefined): void {
+    if (!news) return;
+    const seen = { before: snapshot, until: snapshot, id: "0" };
+    const position = writePosition({ epoch: epoch ?? "", ...seen, told: this.#view.told });
+    // Of a task that has ended, only the end is told.
+    this.#queue.put({ ...news, at: standing?.endedAt ? new Date(standing.endedAt) : at, position });
   }
 }

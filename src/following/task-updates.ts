@@ -1,8 +1,9 @@
 /** What a follower of a task is told (pure): what happened, and the present state wherever what was told does not say it. */
+import { createHash } from "node:crypto";
 import type { Happening, Standing } from "../sql/following.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
-import type { ClaimId, ReplicaId } from "../task/ids.ts";
-import { type AttemptOutcome, type EndedState, isEnded, type TaskState } from "../task/states.ts";
+import { type ClaimId, isUuid, type ReplicaId } from "../task/ids.ts";
+import { type AttemptOutcome, type EndedState, isEnded, TASK_STATES, type TaskState } from "../task/states.ts";
 import type { View } from "./stream.ts";
 
 /** What an attempt has said of itself. `details`: null also where they are longer than 2,000 characters; those are on record. */
@@ -58,24 +59,25 @@ export type TaskNews =
 
 const NO_PROGRESS: ToldProgress = { phase: null, details: null, share: null, done: null, total: null, note: null };
 
-interface Told extends Attempt, ToldProgress {
+/** What a reader knows of the task. Of what the attempt has said, or of how the task has ended, there is only a digest. */
+interface Told extends Attempt {
   readonly state: TaskState | undefined;
   readonly isCancelling: boolean;
+  readonly digest: string;
 }
 
-/** Somebody who has told nothing of it, and does not know what was told before. */
-const UNKNOWN: Told = {
+const NOTHING: Told = {
   state: undefined,
   claimId: null,
   attempt: null,
   replicaId: null,
   isCancelling: false,
-  ...NO_PROGRESS,
+  digest: digestOf(NO_PROGRESS),
 };
 
 /** What has been told of one task. */
 export class TaskView implements View<TaskNews> {
-  #told: Told = UNKNOWN;
+  #told: Told = NOTHING;
   #isOver = false;
 
   /** Its end has been told. */
@@ -83,85 +85,99 @@ export class TaskView implements View<TaskNews> {
     return this.#isOver;
   }
 
-  begin(standing: Standing, missed: boolean): TaskNews[] {
-    this.#told = toldBy(standing);
-    return isEnded(standing.state) ? [this.#end(standing)] : [stateOf(standing, missed)];
+  get told(): string {
+    const { state, claimId, attempt, replicaId, isCancelling, digest } = this.#told;
+    return [state, claimId, attempt, replicaId, isCancelling ? "cancelling" : "", digest].join(",");
   }
 
-  compare(standing: Standing): TaskNews[] {
-    return this.#isOver || this.#isToldAs(standing) ? [] : this.begin(standing, false);
+  resume(told: string): void {
+    const [state, claimId = "", attempt = "", replicaId = "", cancelling, digest = ""] = told.split(",");
+    this.#told = {
+      state: TASK_STATES.find((name) => name === state),
+      claimId: /^\d{1,18}$/.test(claimId) ? (claimId as ClaimId) : null,
+      attempt: /^\d{1,9}$/.test(attempt) ? Number(attempt) : null,
+      replicaId: isUuid(replicaId) ? (replicaId as ReplicaId) : null,
+      isCancelling: cancelling === "cancelling",
+      digest,
+    };
   }
 
-  adopt(standing: Standing): TaskNews[] {
-    if (this.#isOver) return [];
-    this.#told = toldBy(standing);
-    return isEnded(standing.state) ? [this.#end(standing)] : [];
+  begin(standing: Standing, missed: boolean): TaskNews | undefined {
+    if (!isEnded(standing.state)) {
+      this.#told = toldBy(standing);
+      return stateOf(standing, missed);
+    }
+    // An end is told once, however late its reader comes back.
+    this.#isOver = this.#isToldAs(standing);
+    return this.#isOver ? undefined : this.#end(standing, toldBy(standing));
   }
 
-  happened({ kind, claimId, details, at }: Happening, standing: Standing | undefined): TaskNews[] {
+  compare(standing: Standing): TaskNews | undefined {
+    const isKnown = this.#isOver || (!isEnded(standing.state) && this.#isToldAs(standing));
+    return isKnown ? undefined : this.begin(standing, false);
+  }
+
+  happened({ kind, claimId, details }: Happening, standing: Standing | undefined): TaskNews | undefined {
     // What an attempt has said may commit after the attempt has ended, and then says nothing of the next one.
-    if (isBefore(claimId, this.#told.claimId)) return [];
+    if (isBefore(claimId, this.#told.claimId)) return undefined;
     const said = (name: string) => details?.[name] ?? null;
     switch (kind) {
       case "claimed":
       case "running": {
+        if (this.#told.state === kind && this.#told.claimId === claimId) return undefined;
         const known = claimId !== null && standing?.claimId === claimId ? standing : this.#told;
         const attempt = (said("attempt") ?? known.attempt) as number | null;
         const replicaId = (said("replicaId") ?? known.replicaId) as ReplicaId | null;
-        if (this.#told.state === kind && this.#told.claimId === claimId) return [];
-        this.#told = { ...UNKNOWN, state: kind, claimId, attempt, replicaId };
-        return [{ kind, claimId, attempt, replicaId }];
+        this.#told = { ...NOTHING, state: kind, claimId, attempt, replicaId };
+        return { kind, claimId, attempt, replicaId };
       }
       case "progress": {
-        const started = this.#told.claimId === claimId ? [] : this.happened(runningOf(claimId, at), standing);
+        // Nobody has told that it runs: how it stands says both. Or this attempt is over.
+        if (this.#told.state !== "running" || this.#told.claimId !== claimId) return undefined;
         const progress = progressOf({ ...NO_PROGRESS, ...details });
-        if (isSame(progress, progressOf(this.#told))) return started;
-        this.#told = { ...this.#told, ...progress };
-        return [...started, { kind, claimId, ...progress }];
+        const digest = digestOf(progress);
+        if (digest === this.#told.digest) return undefined;
+        this.#told = { ...this.#told, digest };
+        return { kind, claimId, ...progress };
       }
       case "pending":
-        this.#told = { ...UNKNOWN, state: kind, claimId: this.#told.claimId };
-        return [
-          {
-            kind,
-            because: said("because") as AttemptOutcome | "released" | "retried",
-            dueAt: typeof details?.["dueAt"] === "string" ? new Date(details["dueAt"]) : null,
-            error: said("error") as ErrorRecord | null,
-          },
-        ];
+        this.#told = { ...NOTHING, state: kind, claimId: this.#told.claimId };
+        return {
+          kind,
+          because: said("because") as AttemptOutcome | "released" | "retried",
+          dueAt: typeof details?.["dueAt"] === "string" ? new Date(details["dueAt"]) : null,
+          error: said("error") as ErrorRecord | null,
+        };
       case "cancelling":
-        if (this.#told.isCancelling) return [];
+        if (this.#told.isCancelling) return undefined;
         this.#told = { ...this.#told, isCancelling: true };
-        return [{ kind, reason: said("reason") as string | null }];
+        return { kind, reason: said("reason") as string | null };
       case "stalled":
-        return [{ kind, action: said("action") as "alerted" | "ended" }];
+        return { kind, action: said("action") as "alerted" | "ended" };
       case "recovered":
-        return [{ kind, replicaId: said("replicaId") as ReplicaId | null }];
+        return { kind, replicaId: said("replicaId") as ReplicaId | null };
       case "ended": {
-        const isLast = standing !== undefined && isEnded(standing.state);
-        return [this.#end(isLast ? standing : { ...this.#told, state: said("state") as EndedState, error: null })];
+        if (standing && isEnded(standing.state)) return this.#end(standing, toldBy(standing));
+        const state = said("state") as EndedState;
+        return this.#end({ ...this.#told, error: null }, { ...this.#told, state });
       }
       default:
         // Of a newer release.
-        return [];
+        return undefined;
     }
   }
 
-  #end({ state, attempt, error }: Pick<Standing, "attempt" | "error"> & { state: TaskState }): TaskNews {
+  #end({ attempt, error }: Pick<Standing, "attempt" | "error">, told: Told): TaskNews {
     this.#isOver = true;
-    return { kind: "ended", state: state as EndedState, attempt, error };
+    this.#told = told;
+    return { kind: "ended", state: told.state as EndedState, attempt, error };
   }
 
   #isToldAs(standing: Standing): boolean {
     const told = this.#told;
     if (told.state !== standing.state || told.isCancelling !== standing.isCancelling) return false;
     if (standing.state === "pending") return true;
-    // A process that comes back under another id takes its claims along.
-    return (
-      told.claimId === standing.claimId &&
-      told.replicaId === standing.replicaId &&
-      isSame(progressOf(told), progressOf(standing))
-    );
+    return told.claimId === standing.claimId && told.digest === toldBy(standing).digest;
   }
 }
 
@@ -171,20 +187,17 @@ function stateOf(standing: Standing, missed: boolean): TaskNews {
 }
 
 function toldBy(standing: Standing): Told {
-  const { state, isCancelling, claimId, attempt, replicaId } = standing;
-  return { state, isCancelling, claimId, attempt, replicaId, ...progressOf(standing) };
-}
-
-function runningOf(claimId: ClaimId | null, at: string): Happening {
-  return { id: "0", xact: "0", topic: "", at, kind: "running", claimId, details: null };
+  const { state, isCancelling, claimId, attempt, replicaId, endedAt } = standing;
+  const digest = digestOf(isEnded(state) ? endedAt : progressOf(standing));
+  return { state, isCancelling, claimId, attempt, replicaId, digest };
 }
 
 function progressOf({ phase, details, share, done, total, note }: ToldProgress): ToldProgress {
   return { phase, details, share, done, total, note };
 }
 
-function isSame(one: ToldProgress, other: ToldProgress): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
+function digestOf(said: ToldProgress | string | null): string {
+  return createHash("sha1").update(JSON.stringify(said)).digest("base64url").slice(0, 12);
 }
 
 function isBefore(claimId: ClaimId | null, told: ClaimId | null): boolean {

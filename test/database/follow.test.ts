@@ -127,7 +127,9 @@ describe("a task is followed from another process", () => {
     expect(await begun(stream)).toMatchObject({ state: "running", attempt: 1, claimId: expect.any(String) });
     letGo();
     expect(summary(await readAll(stream))).toEqual(["ended completed"]);
-    expect(summary(await readAll((await another()).follow(id)))).toEqual(["ended completed"]);
+    const [end] = await readAll((await another()).follow(id));
+    expect(end).toMatchObject({ kind: "ended", state: "completed" });
+    expect(end?.at).toEqual((await everbeat.tasks.show(id)).endedAt);
   });
 
   test("through attempts that fail: when it runs again, and why", async () => {
@@ -343,6 +345,70 @@ describe("a position", () => {
     letGo();
     for (const { resumed } of rest) expect(summary(await readAll(resumed))).toEqual(["ended completed"]);
     expect(summary(await readAll(stream))).toEqual(["ended completed"]);
+  });
+
+  test("goes on in the middle of an attempt: what it says next, and nothing of what was told before", async () => {
+    const says: ((phase: string) => Promise<unknown>)[] = [];
+    let letGo = () => {};
+    const released = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    const talks = defineTask({
+      name: "talks",
+      run: async (_: object, { phase }) => {
+        says.push(phase);
+        await released;
+      },
+    });
+    const id = await everbeat.enqueue(talks, {});
+    await keptUp(id);
+    const stream = (await another()).follow(id);
+    const all = [await begun(stream)];
+    await work(talks);
+    all.push(await next(stream));
+    const other = await another();
+    for (const name of ["one", "two", "three"]) {
+      await eventually(() => says[0]);
+      await says[0]?.(name);
+      all.push(await next(stream));
+    }
+    expect(summary(all)).toEqual(["state pending", "running", "progress one", "progress two", "progress three"]);
+    expect(new Set(all.map(({ position }) => position)).size).toBe(all.length);
+    const resumed = all.slice(1).map(({ position }) => other.follow(id, { from: position }));
+    const told = resumed.map(async (one) => summary(await readAll(one)));
+    for (const [at, one] of all.slice(2, -1).entries()) {
+      const again = other.follow(id, { from: one.position });
+      expect(await next(again)).toMatchObject({ kind: "progress", at: all[at + 3]?.at });
+      await again.return?.();
+    }
+    await eventually(
+      async () =>
+        (await database.query("select from everbeat.followed where topic = $1 and left_at is null", [`task ${id}`]))
+          .length === 3,
+    );
+    letGo();
+    const rest = [...summary(all), "ended completed"];
+    expect(await Promise.all(told)).toEqual(all.slice(1).map((_, at) => rest.slice(at + 2)));
+    const end = await next(stream);
+    expect(end).toMatchObject({ kind: "ended", at: expect.any(Date) });
+    // Behind the end there is nothing, however late somebody asks.
+    expect(await readAll(other.follow(id, { from: end.position }))).toEqual([]);
+    expect(await readAll((await another()).follow(id))).toMatchObject([{ kind: "ended" }]);
+  });
+
+  test("goes on with what nobody has told meanwhile, from how the task stands", async () => {
+    const { task } = held("untold-cancel");
+    await work(task);
+    const id = await everbeat.enqueue(task, {});
+    await eventually(async () => (await everbeat.tasks.show(id)).state === "running");
+    await keptUp(id);
+    const stream = (await another()).follow(id);
+    const { position } = await begun(stream);
+    await stream.return?.();
+    await database.query("update everbeat.running set cancel_requested_at = now() where task_id = $1", [id]);
+    const late = (await another()).follow(id, { from: position });
+    expect(await next(late)).toMatchObject({ kind: "state", state: "running", isCancelling: true, missed: false });
+    await late.return?.();
   });
 
   test("can be gone on from for as long as somebody follows, and a while after: then it begins with how the task stands", async () => {

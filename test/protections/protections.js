@@ -515,7 +515,19 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "src/following/stream.ts",
-        find: "    if (standing) this.#put(look, this.#view.compare(standing));\n",
+        find: "    if (standing) this.#put(look, standing, this.#view.compare(standing));\n",
+        replace: "",
+      },
+    ],
+  },
+  {
+    name: "positions know what was told",
+    meaning: "who comes back is told again what was told before, and never what nobody has written down",
+    test: ["test/database/follow.test.ts", "goes on with what nobody has told meanwhile, from how the task stands"],
+    changes: [
+      {
+        file: "src/following/stream.ts",
+        find: "    if (this.from) this.#view.resume(this.from.told);\n",
         replace: "",
       },
     ],

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { Problems } from "../../src/config/problems.ts";
 import { isPosition, isSeenIn, readPosition, writePosition } from "../../src/following/position.ts";
 import { ReplicaView } from "../../src/following/replica-updates.ts";
-import { type TaskNews, TaskView } from "../../src/following/task-updates.ts";
+import { TaskView } from "../../src/following/task-updates.ts";
 import { UpdateQueue } from "../../src/following/update-queue.ts";
 import type { Happening, Standing } from "../../src/sql/following.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
@@ -20,24 +20,31 @@ const happening = (kind: string, claim: string | null = null, details: Happening
   ...{ id: "1", xact: "1", topic: "task t", at: "2026-01-01T00:00:00Z", kind, details },
   claimId: claim as ClaimId | null,
 });
-const kinds = (news: readonly TaskNews[]) => news.map(({ kind }) => kind);
+
+const coded = (text: string) => Buffer.from(`6c ${text}`).toString("base64url");
 
 describe("a position", () => {
-  const position = { epoch: "6c6e2949867330", before: "748:760:748,752", until: "760:760:", id: "17" };
+  const position = {
+    epoch: "6c6e2949867330",
+    before: "748:760:748,752",
+    until: "760:760:",
+    id: "17",
+    told: "running,5,1,,,x-_",
+  };
 
   test("is read back as it was written", () => {
     expect(readPosition(writePosition(position))).toEqual(position);
-    const whole = { ...position, until: position.before, id: "0" };
-    expect(readPosition(writePosition(whole))).toEqual(whole);
+    const ofReplicas = { ...position, until: position.before, id: "9223372036854775807", told: "" };
+    expect(readPosition(writePosition(ofReplicas))).toEqual(ofReplicas);
   });
 
   test.each([
     "",
     "nonsense",
-    Buffer.from("6c 760:748:").toString("base64url"),
-    Buffer.from("6c 748:760:752,748").toString("base64url"),
-    Buffer.from("6c 748:760:761").toString("base64url"),
-    Buffer.from("6c 748:760: 748:760: 1; drop table task").toString("base64url"),
+    ...["760:748: 760:760: 1 ", "748:760:752,748 760:760: 1 ", "748:760:761 760:760: 1 ", "748:760: 760:760:"].map(
+      coded,
+    ),
+    ...["748:760: 748:760: 1; ", "748:760: 748:760: 9223372036854775808 ", "748:760: 748:760: 1 a;b"].map(coded),
     7,
   ])("that nobody has written is refused: %s", (text) => {
     const problems = new Problems();
@@ -65,67 +72,105 @@ describe("a position", () => {
 describe("a follower of a task is told", () => {
   test("how it stands, then what happens", () => {
     const view = new TaskView();
-    expect(kinds(view.begin(standing(), false))).toEqual(["state"]);
-    expect(view.happened(happening("running", "5", { attempt: 2, replicaId: "r" }), undefined)).toEqual([
-      { kind: "running", claimId: "5", attempt: 2, replicaId: "r" },
-    ]);
-    expect(kinds(view.happened(happening("progress", "5", { phase: "one" }), undefined))).toEqual(["progress"]);
-    expect(view.compare(running("5", { phase: "one" }))).toEqual([]);
-    expect(kinds(view.happened(happening("ended", "5", { state: "completed" }), undefined))).toEqual(["ended"]);
+    expect(view.begin(standing(), false)?.kind).toBe("state");
+    expect(view.happened(happening("running", "5", { attempt: 2, replicaId: "r" }), undefined)).toEqual({
+      ...{ kind: "running", claimId: "5", attempt: 2, replicaId: "r" },
+    });
+    expect(view.happened(happening("progress", "5", { phase: "one" }), undefined)?.kind).toBe("progress");
+    expect(view.compare(running("5", { phase: "one" }))).toBeUndefined();
+    expect(view.happened(happening("ended", "5", { state: "completed" }), undefined)?.kind).toBe("ended");
     expect(view.isOver).toBe(true);
   });
 
   test("whatever nobody has told, from how it stands", () => {
     const view = new TaskView();
     view.begin(standing(), false);
-    expect(view.compare(running("5", { phase: "one" }))).toMatchObject([
-      { kind: "state", state: "running", phase: "one" },
-    ]);
-    expect(view.compare(running("5", { phase: "one" }))).toEqual([]);
-    expect(kinds(view.compare(running("5", { phase: "two" })))).toEqual(["state"]);
-    expect(kinds(view.compare(running("5", { phase: "two", isCancelling: true })))).toEqual(["state"]);
-    expect(kinds(view.compare(running("6")))).toEqual(["state"]);
-    const takenAlong = running("6", { replicaId: "another" as ReplicaId });
-    expect(view.compare(takenAlong)).toMatchObject([{ kind: "state", replicaId: "another" }]);
-    expect(view.compare(takenAlong)).toEqual([]);
+    expect(view.compare(running("5", { phase: "one" }))).toMatchObject({
+      ...{ kind: "state", state: "running", phase: "one" },
+    });
+    expect(view.compare(running("5", { phase: "one" }))).toBeUndefined();
+    expect(view.compare(running("5", { phase: "two" }))?.kind).toBe("state");
+    expect(view.compare(running("5", { phase: "two", isCancelling: true }))?.kind).toBe("state");
+    expect(view.compare(running("6"))?.kind).toBe("state");
     const error = { code: "WORKER_CRASHED", message: "it died" };
-    expect(view.compare(standing({ state: "failed", attempt: 2, error }))).toEqual([
-      { kind: "ended", state: "failed", attempt: 2, error },
-    ]);
-    expect(view.compare(standing({ state: "failed" }))).toEqual([]);
+    expect(view.compare(standing({ state: "failed", attempt: 2, error }))).toEqual({
+      ...{ kind: "ended", state: "failed", attempt: 2, error },
+    });
+    expect(view.compare(standing({ state: "failed" }))).toBeUndefined();
   });
 
-  test("that it runs before what it says, also where nobody has told of the claim", () => {
+  test("how it stands, instead of what an attempt says of which nobody has told that it runs", () => {
     const view = new TaskView();
     view.begin(standing(), false);
-    const news = view.happened(happening("progress", "5", { phase: "one" }), running("5", { attempt: 3 }));
-    expect(news).toMatchObject([
-      { kind: "running", attempt: 3 },
-      { kind: "progress", phase: "one" },
-    ]);
+    const now = running("5", { attempt: 3, phase: "one" });
+    expect(view.happened(happening("progress", "5", { phase: "one" }), now)).toBeUndefined();
+    expect(view.compare(now)).toMatchObject({ kind: "state", state: "running", attempt: 3, phase: "one" });
+    expect(view.happened(happening("progress", "5", { phase: "two" }), undefined)?.kind).toBe("progress");
   });
 
   test("nothing that an attempt has said which is over, and nothing after the end", () => {
     const view = new TaskView();
     view.begin(running("5"), false);
     view.happened(happening("pending", "5", { because: "failed" }), undefined);
+    expect(view.happened(happening("progress", "5", { phase: "late" }), undefined)).toBeUndefined();
     view.happened(happening("running", "6", { attempt: 2 }), undefined);
-    expect(view.happened(happening("progress", "5", { phase: "late" }), undefined)).toEqual([]);
+    expect(view.happened(happening("progress", "5", { phase: "late" }), undefined)).toBeUndefined();
     view.happened(happening("ended", "6", { state: "completed" }), undefined);
-    expect(view.adopt(running("7"))).toEqual([]);
-    expect(view.compare(running("7"))).toEqual([]);
+    expect(view.compare(running("7"))).toBeUndefined();
   });
 
-  test("nothing twice", () => {
-    const view = new TaskView();
-    view.begin(running("5", { phase: "one", isCancelling: true }), false);
+  test.each([
+    ["", (view: TaskView) => view],
+    [
+      ", nor to who comes back",
+      (view: TaskView) => {
+        const resumed = new TaskView();
+        resumed.resume(view.told);
+        return resumed;
+      },
+    ],
+  ])("nothing twice%s", (_, goOn) => {
+    const first = new TaskView();
+    first.begin(running("5", { phase: "one", isCancelling: true }), false);
+    const view = goOn(first);
     for (const one of [
       happening("running", "5"),
       happening("progress", "5", { phase: "one" }),
       happening("cancelling"),
     ]) {
-      expect(view.happened(one, undefined)).toEqual([]);
+      expect(view.happened(one, undefined)).toBeUndefined();
     }
+    expect(view.compare(running("5", { phase: "one", isCancelling: true }))).toBeUndefined();
+    const end = standing({ state: "failed", claimId: "5" as ClaimId, endedAt: "2026-01-01T00:00:00Z" });
+    expect(view.compare(end)?.kind).toBe("ended");
+    const after = goOn(view);
+    expect(after.begin(end, true)).toBeUndefined();
+    expect(after.isOver).toBe(true);
+  });
+
+  test("who comes back: what nobody has told meanwhile, and that a task which had ended was started over", () => {
+    const view = new TaskView();
+    view.begin(running("5", { phase: "one" }), false);
+    const resumed = new TaskView();
+    resumed.resume(view.told);
+    expect(resumed.compare(running("5", { phase: "one", isCancelling: true }))).toMatchObject({
+      ...{ kind: "state", isCancelling: true },
+    });
+    view.compare(standing({ state: "failed", endedAt: "2026-01-01T00:00:00Z" }));
+    const late = new TaskView();
+    late.resume(view.told);
+    expect(late.happened(happening("pending", null, { because: "retried" }), undefined)?.kind).toBe("pending");
+    expect(late.isOver).toBe(false);
+  });
+
+  test("what happens, also with a position that says nonsense of what was told", () => {
+    fc.assert(
+      fc.property(fc.string(), (told) => {
+        const view = new TaskView();
+        view.resume(told);
+        expect(view.happened(happening("running", "5"), undefined)?.kind).toBe("running");
+      }),
+    );
   });
 
   test("the end with its error, as it is on record", () => {
@@ -133,16 +178,16 @@ describe("a follower of a task is told", () => {
     view.begin(running("5"), false);
     const error = { code: "BOOM", message: "no" };
     const ended = standing({ state: "failed", claimId: "5" as ClaimId, attempt: 1, error });
-    expect(view.happened(happening("ended", "5", { state: "failed" }), ended)).toEqual([
-      { kind: "ended", state: "failed", attempt: 1, error },
-    ]);
+    expect(view.happened(happening("ended", "5", { state: "failed" }), ended)).toEqual({
+      ...{ kind: "ended", state: "failed", attempt: 1, error },
+    });
   });
 
   test("nothing of a kind that a newer release has", () => {
     const view = new TaskView();
     view.begin(standing(), false);
-    expect(view.happened(happening("teleported"), undefined)).toEqual([]);
-    expect(new ReplicaView().happened(happening("teleported", null, {}))).toEqual([]);
+    expect(view.happened(happening("teleported"), undefined)).toBeUndefined();
+    expect(new ReplicaView().happened(happening("teleported", null, {}))).toBeUndefined();
   });
 });
 
