@@ -78,7 +78,7 @@ describe("a reply that is lost", () => {
     await cut;
     await eventually(() => database.count("everbeat.ready"), { until: (n) => n === 3, within: 30_000 });
     // And not claimed ahead again at once by the one that has no slot for them.
-    const looks = () => proxy.asked("cancel_requested_at is not null");
+    const looks = () => proxy.asked("own_claims(");
     const before = looks();
     await eventually(() => looks() > before + 4, { within: 30_000 });
     expect(await database.count("everbeat.ready")).toBe(3);

@@ -153,7 +153,7 @@ test("a reserve that is still being given back when the connection has gone is n
     until: (n) => n >= 2,
     what: "a second one that gives back",
   });
-  const looks = () => proxy.asked("cancel_requested_at is not null");
+  const looks = () => proxy.asked("own_claims(");
   const before = looks();
   await eventually(() => looks() > before + 2, { what: "looks for what is ours and is not known" });
   await lock.release();
