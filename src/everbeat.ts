@@ -122,10 +122,7 @@ export class Everbeat implements AsyncDisposable {
     const replica = () => [...this.#workers][0]?.replicaId;
     const refusals = new Outages(this.#events);
     const inTime = database.withReplyWithin(settings.replyTimeoutMs);
-    this.#alerts = new Alerts({
-      database: inTime,
-      onRefused: (error) => refusals.noticed(error, "writing alerts"),
-    });
+    this.#alerts = new Alerts({ database: inTime, onRefused: (error) => refusals.noticed(error, "writing alerts") });
     this.#logWatch = new LogWatch({ alerts: this.#alerts, events: this.#events, logs, replica });
     this.#notices = new Notices(database);
     const telling = { database: inTime, notices: this.#notices, events: this.#events };
