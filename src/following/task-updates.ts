@@ -117,7 +117,7 @@ export class TaskView implements View<TaskNews> {
     return isKnown ? undefined : this.begin(standing, false);
   }
 
-  happened({ kind, claimId, details }: Happening, standing: Standing | undefined): TaskNews | undefined {
+  happened({ kind, claimId, details, error }: Happening, standing: Standing | undefined): TaskNews | undefined {
     // What an attempt has said may commit after the attempt has ended, and then says nothing of the next one.
     if (isBefore(claimId, this.#told.claimId)) return undefined;
     const said = (name: string) => details?.[name] ?? null;
@@ -146,7 +146,7 @@ export class TaskView implements View<TaskNews> {
           kind,
           because: said("because") as AttemptOutcome | "released" | "retried",
           dueAt: typeof details?.["dueAt"] === "string" ? new Date(details["dueAt"]) : null,
-          error: said("error") as ErrorRecord | null,
+          error,
         };
       case "cancelling":
         if (this.#told.isCancelling) return undefined;

@@ -17,6 +17,8 @@ export interface Happening {
   readonly kind: string;
   readonly claimId: ClaimId | null;
   readonly details: Readonly<Record<string, unknown>> | null;
+  /** Of the attempt after which the task waits again. */
+  readonly error: ErrorRecord | null;
 }
 
 /** How a task stands at a moment. */
@@ -104,7 +106,7 @@ export async function lookSince(
     `with h as materialized (select * from ${s}.happenings_since($1, $3::pg_snapshot, $5))
      select ${SNAPSHOT}, ${s}.known_epoch() as epoch,
             ${s}.known_epoch() = $2 and (select count(*) < $5 from h) and ${s}.is_following($1, $3::pg_snapshot) as "isKept",
-            ${happenings("h")}, ${standings(s, `$4::uuid[] || array(select substr(topic, 6)::uuid from h where kind in ('ended', 'claimed', 'running', 'progress') and topic like 'task %')`)}`,
+            ${happenings(s)}, ${standings(s, `$4::uuid[] || array(select substr(topic, 6)::uuid from h where kind in ('ended', 'claimed', 'running', 'progress') and topic like 'task %')`)}`,
     [since.follower, since.epoch, since.snapshot, tasks, limit],
   );
   return row?.isKept ? row : null;
@@ -142,7 +144,7 @@ export async function beginTopics(
      )
      select ${SNAPSHOT}, ${s}.known_epoch() as epoch, (select count(*) < $3 from h) as "isWhole",
             coalesce((select json_agg(place) from r), '[]') as kept,
-            ${happenings("h", ", 'place', place")}, ${standings(s, "$2::uuid[]")}`,
+            ${happenings(s, ", 'place', place")}, ${standings(s, "$2::uuid[]")}`,
     [JSON.stringify(back), tasks, limit],
   );
   if (!row) throw new Error("a select without a table gave no row");
@@ -152,10 +154,11 @@ export async function beginTopics(
 const SNAPSHOT = `pg_current_snapshot()::text as snapshot, clock_timestamp() as at`;
 
 /** Ids as text, because TypeScript handles them as text. Details to the letter: nothing here takes them apart. */
-function happenings(from: string, more = ""): string {
+function happenings(schema: string, more = ""): string {
   return `coalesce((select json_agg(json_build_object(
-    'id', id::text, 'xact', xact::text, 'topic', topic, 'at', at, 'kind', kind, 'claimId', claim_id::text, 'details', details${more})
-    order by id) from ${from}), '[]') as happenings`;
+    'id', id::text, 'xact', xact::text, 'topic', topic, 'at', at, 'kind', kind, 'claimId', claim_id::text, 'details', details,
+    'error', case kind when 'pending' then ${schema}.error_of_attempt(claim_id) end${more})
+    order by id) from h), '[]') as happenings`;
 }
 
 function standings(schema: string, tasks: string): string {

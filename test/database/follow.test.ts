@@ -137,7 +137,8 @@ describe("a task is followed from another process", () => {
       name: "flaky",
       retry: { attempts: 2, delay: 10 },
       run: (_: object, { task }) => {
-        throw new Error(`attempt ${task.attempt}`);
+        const cause = new Error("behind it".repeat(500));
+        throw new Error(`attempt ${task.attempt}`, { cause });
       },
     });
     const stream = (await another()).follow(await everbeat.enqueue(flaky, {}));
@@ -148,7 +149,7 @@ describe("a task is followed from another process", () => {
     expect(updates[1]).toMatchObject({
       because: "failed",
       dueAt: expect.any(Date),
-      error: { message: "attempt 1" },
+      error: { message: "attempt 1", cause: { message: "behind it".repeat(500) } },
     });
     expect(updates[3]).toMatchObject({ attempt: 2, error: { message: "attempt 2" } });
   });
@@ -542,6 +543,34 @@ describe("replicas are followed", () => {
     expect(await next(all)).toMatchObject({ kind: "rejoined", replicaId });
     await all.return?.();
     expect(await written(`replica ${replicaId}`)).toEqual([]);
+  });
+
+  test("from behind each change that nobody has written, also of those of one transaction", async () => {
+    const all = (await another()).followReplicas();
+    await next(all);
+    const joined = [await join(), await join()].map(({ replicaId }) => replicaId);
+    for (const replicaId of joined) expect(await next(all)).toMatchObject({ kind: "joined", replicaId });
+    await tellNobody();
+    const change = (set: string) =>
+      database.query(`update everbeat.replica set ${set} where id = any ($1::uuid[])`, [joined]);
+    await change("status = 'dead', died_at = now()");
+    const told = [await next(all), await next(all)] as [ReplicaUpdate, ReplicaUpdate];
+    expect(told.map(({ kind }) => kind)).toEqual(["dead", "dead"]);
+    const [first, second] = told.map(({ position }) => everbeat.followReplicas({ from: position })) as [
+      ReturnType<Everbeat["followReplicas"]>,
+      ReturnType<Everbeat["followReplicas"]>,
+    ];
+    const { replicaId } = told[1] as { replicaId: string };
+    expect(await next(first)).toMatchObject({ kind: "dead", replicaId });
+    const behind = [next(first), next(second)];
+    await eventually(
+      async () =>
+        (await database.query("select from everbeat.followed where topic = 'replica *' and left_at is null")).length >
+        1,
+    );
+    await change("came_back_at = now(), came_back_how = 'fenced'");
+    for (const one of behind) expect((await one).kind).toBe("rejoined");
+    for (const stream of [all, first, second]) await stream.return?.();
   });
 
   test("by an id that is one", () => {

@@ -17,7 +17,7 @@ const standing = (some: Partial<Standing> = {}): Standing => ({
 const running = (claim: string, some: Partial<Standing> = {}) =>
   standing({ state: "running", claimId: claim as ClaimId, attempt: 1, replicaId: "r" as ReplicaId, ...some });
 const happening = (kind: string, claim: string | null = null, details: Happening["details"] = null): Happening => ({
-  ...{ id: "1", xact: "1", topic: "task t", at: "2026-01-01T00:00:00Z", kind, details },
+  ...{ id: "1", xact: "1", topic: "task t", at: "2026-01-01T00:00:00Z", kind, details, error: null },
   claimId: claim as ClaimId | null,
 });
 

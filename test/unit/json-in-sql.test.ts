@@ -16,6 +16,7 @@ const OURS: Record<string, string> = {
   "src/sql/stale-tasks.ts to_json()": "a time, likewise",
   "src/sql/upkeep.ts to_json()": "a time, likewise",
   "migrations/routines/enqueue/enqueue_keyed.sql e.terms": "a part of a parameter",
+  "migrations/routines/following/replica_changes.sql h.details": "the id of a replica, which was text",
   "migrations/routines/at-commit/guard_claim.sql outcome":
     "an outcome that waits for its commit, with its result as text",
   "migrations/routines/at-commit/check_at_commit.sql end_claims()": "what it answers",

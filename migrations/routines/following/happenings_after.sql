@@ -18,6 +18,6 @@ as $$
   select r.place, c.id, c.xact, c.at, c.kind, c.claim_id, c.details
   from back r
   cross join lateral replica_changes(r.before) c
-  where r.topic like 'replica %' and c.topic = r.topic
+  where r.topic like 'replica %' and c.topic = r.topic and (not pg_visible_in_snapshot(c.xact, r.until) or c.id > r.id)
   order by id limit p_limit
 $$;

@@ -6,7 +6,7 @@ begin
   perform tell_followers('ended', array_agg('task ' || e.task_id), array_agg(e.claim_id), array_agg(json_build_object('state', e.state)))
   from ended e where e.task_id = any (p_ended);
   perform tell_followers('pending', array_agg('task ' || a.task_id), array_agg(a.claim_id), array_agg(json_build_object(
-            'because', a.outcome, 'error', short_details(a.error), 'dueAt', w.run_at)))
+            'because', a.outcome, 'dueAt', w.run_at)))
   from unnest(p_again) t (id)
   cross join lateral (select * from attempt where task_id = t.id order by claim_id desc limit 1) a
   left join lateral (select run_at from ready where task_id = t.id and input is null) w on true;
