@@ -16,9 +16,9 @@ import { startOwnServer } from "../support/own-server.ts";
 const GUARD = fileURLToPath(new URL("../../bench/guard.json", import.meta.url));
 /**
  * How much more than on record is let pass. WAL hardly varies: whether a page was split here or there. Statements of a drain are
- * one for each round, and those of the worker's start and stop, which looks for tasks and claims of its own now and then.
+ * one for each round, and those of the worker's start and stop and of what it looks for now and then: one more for each round would be a half more.
  */
-const SLACK = { walBytes: 0.15, statements: 0.25, roundTrips: 0.25 };
+const SLACK = { walBytes: 0.15, statements: 0.4, roundTrips: 0.4 };
 /** All tasks of a round end together (see `inRanks`), so that a round carries as many on a busy machine as on an idle one. */
 const CONCURRENCY = 100;
 
@@ -33,7 +33,8 @@ const HEART = "everbeat heart";
 
 test("enqueueing, draining and beating cost no more than is on record", { timeout: 180_000 }, async () => {
   const { everbeat, proxy, direct } = await openCounted({
-    recovery: { runnerHeartbeatInterval: "200ms", claimerHeartbeatInterval: "200ms" },
+    // Sweeps are left out: how many there are in a drain depends on how long that takes.
+    recovery: { runnerHeartbeatInterval: "200ms", claimerHeartbeatInterval: "200ms", checkInterval: "1m" },
   });
   let isHolding = false;
   let handled = 0;
