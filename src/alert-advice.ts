@@ -44,11 +44,17 @@ const ADVICE: { readonly [Kind in AlertKind]: (alert: AlertOnRecord) => readonly
     ...onTask(subject, howItIsDoing),
     ...onTask(subject, (id) => advise("Cancel it, if it should not go on.", "tasks.cancel", { ids: [id] })),
   ],
-  "loop-blocked": ({ details }) => {
+  // Its subject is a replica, or a runner. Its tasks are in the order in which they are suspected.
+  "loop-blocked": ({ subject, details }) => {
     const tasks = read(details, "tasks");
-    return onTask(read(Array.isArray(tasks) ? tasks[0] : undefined, "taskId"), (id) =>
-      advise("See in which code it is stuck.", "tasks.explain", { id }),
-    );
+    return [
+      ...onTask(read(Array.isArray(tasks) ? tasks[0] : undefined, "taskId"), (id) =>
+        advise("See in which code it is stuck.", "tasks.explain", { id }),
+      ),
+      ...onTask(subject, (of) =>
+        advise("If it was ended for that, see for which task, and where that was stuck.", "post-mortems.show", { of }),
+      ),
+    ];
   },
   "log-dropped": NONE,
   "roll-stopped": NONE,

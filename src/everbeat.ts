@@ -248,8 +248,7 @@ export class Everbeat implements AsyncDisposable {
       settings,
       resultLimitBytes: this.#settings.maxJsonBytes,
       runnersHealth: this.#runnersHealth,
-      replica,
-      recovery,
+      ...{ replica, recovery },
     });
     this.#workers.add(worker);
     worker.start();

@@ -20,11 +20,13 @@ export class BlockageRecord {
     this.#parts = parts;
   }
 
-  async note({ blockedMs, stack, pausedMs }: BlockageSight): Promise<void> {
+  async note({ blockedMs, stack, pausedMs, overdue }: BlockageSight): Promise<void> {
     const { thread, name, store } = this.#parts;
     const where = stack === undefined ? "in native code, or where it could not be asked" : `in: ${firstFrame(stack)}`;
     const message = `The event loop of ${name()} has been blocked for ${formatDuration(blockedMs)}, ${where}.`;
-    this.#id = await noteBlockedLoop(store(), thread(), this.#id, { blockedMs, stack, pausedMs, message });
+    this.#id = await noteBlockedLoop(store(), thread(), this.#id, {
+      ...{ blockedMs, stack, pausedMs, message, overdue },
+    });
   }
 
   async turned(blockedMs: number): Promise<void> {

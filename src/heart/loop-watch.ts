@@ -5,6 +5,8 @@
  *                │
  *                └── past a task's timeout, or endAfter ──▶ ended
  */
+
+import type { ClaimId } from "../task/ids.ts";
 import { type BlockedLoopPolicy, blockageOn, blockedForMs } from "./blockage.ts";
 import type { OpenDeadline, SharedDeadlines } from "./deadlines.ts";
 import type { ThreadStack } from "./thread-stack.ts";
@@ -29,6 +31,8 @@ export interface BlockageSight {
   readonly stack: string | undefined;
   /** How long this look's answer took; undefined: there was none. */
   readonly pausedMs: number | undefined;
+  /** What should have ended by now and was not told, since its loop does not turn. */
+  readonly overdue?: readonly ClaimId[] | undefined;
 }
 
 /** What was last noted of the present blockage. */
@@ -96,7 +100,8 @@ export class LoopWatch {
     // It turns again: there is nothing to say, or the next look will say it.
     const isOver = () => lastTick() !== tickedAtMs;
     if (isOver()) return;
-    const sight = { blockedMs, stack, pausedMs: tookMs };
+    const overdue = passed.map(({ claimId }) => claimId);
+    const sight = { blockedMs, stack, pausedMs: tookMs, ...(overdue.length === 0 ? {} : { overdue }) };
     await this.#parts.note(sight);
     this.#noted = { tickedAtMs, atMs: blockedMs, stack };
     if (action === "wait" || action === "note" || isOver()) return;

@@ -9,7 +9,7 @@ import { stuckRecord } from "../task/stuck-record.ts";
 import type { OpenDeadline } from "./deadlines.ts";
 
 export function timedOutOutcome(ended: {
-  claim: TimedOutClaim;
+  claim: Omit<TimedOutClaim, "name">;
   deadline: Pick<OpenDeadline, "timeoutMs" | "isWorthRetrying">;
   replicaId: ReplicaId;
   stack: string | undefined;

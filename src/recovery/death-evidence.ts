@@ -31,6 +31,8 @@ export interface DeathEvidence {
   readonly blockedForMs?: number | undefined;
   /** The JavaScript stack in which its loop was blocked. */
   readonly stack?: string | undefined;
+  /** Of a loop that was blocked past the timeout of some of its tasks: those. */
+  readonly timedOut?: readonly NamedTask[] | undefined;
   /** What the task said last, where there is one. */
   readonly phase?: string | undefined;
   readonly log?: readonly string[] | undefined;

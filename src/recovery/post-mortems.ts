@@ -130,8 +130,8 @@ export class PostMortems {
     const dead = await inTransaction((tx) => findUnexamined(tx, limit));
     const examine = async (some: readonly ReplicaId[]) => {
       const examined = await inTransaction((tx) => this.#examinePartOf(tx, some));
-      for (const { replicaId, cause, sentence } of examined)
-        if (replicaId) this.#events.emit("replica.examined", { replicaId, cause, sentence });
+      for (const { kind, replicaId, cause, sentence } of examined)
+        if (kind === "replica" && replicaId) this.#events.emit("replica.examined", { replicaId, cause, sentence });
       return [];
     };
     await passedBy.inHalves(dead, (replicaId) => `the post-mortem of replica ${replicaId}`, examine);
@@ -141,15 +141,21 @@ export class PostMortems {
 
   async #examinePartOf(tx: Store, replicas: readonly ReplicaId[]): Promise<readonly NewPostMortem[]> {
     const found: NewPostMortem[] = [];
-    for (const replica of await readUnexamined(tx, replicas)) found.push(await this.#examine(tx, replica));
+    for (const replica of await readUnexamined(tx, replicas)) found.push(...(await this.#examine(tx, replica)));
     await writePostMortems(tx, found);
     return found;
   }
 
-  async #examine(tx: Store, replica: DeadReplica): Promise<NewPostMortem> {
+  /** Of the replica, and of the attempts for which its heart ended it: these had ended before, so that no recovery meets them. */
+  async #examine(tx: Store, replica: DeadReplica): Promise<NewPostMortem[]> {
     const stack = await this.#signs.stackOf?.(tx, replica.replicaId);
     const { replicaId, hostname, diedAt } = replica;
-    return { kind: "replica", replicaId, hostname, happenedAt: diedAt, ...concludeOn(replica, stack) };
+    const of = { replicaId, hostname, happenedAt: diedAt, ...concludeOn(replica, stack) };
+    const { timedOut = [] } = readDeath(replica.death);
+    return [
+      { kind: "replica", ...of },
+      ...timedOut.map((attempt) => ({ kind: "attempt" as const, ...of, ...attempt })),
+    ];
   }
 
   async #writePartOf(tx: Store, death: Death, attempts: readonly AttemptOfDeath[]): Promise<void> {
@@ -212,6 +218,7 @@ export function evidenceOn(replica: DeadReplica): DeathEvidence {
     loopP99Ms: vitals?.["loopP99Ms"],
     // What its heart wrote when it ended the process is later than its last beat.
     blockedForMs: death.blockedForMs ?? vitals?.["blockedForMs"],
+    timedOut: death.timedOut?.map(({ taskId, name }) => ({ id: taskId, name })),
     running: replica.running,
     inThreads: replica.inThreads,
     stoppers: replica.stoppers,

@@ -65,8 +65,8 @@ const CASES: readonly Case[] = [
   {
     cause: "loop-blocked",
     fits: ({ because }) => because === "loop-blocked",
-    sentence: ({ blockedForMs = 0 }) =>
-      `A handler blocked the event loop for ${formatDuration(blockedForMs)}, and the heart ended the process.`,
+    sentence: ({ blockedForMs = 0, timedOut = [] }) =>
+      `A handler blocked the event loop for ${formatDuration(blockedForMs)}${timedOut.length === 0 ? "" : `, past the timeout of task ${taskWords(timedOut)}`}, and the heart ended the process.`,
   },
   {
     cause: "heap-out-of-memory",

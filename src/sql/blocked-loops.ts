@@ -2,7 +2,7 @@
 
 import type { Store } from "../database/database.ts";
 import type { DeathRecord } from "../task/death.ts";
-import type { ClaimOnTask, ReplicaId } from "../task/ids.ts";
+import type { ClaimId, ClaimOnTask, ReplicaId } from "../task/ids.ts";
 import { listsOf } from "./claim-lists.ts";
 import { endingValues, type Outcome } from "./outcomes.ts";
 
@@ -11,6 +11,8 @@ export interface BlockedSight {
   readonly stack: string | undefined;
   readonly pausedMs: number | undefined;
   readonly message: string;
+  /** Of what runs there: what is past its timeout, and so the first to be suspected. */
+  readonly overdue?: readonly ClaimId[] | undefined;
 }
 
 /** The main thread of a replica, or that of a runner of it. */
@@ -28,12 +30,12 @@ export async function noteBlockedLoop(
   id: string | undefined,
   sight: BlockedSight,
 ): Promise<string | undefined> {
-  const { blockedMs, stack, pausedMs, message } = sight;
+  const { blockedMs, stack, pausedMs, message, overdue = [] } = sight;
   const [row] = await store.query<{ id: string }>(
-    `select ${store.schema}.note_blocked_loop($1, $2, $3, $4::bigint[], $5::uuid[], $6, $7, $8, $9) as id`,
+    `select ${store.schema}.note_blocked_loop($1, $2, $3, $4::bigint[], $5::uuid[], $6, $7, $8, $9, $10::bigint[]) as id`,
     [
       ...[id ?? null, replicaId, runnerId ?? null, ...(claims ? listsOf(claims) : [null, null])],
-      ...[blockedMs, stack ?? null, pausedMs ?? null, message],
+      ...[blockedMs, stack ?? null, pausedMs ?? null, message, overdue],
     ],
   );
   return row?.id;
@@ -51,6 +53,7 @@ export async function noteLoopTurned(store: Store, id: string, blockedMs: number
 }
 
 export interface TimedOutClaim extends ClaimOnTask {
+  readonly name: string;
   readonly failures: number;
   /** What its definition says. */
   readonly settings: unknown;
@@ -63,7 +66,7 @@ export async function readTimedOut(
   claims: readonly ClaimOnTask[],
 ): Promise<TimedOutClaim[]> {
   return store.query<TimedOutClaim>(
-    `select u.claim_id as "claimId", u.task_id::text as "taskId", u.failures, d.settings
+    `select u.claim_id as "claimId", u.task_id::text as "taskId", u.name, u.failures, d.settings
      from ${store.schema}.running u left join ${store.schema}.definition d on d.name = u.name
      where u.replica_id = $1 and u.state = 'running' and (u.claim_id, u.task_id) in (select * from unnest($2::bigint[], $3::uuid[]))
      order by u.claim_id`,

@@ -3,7 +3,7 @@
  * written by another version, or by somebody by hand. Pure.
  */
 import { storableText } from "./error-record.ts";
-import { isUuid } from "./ids.ts";
+import { type ClaimId, isUuid, type TaskId } from "./ids.ts";
 
 interface ReasonWords {
   /** Where nobody saw more: for the error of an attempt and for a post-mortem. */
@@ -65,6 +65,14 @@ export interface DeathRecord {
   readonly stack?: string;
   /** For how long its loop had been blocked when its heart ended the process for that. */
   readonly blockedForMs?: number | undefined;
+  /** Attempts that had blocked its loop past their timeout, for which its heart ended the process. */
+  readonly timedOut?: readonly TimedOutAttempt[] | undefined;
+}
+
+export interface TimedOutAttempt {
+  readonly claimId: ClaimId;
+  readonly taskId: TaskId;
+  readonly name: string;
 }
 
 /** What a verdict puts on record. */
@@ -86,6 +94,16 @@ const group: Read<GroupMemory> = (value) => {
 const ids: Read<readonly string[]> = (value) =>
   Array.isArray(value) && value.every(isUuid) && value.length > 0 ? value : undefined;
 
+const timedOut: Read<readonly TimedOutAttempt[]> = (value) => {
+  if (!Array.isArray(value)) return undefined;
+  const read = value.flatMap((one): TimedOutAttempt[] => {
+    const { claimId, taskId, name } = (one ?? {}) as Partial<Record<keyof TimedOutAttempt, unknown>>;
+    if (typeof claimId !== "string" || !/^\d{1,18}$/.test(claimId) || !isUuid(taskId)) return [];
+    return [{ claimId: claimId as ClaimId, taskId: taskId as TaskId, name: text(name) ?? "?" }];
+  });
+  return read.length > 0 ? read : undefined;
+};
+
 /** One for each field: the compiler asks for those that are new. */
 const FIELDS: { readonly [Field in Exclude<keyof DeathRecord, "because">]-?: Read<DeathRecord[Field]> } = {
   machineId: text,
@@ -100,6 +118,7 @@ const FIELDS: { readonly [Field in Exclude<keyof DeathRecord, "because">]-?: Rea
   sharedWith: ids,
   stack: text,
   blockedForMs: number,
+  timedOut,
 };
 
 /** Whatever is not understood is left out; a reason that is not is `unknown`, and never taken for another. */

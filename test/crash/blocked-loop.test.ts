@@ -150,6 +150,15 @@ describe("a task that blocks the loop past its timeout", () => {
       error: { code: "TASK_TIMED_OUT", message: expect.stringMatching(/blocked its worker's event loop.*block/) },
     });
     expect(await database.crashesOf(guilty)).toBe(0);
+    // The process that is ended says so in its last words.
+    expect(busy.complaints()).toMatch(
+      new RegExp(
+        `the event loop of replica ${busy.replicaId} has been blocked for .*, past the timeout of task ${guilty} \\(script\\), in: at block .*ends this process`,
+      ),
+    );
+    expect((await everbeat.alerts.list({ kind: "loop-blocked" }))[0]?.advice[0]).toMatchObject({
+      input: { id: guilty },
+    });
     expect(await database.replica(busy.replicaId)).toMatchObject({
       status: "dead",
       death: { because: "loop-blocked", isCharged: false },
@@ -165,6 +174,14 @@ describe("a task that blocks the loop past its timeout", () => {
     await eventually(async () => (await everbeat.tasks.show(spared)).state === "failed");
     expect(await database.crashesOf(spared)).toBe(0);
     await eventually(async () => (await everbeat.alerts.list({ open: true })).length === 0);
+    // So does whoever finds it, and the post-mortem is found by the task that was at fault.
+    const blamed = expect.stringMatching(
+      new RegExp(`past the timeout of task ${guilty} \\(script\\), and the heart ended`),
+    );
+    expect(next.messages.find(({ event }) => event === "replica.examined")).toMatchObject({ sentence: blamed });
+    expect(await everbeat.recovery.postMortems({ of: guilty })).toMatchObject([
+      { kind: "attempt", taskId: guilty, name: "script", cause: "loop-blocked", sentence: blamed },
+    ]);
     expect((await everbeat.recovery.explain(guilty)).summary).toMatch(
       /its timeout of 1s.*blocked its worker's event loop.*its process was ended/,
     );

@@ -41,6 +41,25 @@ test("a blockage whose reply was lost is noted again in its own row, and those o
   ]);
 });
 
+test("what is past its timeout is suspected first, then what began last, and the alert's advice leads there", async () => {
+  const { everbeat } = await openCrashDatabase();
+  const claimer = handClaimer(everbeat.database, ["noop"]);
+  const noop = defineTask({ name: "noop", run: (_input: unknown) => null });
+  const ids = [await everbeat.enqueue(noop, 1), await everbeat.enqueue(noop, 2), await everbeat.enqueue(noop, 3)];
+  const claimed: ClaimOnTask[] = [];
+  for (const _ of ids) claimed.push(...(await claimer.claim()));
+  const own: BlockedThread = { replicaId: claimer.replicaId, runnerId: undefined, claims: undefined };
+  const advised = async () => (await everbeat.alerts.list({ open: true }))[0]?.advice.map(({ input }) => input);
+  const sight = { blockedMs: 5_000, stack: "at fib (tasks.ts:12:5)", pausedMs: 1, message: "blocked" };
+
+  await noteBlockedLoop(everbeat.database, own, undefined, sight);
+  const ofReplica = { of: claimer.replicaId };
+  expect(await advised()).toEqual([{ id: claimed.at(-1)?.taskId }, ofReplica]);
+  const overdue = [claimed[1] as ClaimOnTask].map(({ claimId }) => claimId);
+  await noteBlockedLoop(everbeat.database, own, undefined, { ...sight, overdue });
+  expect(await advised()).toEqual([{ id: claimed[1]?.taskId }, ofReplica]);
+});
+
 test("a task in a runner whose blockage is noted is explained by it before any beat has told where it runs", async () => {
   const { everbeat } = await openCrashDatabase();
   const claimer = handClaimer(everbeat.database, ["noop"]);

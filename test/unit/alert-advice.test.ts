@@ -29,8 +29,9 @@ const SAMPLES: { readonly [Kind in AlertKind]: Sample } = {
   "outcome-stuck": { subject: `task ${id}`, advised: [`everbeat explain ${id}`] },
   "task-stalled": { subject: id, advised: [`everbeat explain ${id}`, `everbeat tasks cancel ${id}`] },
   "loop-blocked": {
+    subject: id.replace("0198", "0199"),
     details: { blockedLoop: 1, stack: null, tasks: [{ claimId: "7", taskId: id, name: "resize" }] },
-    advised: [`everbeat explain ${id}`],
+    advised: [`everbeat explain ${id}`, `everbeat post-mortem ${id.replace("0198", "0199")}`],
   },
   "log-dropped": { advised: [] },
   "roll-stopped": { advised: [] },

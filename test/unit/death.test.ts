@@ -14,6 +14,7 @@ import {
   VERDICT_REASONS,
   type VerdictReason,
 } from "../../src/task/death.ts";
+import type { ClaimId, TaskId } from "../../src/task/ids.ts";
 
 const WHOLE: Required<DeathRecord> = {
   because: "loop-blocked",
@@ -29,6 +30,7 @@ const WHOLE: Required<DeathRecord> = {
   sharedWith: ["0b8f5f0e-3f0b-4c39-9c5c-0a4f2f6f3f11"],
   stack: "at busy (file.js:1:1)",
   blockedForMs: 61_000,
+  timedOut: [{ claimId: "7" as ClaimId, taskId: "0b8f5f0e-3f0b-4c39-9c5c-0a4f2f6f3f11" as TaskId, name: "spin" }],
 };
 const because = "unknown";
 const others = (Object.keys(WHOLE) as (keyof DeathRecord)[]).filter((field) => field !== "because");
