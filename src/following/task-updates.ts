@@ -157,9 +157,11 @@ export class TaskView implements View<TaskNews> {
       case "recovered":
         return { kind, replicaId: said("replicaId") as ReplicaId | null };
       case "ended": {
-        if (standing && isEnded(standing.state)) return this.#end(standing, toldBy(standing));
+        const isOnRecord = standing && isEnded(standing.state) && standing.claimId === claimId;
+        if (isOnRecord) return this.#end(standing, toldBy(standing));
+        // It was started over meanwhile, and may have ended once more.
         const state = said("state") as EndedState;
-        return this.#end({ ...this.#told, error: null }, { ...this.#told, state });
+        return this.#end({ ...this.#told, error }, { ...this.#told, state });
       }
       default:
         // Of a newer release.

@@ -17,7 +17,7 @@ export interface Happening {
   readonly kind: string;
   readonly claimId: ClaimId | null;
   readonly details: Readonly<Record<string, unknown>> | null;
-  /** Of the attempt after which the task waits again. */
+  /** Of the attempt that was over then, if the task goes on: of one that has ended, how it stands says it. */
   readonly error: ErrorRecord | null;
 }
 
@@ -157,7 +157,7 @@ const SNAPSHOT = `pg_current_snapshot()::text as snapshot, clock_timestamp() as 
 function happenings(schema: string, more = ""): string {
   return `coalesce((select json_agg(json_build_object(
     'id', id::text, 'xact', xact::text, 'topic', topic, 'at', at, 'kind', kind, 'claimId', claim_id::text, 'details', details,
-    'error', case kind when 'pending' then ${schema}.error_of_attempt(claim_id) end${more})
+    'error', case when kind in ('pending', 'ended') then ${schema}.error_of_attempt(claim_id) end${more})
     order by id) from h), '[]') as happenings`;
 }
 

@@ -67,6 +67,7 @@ const ENDING: Readonly<Record<string, string>> = {
   "docs/recovery.md, Switching it off": NOTHING,
   "docs/recovery.md, By hand": NOTHING,
   "docs/tasks.md, Unique keys": "select count(*) = 1 from everbeat.tasks where name = 'remind'",
+  "docs/tasks.md, Follow a task": "select count(*) = 1 from everbeat.tasks where name = 'copy' and state = 'completed'",
   "docs/transactions.md, Enqueue in it": RECEIPT,
   "docs/transactions.md, Drizzle": RECEIPT,
   "docs/transactions.md, Kysely": RECEIPT,

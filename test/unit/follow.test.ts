@@ -183,6 +183,19 @@ describe("a follower of a task is told", () => {
     });
   });
 
+  test("the end that it came to, and not the one after it was started over", () => {
+    const view = new TaskView();
+    view.begin(running("5"), false);
+    const again = standing({ state: "completed", claimId: "6" as ClaimId, attempt: 2 });
+    const error = { code: "BOOM", message: "no" };
+    expect(view.happened({ ...happening("ended", "5", { state: "failed" }), error }, again)).toEqual({
+      ...{ kind: "ended", state: "failed", attempt: 1, error },
+    });
+    const late = new TaskView();
+    late.resume(view.told);
+    expect(late.compare(again)).toMatchObject({ kind: "ended", state: "completed" });
+  });
+
   test("nothing of a kind that a newer release has", () => {
     const view = new TaskView();
     view.begin(standing(), false);
