@@ -404,7 +404,8 @@ create table turn (
   ended_at   timestamptz,      -- the last run that ended, how long it took, and what it failed with
   took_ms    double precision,
   error      text,
-  failures   integer not null default 0                -- in a row; 1000 stands for more
+  failures   integer not null default 0,               -- in a row; 1000 stands for more
+  failing_since timestamptz                            -- when the first of them began
 ) with (fillfactor = 50);
 
 -- One row is one episode of what its subject suffers: from raised_at to resolved_at. Earlier rows of a subject are its history.

@@ -39,7 +39,7 @@ export function judgeReaper(
 const START =
   "Start a worker: it sweeps at once, and recovers what workers that are gone have left in a second or two.";
 const LOOK_INTO_LOGS =
-  'If they do run, look into their logs for "listening for silence": they do not reach the database.';
+  'If they do run, look into their logs for "listening for silence": they do not reach the database, or their sweeps fail.';
 
 function sweeping({ sweptAgoMs, sweepMs, heldSince }: Listening, checkMs: number): Finding {
   const took = sweepMs === null ? "" : ` and took ${formatDuration(sweepMs)}`;

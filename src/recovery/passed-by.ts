@@ -158,10 +158,20 @@ export class PassedBy {
       if (!known.wasMet) isToSettle = this.#known.delete(what);
       known.wasMet = false;
     }
-    if (!isToSettle) return;
-    const { part } = this.#of;
-    await resolveOtherAlerts(this.#parts.database, { kind: this.#alertKind, part, subjects: [...this.#known.keys()] });
+    if (isToSettle) await this.#resolveOthers();
+  }
+
+  /** An alert that cannot be resolved must not stop the service. It is tried again after a while. */
+  async #resolveOthers(): Promise<void> {
     this.#settledAtMs = performance.now();
+    const { database, onError } = this.#parts;
+    const { part } = this.#of;
+    try {
+      await resolveOtherAlerts(database, { kind: this.#alertKind, part, subjects: [...this.#known.keys()] });
+    } catch (refusal) {
+      if (isAway(refusal)) throw refusal;
+      onError(refusal);
+    }
   }
 
   /** When all of the part was done. */

@@ -16,8 +16,7 @@ import type { LastSigns } from "./post-mortems.ts";
 import { sweepSilence } from "./silence-sweep.ts";
 import { HeartSource } from "./sources/hearts.ts";
 import { StallSource } from "./sources/stalls.ts";
-import { alertIfStopped, endStoppedAlert } from "./stopped-sweeps.ts";
-import { isSweeping } from "./sweeping.ts";
+import { alertIfStopped } from "./stopped-sweeps.ts";
 
 /** A sweep that comes later than this many intervals is a takeover, and not only a late sweep. */
 const TAKEOVER_AFTER = 1.5;
@@ -87,19 +86,12 @@ class Reaper {
     const { isReplica = true } = replica;
     const gapMs = 2.5 * Math.max(settings.checkMs, settings.runnerIntervalMs, settings.claimerIntervalMs);
     const begun = await beginSweep(database, { id: replica.id, isReplica, gapMs });
-    await this.#endStoppedAlert(begun);
     this.#tellOfTakeover(begun);
     await whileListening({ database, gapMs, isReplica }, async () => {
       await this.#hearts.begin(begun);
       await sweepSilence(this.#hearts);
       await endAlerts(database, this.#alerts);
     });
-  }
-
-  /** At once. Otherwise the end of the sweep does it (see endAlerts). */
-  async #endStoppedAlert({ sweptAgoMs }: SweepBegun): Promise<void> {
-    const { database, settings } = this.#parts;
-    if (sweptAgoMs !== null && !isSweeping({ sweptAgoMs }, settings.checkMs)) await endStoppedAlert(database);
   }
 
   /** Sweeps go round among those who live; what is told is that another has stopped doing its part. */

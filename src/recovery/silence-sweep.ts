@@ -12,8 +12,10 @@ export async function sweepSilence<Context>(source: Source<Context>): Promise<vo
 async function giveVerdicts<Context>(source: Source<Context>): Promise<void> {
   const { policies, guard, passedBy } = source;
   const judged = (await source.findDoubtful()).map((one) => judge(one, policies[0]));
-  await source.warn(judged.filter(({ verdict }) => verdict.kind === "stale"));
-  if (guard && !(await mayAct(guard, judged))) return;
+  // No verdict waits for what is only told of.
+  const stale = judged.filter(({ verdict }) => verdict.kind === "stale");
+  await passedBy.attempt("telling who is stale", () => source.warn(stale));
+  if (guard && !(await mayAct(guard, judged, passedBy))) return;
   let left: readonly Doubtful<Context>[] = judged;
   for (const policy of policies) {
     const again = left.map((one) => judge(one, policy));
@@ -33,16 +35,20 @@ function isDead<Context>(judged: Judged<Context>): judged is Dead<Context> {
 }
 
 /** Whether so many may be acted on at once. */
-async function mayAct<Context>(guard: Guard<Context>, judged: readonly Judged<Context>[]): Promise<boolean> {
+async function mayAct<Context>(
+  guard: Guard<Context>,
+  judged: readonly Judged<Context>[],
+  passedBy: PassedBy,
+): Promise<boolean> {
   const fleet = { ...guard.count(judged), heldForMs: undefined, isConfirmed: false };
   if (holdOn(fleet, guard.policy) === "act") {
-    await guard.release();
+    await passedBy.attempt("ending the hold", () => guard.release());
     return true;
   }
   if (!judged.some(isDead)) return false;
   const held = { ...fleet, ...(await guard.hold()) };
   if (holdOn(held, guard.policy) !== "hold") return true;
-  await guard.tellOfHold(held);
+  await passedBy.attempt("telling of the hold", () => guard.tellOfHold(held));
   return false;
 }
 

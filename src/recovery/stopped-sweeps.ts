@@ -1,4 +1,4 @@
-/** Sweeps that have stopped, as an alert: raised by those who are alive and cannot sweep, over with the next sweep. */
+/** Sweeps that have stopped, as an alert: raised by those who are alive and cannot sweep. The next sweep that comes to its end resolves it (ended-alerts.ts). */
 import { formatDuration } from "../config/duration.ts";
 import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
@@ -6,8 +6,7 @@ import { raiseAlert, resolveAlert } from "../sql/alerts.ts";
 import { readListening } from "../sql/recovery.ts";
 import { isSweeping } from "./sweeping.ts";
 
-const KIND = "sweeps-stopped";
-const SUBJECT = "fleet";
+const ALERT = { kind: "sweeps-stopped", subject: "fleet" } as const;
 
 export async function alertIfStopped(parts: { database: Database; events: Events; checkMs: number }): Promise<void> {
   const { database, events, checkMs } = parts;
@@ -15,14 +14,9 @@ export async function alertIfStopped(parts: { database: Database; events: Events
   if (!listening || isSweeping(listening, checkMs)) return;
   const { sweptAgoMs, sweptBy } = listening;
   const message = `Nobody has listened for silence for ${formatDuration(Math.round(sweptAgoMs))}; it should be done every ${formatDuration(checkMs)}. Something holds up the sweeps.`;
-  if (!(await raiseAlert(database, { kind: KIND, subject: SUBJECT, message, details: { sweptAgoMs, sweptBy } })))
-    return;
+  if (!(await raiseAlert(database, { ...ALERT, message, details: { sweptAgoMs, sweptBy } }))) return;
   events.emit("sweeps.stopped", { sweptAgoMs });
   // Whoever has swept since it was read when the last sweep was had nothing to end yet.
   const since = await readListening(database);
-  if (since && isSweeping(since, checkMs)) await endStoppedAlert(database);
-}
-
-export function endStoppedAlert(database: Database): Promise<void> {
-  return resolveAlert(database, KIND, SUBJECT);
+  if (since && isSweeping(since, checkMs)) await resolveAlert(database, ALERT.kind, ALERT.subject);
 }

@@ -1,8 +1,9 @@
 /** Alerts: durable, and one for each kind and subject while it is open. */
 import { adviceOnAlert } from "../alert-advice.ts";
 import { type AlertChange, type AlertKind, type AlertRow, kindsOf, type NewAlert, severityOf } from "../alert-kinds.ts";
-import type { Store } from "../database/database.ts";
+import type { Database, Store } from "../database/database.ts";
 import { isSeenToBeOver, SEEN_IN_EACH_SWEEP } from "./alert-causes.ts";
+import { waitForNobody } from "./wait-for-nobody.ts";
 
 export interface AlertFilter {
   readonly open?: boolean | undefined;
@@ -130,7 +131,7 @@ export async function resolveOtherAlerts(
   store: Store,
   { kind, part, subjects }: { kind: AlertKind; part: string; subjects: readonly string[] },
 ): Promise<void> {
-  await resolveWhere(store, "kind = $1 and part = $2 and subject <> all ($3)", [kind, part, subjects]);
+  await store.query(`select ${store.schema}.resolve_other_alerts($1, $2, $3)`, [kind, part, subjects]);
 }
 
 /** A process says each minute that it still keeps an alert open. */
@@ -143,28 +144,27 @@ export interface OpenAlert {
 }
 
 /** Those that `resolveEndedAlerts` looks at. */
-export async function listEndlessAlerts(store: Store): Promise<OpenAlert[]> {
-  return store.query<OpenAlert>(
-    `select id, kind, subject from ${store.schema}.alert where resolved_at is null and kind = any ($1) order by id`,
-    [[...kindsOf("kept"), ...SEEN_IN_EACH_SWEEP]],
-  );
+export function listEndlessAlerts(database: Database): Promise<OpenAlert[]> {
+  return database.transaction(async (tx) => {
+    await waitForNobody(tx);
+    return tx.query<OpenAlert>(
+      `select id, kind, subject from ${tx.schema}.alert where resolved_at is null and kind = any ($1) order by id`,
+      [[...kindsOf("kept"), ...SEEN_IN_EACH_SWEEP]],
+    );
+  });
 }
 
 /** All that are over, or those among these: the database shows it, or nobody keeps them open any more. */
-export async function resolveEndedAlerts(store: Store, among?: readonly OpenAlert[]): Promise<void> {
-  await resolveWhere(
-    store,
-    `($1::bigint[] is null or id = any ($1))
-     and (kind = any ($2) and last_raised_at < now() - ${KEPT_FOR} or ${isSeenToBeOver(store.schema, "alert")})`,
-    [among?.map(({ id }) => id) ?? null, kindsOf("kept")],
-  );
-}
-
-/** The open ones of which this is true, also once they are locked. */
-async function resolveWhere(store: Store, condition: string, values: unknown[]): Promise<void> {
-  const s = store.schema;
-  await store.query(
-    `select ${s}.resolve_alerts(array(select id from ${s}.alert where ${condition} and resolved_at is null for update skip locked))`,
-    values,
-  );
+export function resolveEndedAlerts(database: Database, among?: readonly OpenAlert[]): Promise<void> {
+  const s = database.schema;
+  return database.transaction(async (tx) => {
+    await waitForNobody(tx);
+    await tx.query(
+      `select ${s}.resolve_alerts(array(
+         select id from ${s}.alert
+         where ($1::bigint[] is null or id = any ($1)) and resolved_at is null
+           and (kind = any ($2) and last_raised_at < now() - ${KEPT_FOR} or ${isSeenToBeOver(s, "alert")}) for update skip locked))`,
+      [among?.map(({ id }) => id) ?? null, kindsOf("kept")],
+    );
+  });
 }

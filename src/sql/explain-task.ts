@@ -231,7 +231,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'isStoppedByTask', coalesce(u.claim_id = any (r.stopped_by), false),
               'crowd', (select json_build_object('running', w.running, 'most', w.most, 'withMost', w.with_most)
                         from ${s}.crowd_of(u.replica_id) w)) end as owner,
-            case when l.epoch is not null then json_build_object('sweptAgoMs', ${ms("c.now - l.swept_at")},
+            case when l.epoch is not null then json_build_object('sweptAgoMs', ${ms(`c.now - ${s}.last_swept_at(l)`)},
               'hearingForMs', ${ms("c.now - l.hearing_since")}, 'heldForMs', ${ms("c.now - l.held_since")},
               'isConfirmed', l.hold_confirmed_at is not null, 'isByOwner', coalesce(l.swept_by = u.replica_id, false)) end as listening,
             (select json_build_object('reviewedAgoMs', ${ms("c.now - v.reviewed_at")}, 'note', v.note)

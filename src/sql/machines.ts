@@ -24,8 +24,8 @@ export async function listMachines(store: Store, patienceMs: number): Promise<Ma
             max(coalesce(h.beat_at, r.seen_at)) as "lastSeenAt"
      from ${store.schema}.machine m
      left join ${store.schema}.listening l on true
-     cross join lateral (select case when coalesce(l.swept_at, m.joined_at) < clock_timestamp() - make_interval(secs => $1::float8 / 1000)
-                           then coalesce(l.swept_at, m.joined_at) end as since) x
+     cross join lateral (select case when s.at < clock_timestamp() - make_interval(secs => $1::float8 / 1000) then s.at end as since
+                         from (select coalesce(${store.schema}.last_swept_at(l), m.joined_at) as at) s) x
      left join ${store.schema}.replica r on r.machine_id = m.id
      left join ${store.schema}.heart h on h.replica_id = r.id
      group by m.id, m.hostname, x.since order by m.hostname, m.id`,

@@ -74,10 +74,10 @@ export interface Listening {
 /** Undefined where no reaper has ever listened. */
 export async function readListening(store: Store): Promise<Listening | undefined> {
   const [row] = await store.query<Listening>(
-    `select hearing_since as "hearingSince", swept_at as "sweptAt", swept_by::text as "sweptBy",
+    `select hearing_since as "hearingSince", s.at as "sweptAt", swept_by::text as "sweptBy",
             (select t.took_ms from ${store.schema}.turn t where t.service = 'sweep') as "sweepMs",
-            (extract(epoch from clock_timestamp() - swept_at) * 1000)::float8 as "sweptAgoMs", held_since as "heldSince"
-     from ${store.schema}.listening`,
+            (extract(epoch from clock_timestamp() - s.at) * 1000)::float8 as "sweptAgoMs", held_since as "heldSince"
+     from ${store.schema}.listening l cross join lateral (select ${store.schema}.last_swept_at(l) as at) s`,
   );
   return row;
 }

@@ -37,16 +37,17 @@ export async function readUnrest(
   );
 }
 
-/** A silence that was worth a warning: once, whoever hears of it. */
-export async function noteSilence(
-  store: Store,
-  silent: { replicaId: string; machineId: string | null; hostname: string },
-): Promise<void> {
-  await store.query(
-    `insert into ${store.schema}.unrest (kind, machine_id, hostname, replica_id)
-     select 'stale', $1, $2, h.replica_id from ${store.schema}.heart h
-     where h.replica_id = $3 and not exists (
-       select from ${store.schema}.unrest u where u.replica_id = h.replica_id and u.kind = 'stale' and u.happened_at >= h.beat_at)`,
-    [silent.machineId ?? silent.hostname, silent.hostname, silent.replicaId],
-  );
+export interface SilentReplica {
+  readonly replicaId: string;
+  readonly machineId: string | null;
+  readonly hostname: string;
+}
+
+/** Silences that were worth a warning: each once, whoever hears of it. */
+export async function noteSilences(store: Store, silent: readonly SilentReplica[]): Promise<void> {
+  await store.query(`select ${store.schema}.note_silences($1::uuid[], $2::text[], $3::text[])`, [
+    silent.map(({ replicaId }) => replicaId),
+    silent.map(({ machineId, hostname }) => machineId ?? hostname),
+    silent.map(({ hostname }) => hostname),
+  ]);
 }

@@ -129,11 +129,11 @@ export async function listReplicas(store: Store, patienceMs: number): Promise<Re
             ${store.schema}.session_free_ms(h, l) as "sessionFreeForMs",
             h.promise_ms as "promiseMs", h.session_promise_ms as "sessionPromiseMs", h.interval_ms as "intervalMs", ${store.schema}.vitals_of(h.signs) as vitals, r.died_at as "diedAt", r.death,
             r.tasks, r.queues,
-            case when r.status in ('online', 'draining') and coalesce(l.swept_at, r.started_at) < clock_timestamp() - make_interval(secs => $1::float8 / 1000)
-              then coalesce(l.swept_at, r.started_at) end as "unheardSince",
+            case when r.status in ('online', 'draining') and coalesce(k.swept_at, r.started_at) < clock_timestamp() - make_interval(secs => $1::float8 / 1000)
+              then coalesce(k.swept_at, r.started_at) end as "unheardSince",
             (select count(*)::int from ${store.schema}.running u where u.replica_id = r.id and u.state = 'claimed') as claimed,
             (select count(*)::int from ${store.schema}.running u where u.replica_id = r.id and u.state = 'running') as running
-     from (select ${store.schema}.held_sessions() as held) k
+     from (select ${store.schema}.held_sessions() as held, (select ${store.schema}.last_swept_at(l) from ${store.schema}.listening l) as swept_at) k
      cross join ${store.schema}.replica r
      left join ${store.schema}.heart h on h.replica_id = r.id
      left join ${store.schema}.listening_now() l on true

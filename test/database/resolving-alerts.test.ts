@@ -175,6 +175,19 @@ describe("nobody waits for an alert that somebody has locked:", () => {
     await abandon();
   });
 
+  test("others are raised, though somebody has raised one and not committed", inTime, async () => {
+    const [first, second] = [await stalledTask(), await stalledTask()];
+    const { abandon } = await holding(
+      database.url,
+      `select everbeat.raise_alert('task-stalled', '${first.id}', '', '{}', '${first.claimed.claimId}')`,
+    );
+    await sweepLater();
+    expect(await open()).toEqual([second.alert]);
+    await abandon();
+    await sweepLater();
+    expect(await open()).toEqual([first.alert, second.alert].toSorted());
+  });
+
   test("a queue is resumed, and the next sweep resolves the alert", inTime, async () => {
     const queue = `q-${randomUUID()}`;
     await database.query("select everbeat.pause_for_trouble($1, 'it cannot be used', 'Change it')", [queue]);

@@ -29,7 +29,7 @@ declare
 begin
   if cardinality(p_ended) > 0 then
     with noted as (
-      update turn t set held_until = '-infinity', ended_at = clock_timestamp(), took_ms = e.took_ms, error = null, failures = 0
+      update turn t set held_until = '-infinity', ended_at = clock_timestamp(), took_ms = e.took_ms, error = null, failures = 0, failing_since = null
       from unnest(p_ended, p_took_ms) as e (token, took_ms)
       where t.token = e.token and t.service in (select x.service from turn x where x.token = any (p_ended) for update skip locked)
       returning t.token

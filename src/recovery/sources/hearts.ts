@@ -4,6 +4,7 @@
  */
 import type { RecoverySettings } from "../../config/recovery-options.ts";
 import type { Database } from "../../database/database.ts";
+import { isAboutTheValues } from "../../database/transient.ts";
 import type { Events } from "../../events.ts";
 import {
   type DoubtfulHeart,
@@ -13,7 +14,7 @@ import {
   type SweepBegun,
 } from "../../sql/hearts.ts";
 import { readUnstarted, releaseWhileSilent } from "../../sql/recover-claims.ts";
-import { noteSilence } from "../../sql/reliability.ts";
+import { noteSilences } from "../../sql/reliability.ts";
 import type { VerdictRecord } from "../../task/death.ts";
 import type { ReplicaId } from "../../task/ids.ts";
 import { AbsentOwners } from "../absent-owners.ts";
@@ -98,13 +99,16 @@ export class HeartSource implements Source<DoubtfulHeart> {
     this.#stale = new Set(hearts.map(({ replicaId }) => replicaId));
     for (const id of this.#noted) if (!this.#stale.has(id)) this.#noted.delete(id);
     const { silences } = this.#passedBy;
-    await silences.each(
+    await silences.inHalves(
       hearts.filter(({ replicaId }) => !this.#noted.has(replicaId)),
       ({ replicaId }) => `noting the silence of replica ${replicaId}`,
-      async (heart) => {
-        await noteSilence(database, heart);
-        this.#noted.add(heart.replicaId);
+      async (some) => {
+        await noteSilences(database, some);
+        for (const { replicaId } of some) this.#noted.add(replicaId);
+        return [];
       },
+      // Somebody who has locked the table holds up all of them.
+      isAboutTheValues,
     );
     await silences.settle();
   }

@@ -2,7 +2,7 @@
 import type { RecoverySettings } from "../../config/recovery-options.ts";
 import type { Database } from "../../database/database.ts";
 import type { Events } from "../../events.ts";
-import { raiseAlert, resolveAlert } from "../../sql/alerts.ts";
+import { raiseAlert } from "../../sql/alerts.ts";
 import type { DoubtfulHeart } from "../../sql/hearts.ts";
 import { beginHold, endHold } from "../../sql/recovery.ts";
 import type { ReplicaId } from "../../task/ids.ts";
@@ -50,10 +50,10 @@ export class MachineGuard implements Guard<DoubtfulHeart> {
       events.emit("recovery.held", details);
   }
 
+  /** The end of the sweep resolves the alert (ended-alerts.ts). */
   async release(): Promise<void> {
     const { database, events, replica } = this.#parts;
     if (!this.isHeld || !(await endHold(database))) return;
-    await resolveAlert(database, "mass-death", "fleet");
     events.emit("recovery.resumed", { replicaId: replica.id });
   }
 }

@@ -3,6 +3,7 @@
  * (an alert), or ended as a failure of its own. The worker that runs it is well, so nobody needs to be recovered.
  */
 import type { Database } from "../../database/database.ts";
+import { isAboutTheValues } from "../../database/transient.ts";
 import type { Events } from "../../events.ts";
 import type { Outcome } from "../../sql/outcomes.ts";
 import { endStalled, findStalled, raiseStallAlerts, type StallAlert, type StalledClaim } from "../../sql/stalls.ts";
@@ -60,6 +61,7 @@ export class StallSource implements Source<Stalled> {
         stale,
         ({ subject }) => `the alert about ${subject}`,
         (part) => raiseStallAlerts(this.#database, part.map(alertOf)),
+        isAboutTheValues,
       ),
     );
     for (const { context } of stale) if (raised.has(context.claim.taskId)) this.#emit(context, "alerted");
