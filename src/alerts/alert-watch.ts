@@ -8,7 +8,7 @@ import type { Notices } from "../database/notices.ts";
 import type { Events } from "../events.ts";
 import { SERVICES } from "../services/list.ts";
 import { createService, type Service, type ServiceRun } from "../services/service.ts";
-import { readAlertChanges } from "../sql/alerts.ts";
+import { type ChangedAlert, type ChangesAsked, readAlertChanges } from "../sql/alerts.ts";
 import { readClock } from "../sql/clock.ts";
 
 const LOOK_EVERY_MS = SERVICES["alert watch"].everyMs;
@@ -17,8 +17,10 @@ const LOOK_UNTOLD_EVERY_MS = 2_000;
 /** A change is dated by the beginning of its transaction, and seen at its end. */
 const COMMITTED_WITHIN_MS = 600_000;
 const LONGEST_AWAY_MS = 365 * 86_400_000;
-/** After a long time without the database: the latest. The others are in the list of alerts. */
+/** Read by one statement. */
 const AT_ONCE_MOST = 1_000;
+/** A look finds what is not named all the same, unless its transaction took very long. */
+const NAMED_MOST = 100_000;
 
 export interface AlertWatchParts {
   readonly database: Database;
@@ -80,28 +82,33 @@ export class AlertWatch {
 
   async lookOnce(): Promise<void> {
     if (!this.#isHeard) this.#heardFrom = undefined;
-    const { database, events } = this.#parts;
+    const { events } = this.#parts;
     const heardFrom = this.#heardFrom;
     if (!heardFrom) return;
     const isFirst = heardFrom.date === undefined;
     heardFrom.date ??= await this.#dateOf(heardFrom.ms);
     const nowMs = performance.now();
     const withinMs = Math.min(nowMs - this.#lookedAtMs + COMMITTED_WITHIN_MS, LONGEST_AWAY_MS);
-    const named = this.#named;
-    const asked = { withinMs, since: heardFrom.date, named, limit: AT_ONCE_MOST };
-    const changes = await readAlertChanges(database, asked);
-    this.#named = this.#named.filter((change) => !named.includes(change));
+    const asked = { withinMs, since: heardFrom.date, named: [...this.#named] };
+    for (let page = await this.#read(asked); page.length > 0; page = await this.#read(asked, page.at(-1))) {
+      for (const { alert, change, isAhead } of page) {
+        const key = changeId({ alert, change });
+        const isTold = this.#told.has(key);
+        this.#told.set(key, nowMs);
+        // What was dated ahead before anybody listened here.
+        const isOlder = isFirst && isAhead && !asked.named.some((one) => one.id === alert.id && one.change === change);
+        if (!isTold && !isOlder) events.emit(`alert.${change}`, alert);
+      }
+      if (page.length < AT_ONCE_MOST) break;
+    }
+    this.#named = this.#named.slice(asked.named.length);
     this.#lookedAtMs = nowMs;
     this.#hasFailed = false;
     for (const [key, toldAtMs] of this.#told) if (toldAtMs < nowMs - withinMs) this.#told.delete(key);
-    for (const { alert, change, isAhead } of changes) {
-      const key = changeId({ alert, change });
-      const isTold = this.#told.has(key);
-      this.#told.set(key, nowMs);
-      // What was dated ahead before anybody listened here.
-      const isOlder = isFirst && isAhead && !named.some((one) => one.id === alert.id && one.change === change);
-      if (!isTold && !isOlder) events.emit(`alert.${change}`, alert);
-    }
+  }
+
+  #read(asked: Pick<ChangesAsked, "withinMs" | "since" | "named">, after?: ChangedAlert): Promise<ChangedAlert[]> {
+    return readAlertChanges(this.#parts.database, { ...asked, after, limit: AT_ONCE_MOST });
   }
 
   /** Rather a moment too early: nothing that came after it is to be missed. The first statement may have to wait for a connection. */
@@ -115,8 +122,8 @@ export class AlertWatch {
   #onNotice(text: string): void {
     if (!this.#isHeard) return;
     const [id = "", change] = text.split(" ");
-    if (change === "raised" || change === "resolved")
-      this.#named = [...this.#named.slice(1 - AT_ONCE_MOST), { id, change }];
+    if ((change === "raised" || change === "resolved") && this.#named.length < NAMED_MOST)
+      this.#named.push({ id, change });
     this.#service.trigger();
   }
 

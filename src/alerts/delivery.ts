@@ -50,6 +50,7 @@ export class AlertDelivery {
   readonly #parts: AlertDeliveryParts;
   readonly #service: Service;
   readonly #stopping = new AbortController();
+  readonly #underWay = new Set<Promise<void>>();
   #notedAtMs = Number.NEGATIVE_INFINITY;
   #pauseMs = LOOK_EVERY_MS;
   #unsubscribe: (() => void)[] = [];
@@ -77,10 +78,10 @@ export class AlertDelivery {
     return this.#service.lastRun;
   }
 
-  /** From now on each change is on record for this channel. */
+  /** From now on each change is on record for this channel. Where that cannot be written, nothing else waits for it: the next look tries again. */
   async start(): Promise<void> {
     const { notices } = this.#parts;
-    await this.#noteChannel();
+    await this.#noteChannel().catch(() => {});
     this.#unsubscribe = [
       notices.on("alert", () => this.#service.trigger()),
       notices.onReconnect(() => this.#service.trigger()),
@@ -94,21 +95,45 @@ export class AlertDelivery {
     this.#stopping.abort();
     for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
     await this.#service.stop();
+    await Promise.all(this.#underWay);
   }
 
-  /** All that is due, until nothing is. */
+  /** Begins all that is due, so many at once. One that ends leads to the next look: its alert may be told to be over then. */
   async deliverDue(): Promise<void> {
-    const { database, notices, channel } = this.#parts;
-    this.#pauseMs = notices.isListening ? LOOK_EVERY_MS : LOOK_UNTOLD_EVERY_MS;
+    const { notices } = this.#parts;
+    this.#pauseMs = LOOK_UNTOLD_EVERY_MS;
+    const noted = await this.#noteChannelIfDue().catch((error: unknown) => ({ error }));
+    while (await this.#beginSome());
+    const longestMs = notices.isListening && !noted?.error ? LOOK_EVERY_MS : LOOK_UNTOLD_EVERY_MS;
+    const nextMs = (await nextDeliveryMs(this.#parts.database, this.#parts.channel.name)) ?? longestMs;
+    this.#pauseMs = nextMs > 0 ? Math.max(50, Math.min(longestMs, nextMs)) : LOCKED_PAUSE_MS;
+    if (noted?.error) throw noted.error;
+  }
+
+  /** False: nothing is due any more. */
+  async #beginSome(): Promise<boolean> {
+    const { database, channel } = this.#parts;
+    if (this.#underWay.size >= AT_ONCE_MOST) await Promise.race(this.#underWay);
+    if (this.#stopping.signal.aborted) return false;
+    const limit = AT_ONCE_MOST - this.#underWay.size;
+    const taken = await takeDeliveries(database, { channel: channel.name, leaseMs: LEASE_MS, limit });
+    for (const delivery of taken) this.#begin(delivery);
+    return taken.length > 0;
+  }
+
+  /** How it went is on record, or will be tried again when its time has run out. */
+  #begin(delivery: Delivery): void {
+    const ended = this.#deliver(delivery)
+      .catch(() => {})
+      .finally(() => {
+        this.#underWay.delete(ended);
+        this.#service.trigger();
+      });
+    this.#underWay.add(ended);
+  }
+
+  async #noteChannelIfDue(): Promise<undefined> {
     if (performance.now() - this.#notedAtMs >= NOTED_EVERY_MS) await this.#noteChannel();
-    let taken: readonly Delivery[];
-    do {
-      if (this.#stopping.signal.aborted) return;
-      taken = await takeDeliveries(database, { channel: channel.name, leaseMs: LEASE_MS, limit: AT_ONCE_MOST });
-      await Promise.all(taken.map((delivery) => this.#deliver(delivery)));
-    } while (taken.length > 0);
-    const nextMs = (await nextDeliveryMs(database, channel.name)) ?? this.#pauseMs;
-    this.#pauseMs = nextMs > 0 ? Math.max(50, Math.min(this.#pauseMs, nextMs)) : LOCKED_PAUSE_MS;
   }
 
   async #noteChannel(): Promise<void> {
@@ -136,6 +161,9 @@ export class AlertDelivery {
   async #hand({ alert, change, tries }: Delivery): Promise<void> {
     const over = new AbortController();
     const stop = () => over.abort(new Error("the process is leaving"));
+    // It was taken while the process began to leave.
+    if (this.#stopping.signal.aborted) stop();
+    over.signal.throwIfAborted();
     const timer = new Timer(DELIVERED_WITHIN_MS, () =>
       over.abort(new Error(`it took longer than ${DELIVERED_WITHIN_MS / 1_000} s`)),
     );

@@ -12,14 +12,14 @@ export interface Delivery {
 
 /** From now on every change is on record for this channel, until no process has it any more. */
 export async function noteChannel(store: Store, name: string): Promise<void> {
-  await store.query(
-    `insert into ${store.schema}.alert_channel (name) values ($1) on conflict (name) do update set seen_at = now()`,
-    [name],
-  );
+  await store.query(`select ${store.schema}.note_channel($1)`, [name]);
 }
 
-/** What is further ahead than any pause was written by a clock that has been set back since: it is due now. */
-const DUE_AT = "case when d.next_try_at > now() + interval '1 hour' then now() else d.next_try_at end";
+/** No process has a delivery for longer, nor is a pause after so many tries longer: a minute, or 2 ^ (tries - 1) seconds up to ten minutes. */
+const LONGEST_AHEAD = "make_interval(secs => greatest(60, least(2 ^ least(d.tries, 20), 600)))";
+
+/** What is further ahead was written by a clock that has been set back since: it is due now. */
+const DUE_AT = `case when d.next_try_at > now() + ${LONGEST_AHEAD} then now() else d.next_try_at end`;
 
 /** Of the channel $1. An alert is told to be resolved only after it was told to be raised. One that has left the record is not told of. */
 const isOnItsWay = (s: string) => `d.channel = $1 and d.delivered_at is null

@@ -1,9 +1,8 @@
 /** Alerts: durable, and one for each kind and subject while it is open. */
 import { adviceOnAlert } from "../alert-advice.ts";
 import { type AlertChange, type AlertKind, type AlertRow, kindsOf, type NewAlert, severityOf } from "../alert-kinds.ts";
-import type { Database, Store } from "../database/database.ts";
+import type { Store } from "../database/database.ts";
 import { isSeenToBeOver, SEEN_IN_EACH_SWEEP } from "./alert-causes.ts";
-import { waitForNobody } from "./wait-for-nobody.ts";
 
 export interface AlertFilter {
   readonly open?: boolean | undefined;
@@ -41,6 +40,8 @@ export function toAlertRow(row: StoredAlert): AlertRow {
 export interface ChangedAlert {
   readonly change: AlertChange;
   readonly alert: AlertRow;
+  /** To the microsecond. */
+  readonly at: string;
   /** Dated by a clock that has been set back since. */
   readonly isAhead: boolean;
 }
@@ -51,24 +52,28 @@ export interface ChangesAsked {
   readonly since: Date;
   /** By notices. */
   readonly named: readonly { readonly id: string; readonly change: AlertChange }[];
+  /** Those that come later than this one. */
+  readonly after: ChangedAlert | undefined;
   readonly limit: number;
 }
 
-/** What has changed within that time and since then, and what notices named, in its order: at most so many, the latest. */
+/** What has changed within that time and since then, and what notices named, in its order: at most so many. */
 export async function readAlertChanges(store: Store, asked: ChangesAsked): Promise<ChangedAlert[]> {
-  const { withinMs, since, named, limit } = asked;
-  const rows = await store.query<StoredAlert & Omit<ChangedAlert, "alert"> & { at: Date }>(
-    `select * from (
-       select ${ALERT_COLUMNS}, c.change, c.at, c.at > now() as "isAhead"
-       from ${store.schema}.alert a, lateral (values ('raised', a.raised_at), ('resolved', a.resolved_at)) as c (change, at)
-       where c.at is not null
-         and (c.at >= now() - make_interval(secs => $1::float8 / 1000) and (c.at >= $2 or $2 > now())
-           or (a.id, c.change) in (select * from unnest($3::bigint[], $4::text[])))
-       order by c.at desc, a.id desc, c.change desc limit $5) latest
-     order by at, id, change`,
-    [withinMs, since, named.map(({ id }) => id), named.map(({ change }) => change), limit],
+  const { withinMs, since, named, after, limit } = asked;
+  const rows = await store.query<StoredAlert & Omit<ChangedAlert, "alert">>(
+    `select ${ALERT_COLUMNS}, c.change, c.at::text as at, c.at > now() as "isAhead"
+     from ${store.schema}.alert a, lateral (values ('raised', a.raised_at), ('resolved', a.resolved_at)) as c (change, at)
+     where c.at is not null
+       and (c.at >= now() - make_interval(secs => $1::float8 / 1000) and (c.at >= $2 or $2 > now())
+         or (a.id, c.change) in (select * from unnest($3::bigint[], $4::text[])))
+       and ($5::timestamptz is null or (c.at, a.id, c.change) > ($5, $6::bigint, $7))
+     order by c.at, a.id, c.change limit $8`,
+    [
+      ...[withinMs, since, named.map(({ id }) => id), named.map(({ change }) => change)],
+      ...[after?.at ?? null, after?.alert.id ?? null, after?.change ?? null, limit],
+    ],
   );
-  return rows.map(({ change, at: _, isAhead, ...alert }) => ({ change, isAhead, alert: toAlertRow(alert) }));
+  return rows.map(({ change, at, isAhead, ...alert }) => ({ change, at, isAhead, alert: toAlertRow(alert) }));
 }
 
 /** For whoever meets the cause again and again. False: it is open already. */
@@ -134,7 +139,7 @@ export async function resolveOtherAlerts(
   await store.query(`select ${store.schema}.resolve_other_alerts($1, $2, $3)`, [kind, part, subjects]);
 }
 
-/** A process says each minute that it still keeps an alert open. */
+/** A process says each minute that it still keeps an alert open. Time in which nobody could write does not count (hearing_since). */
 const KEPT_FOR = "interval '15 minutes'";
 
 export interface OpenAlert {
@@ -144,27 +149,25 @@ export interface OpenAlert {
 }
 
 /** Those that `resolveEndedAlerts` looks at. */
-export function listEndlessAlerts(database: Database): Promise<OpenAlert[]> {
-  return database.transaction(async (tx) => {
-    await waitForNobody(tx);
-    return tx.query<OpenAlert>(
-      `select id, kind, subject from ${tx.schema}.alert where resolved_at is null and kind = any ($1) order by id`,
-      [[...kindsOf("kept"), ...SEEN_IN_EACH_SWEEP]],
-    );
-  });
+export async function listEndlessAlerts(store: Store): Promise<OpenAlert[]> {
+  return store.query<OpenAlert>(
+    `select id, kind, subject from ${store.schema}.alert where resolved_at is null and kind = any ($1) order by id`,
+    [[...kindsOf("kept"), ...SEEN_IN_EACH_SWEEP]],
+  );
 }
 
-/** All that are over, or those among these: the database shows it, or nobody keeps them open any more. */
-export function resolveEndedAlerts(database: Database, among?: readonly OpenAlert[]): Promise<void> {
-  const s = database.schema;
-  return database.transaction(async (tx) => {
-    await waitForNobody(tx);
-    await tx.query(
-      `select ${s}.resolve_alerts(array(
-         select id from ${s}.alert
-         where ($1::bigint[] is null or id = any ($1)) and resolved_at is null
-           and (kind = any ($2) and last_raised_at < now() - ${KEPT_FOR} or ${isSeenToBeOver(s, "alert")}) for update skip locked))`,
-      [among?.map(({ id }) => id) ?? null, kindsOf("kept")],
-    );
-  });
+/**
+ * All that are over, or those among these: the database shows it, or nobody keeps them open any more. Only `resolve_alerts` locks anything, since it waits
+ * for nobody.
+ */
+export async function resolveEndedAlerts(store: Store, among?: readonly OpenAlert[]): Promise<void> {
+  const s = store.schema;
+  await store.query(
+    `select ${s}.resolve_alerts(array(
+       select id from ${s}.alert
+       where ($1::bigint[] is null or id = any ($1)) and resolved_at is null
+         and (kind = any ($2) and greatest(last_raised_at, (select hearing_since from ${s}.listening)) < now() - ${KEPT_FOR}
+           or ${isSeenToBeOver(s, "alert")})))`,
+    [among?.map(({ id }) => id) ?? null, kindsOf("kept")],
+  );
 }

@@ -6,7 +6,6 @@
 import type { Store } from "../database/database.ts";
 import { hasStandingCause } from "./alert-causes.ts";
 import { isBlockageLasting } from "./blocked-loops.ts";
-import { waitForNobody } from "./wait-for-nobody.ts";
 
 /** How long things stay, by the setting that says so. */
 export interface PurgeAges {
@@ -304,4 +303,9 @@ async function remove(tx: Store, statement: string, values: readonly unknown[]):
   await waitForNobody(tx);
   const [row] = await tx.query<{ gone: number }>(statement, values);
   return row?.gone ?? 0;
+}
+
+/** Somebody may have locked the whole table, and a sweep waits for nobody. */
+async function waitForNobody(tx: Store): Promise<void> {
+  await tx.query("set local lock_timeout = '500ms'");
 }

@@ -5,12 +5,13 @@ import type { AlertChannel } from "../../src/config/alert-channels.ts";
 import { Notices } from "../../src/database/notices.ts";
 import { Events } from "../../src/events.ts";
 import { Everbeat } from "../../src/everbeat.ts";
-import { nextDeliveryMs } from "../../src/sql/alert-deliveries.ts";
+import { nextDeliveryMs, noteChannel } from "../../src/sql/alert-deliveries.ts";
 import { raiseAlert, resolveAlert } from "../../src/sql/alerts.ts";
 import { startAlertReceiver, webhook } from "../support/alert-receiver.ts";
 import { holding, openThrough } from "../support/crash-database.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
+import { refuse } from "../support/refusing.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 beforeEach(() => database.query("truncate everbeat.alert, everbeat.alert_channel, everbeat.alert_delivery"));
@@ -101,7 +102,7 @@ describe("a receiver that does not take it", () => {
     await raise("purged");
     await database.query("delete from everbeat.alert where subject = 'purged'");
     await database.query(
-      "update everbeat.alert_delivery set next_try_at = now() + interval '10 minutes' where change = 'raised' and tries > 0",
+      "update everbeat.alert_delivery set next_try_at = now() + interval '10 minutes', tries = 12 where change = 'raised' and tries > 0",
     );
     expect(await nextDeliveryMs(everbeat.database, "webhook")).toBeGreaterThan(500_000);
   });
@@ -193,15 +194,18 @@ test("an alert that has the id of one that was lost in a failover is another cha
   expect(second).not.toBe(first);
 });
 
-test("what was taken under a clock that has been set back since does not wait for that time to come", async () => {
-  const receiver = await startAlertReceiver();
-  const sender = await withChannels(webhook(receiver.url));
-  await sender.close();
-  await raise("a");
-  await database.query("update everbeat.alert_delivery set next_try_at = now() + interval '3 days'");
-  await withChannels(webhook(receiver.url));
-  await eventually(() => receiver.received.length === 1);
-});
+test.each(["3 days", "5 minutes"])(
+  "what was taken under a clock that has been set back by %s since does not wait for that time to come",
+  async (by) => {
+    const receiver = await startAlertReceiver();
+    const sender = await withChannels(webhook(receiver.url));
+    await sender.close();
+    await raise("a");
+    await database.query("update everbeat.alert_delivery set next_try_at = now() + $1::interval", [by]);
+    await withChannels(webhook(receiver.url));
+    await eventually(() => receiver.received.length === 1);
+  },
+);
 
 test("a process that leaves hands what is on its way to another at once", async () => {
   const receiver = await startAlertReceiver();
@@ -239,4 +243,67 @@ test.each([
   const opening = Everbeat.open({ database: database.url, alertChannels: alertChannels as never });
   opening.then((opened) => onTestFinished(() => opened.close())).catch(() => {});
   await expect(opening).rejects.toThrow(message);
+});
+
+describe("a channel that cannot be put on record", () => {
+  const inTime = { timeout: 15_000 };
+
+  test("because somebody has locked its row keeps nobody from opening Everbeat", inTime, async () => {
+    const receiver = await startAlertReceiver();
+    await (await withChannels(webhook(receiver.url))).close();
+    const { abandon } = await holding(database.url, "select from everbeat.alert_channel for update");
+    await withChannels(webhook(receiver.url));
+    await raise("a");
+    await eventually(() => receiver.received.length === 1);
+    await abandon();
+  });
+
+  test(
+    "because the database refuses it keeps nobody from opening Everbeat, and is there when it may be",
+    inTime,
+    async () => {
+      const receiver = await startAlertReceiver();
+      const { allow } = await refuse(database, "alert_channel", "true");
+      const opened = await withChannels(webhook(receiver.url));
+      await eventually(async () =>
+        (await opened.services()).process.some((one) => one.name === "alert delivery" && one.lastRun?.error),
+      );
+      await allow();
+      await eventually(async () => (await database.query("select from everbeat.alert_channel")).length === 1);
+      await raise("a");
+      await eventually(() => receiver.received.length === 1);
+    },
+  );
+});
+
+test("one that hangs holds up no other of its channel that comes later", { timeout: 13_000 }, async () => {
+  const receiver = await startAlertReceiver();
+  receiver.answer = ({ subject }) => (subject === "slow" ? "nothing" : 204);
+  await withChannels(webhook(receiver.url));
+  await raise("slow");
+  await eventually(() => receiver.received.length === 1);
+  await raise("quick");
+  await eventually(() => receiver.changes().includes("raised quick"));
+  await resolve("quick");
+  await eventually(() => receiver.changes().includes("resolved quick"));
+});
+
+test("what is taken while its process leaves is not handed to the channel, and is free for another at once", async () => {
+  const handed: string[] = [];
+  const channel: AlertChannel = { name: "late", deliver: async ({ alert }) => void handed.push(alert.subject) };
+  const notices = new Notices(everbeat.database);
+  await noteChannel(everbeat.database, channel.name);
+  await raise("a");
+  let stopped: Promise<void> | undefined;
+  const query = async (...of: Parameters<typeof everbeat.database.query>) => {
+    const rows = await everbeat.database.query(...of);
+    if (of[0].includes("taken")) stopped ??= delivery.stop();
+    return rows;
+  };
+  const leaving = { ...everbeat.database, query: query as typeof everbeat.database.query };
+  const delivery = new AlertDelivery({ database: leaving, notices, events: new Events(() => {}), channel });
+  await delivery.deliverDue();
+  await stopped;
+  expect(handed).toEqual([]);
+  expect(await database.query("select from everbeat.alert_delivery where next_try_at <= now()")).toHaveLength(1);
 });

@@ -8,9 +8,10 @@ import { holding } from "../support/crash-database.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { refuse } from "../support/refusing.ts";
+import { anHourLater } from "../support/sweeping.ts";
 
 const { everbeat, database } = await openTestEverbeat();
-beforeEach(() => database.query("truncate everbeat.alert"));
+beforeEach(() => database.query("truncate everbeat.alert, everbeat.listening"));
 
 function process() {
   const refused: unknown[] = [];
@@ -165,6 +166,23 @@ describe("an alert whose process was killed", () => {
     await sweep();
     expect(await open()).toEqual(["queue-locked a"]);
     await agoByMinutes(16);
+    await sweep();
+    expect(await open()).toEqual([]);
+  });
+
+  test("stays open where nobody could say so in between: the database was away, or its clock was set ahead", async () => {
+    await process().alerts.raise(locked("a"));
+    await agoByMinutes(60);
+    const hearingFor = async (minutes: number) => {
+      await anHourLater(everbeat.database);
+      await database.query("update everbeat.listening set hearing_since = now() - make_interval(mins => $1)", [
+        minutes,
+      ]);
+    };
+    await hearingFor(14);
+    await sweep();
+    expect(await open()).toEqual(["queue-locked a"]);
+    await hearingFor(16);
     await sweep();
     expect(await open()).toEqual([]);
   });
