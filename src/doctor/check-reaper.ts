@@ -37,7 +37,7 @@ export function judgeReaper(
 }
 
 const START =
-  "Start a worker: it sweeps at once, and recovers what workers that are gone have left in a second or two.";
+  "Start a worker: it sweeps at once, and recovers what workers that are gone have left in a second or two, or, where the database was restarted meanwhile, after the silence that counts as death. The embedded server is: it stops with its last process.";
 const LOOK_INTO_LOGS =
   'If they do run, look into their logs for "listening for silence": they do not reach the database, or their sweeps fail.';
 

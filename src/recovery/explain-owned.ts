@@ -47,7 +47,7 @@ function findingOn(the: Case): Finding {
   }
   if (hasLostSession(the)) return sessionLost(the);
   if (verdict?.kind === "stale") return stale(the);
-  return alive(the);
+  return owner.isOfThisEpoch ? alive(the) : unheard(the);
 }
 
 function verdictOf(the: Case): Verdict {
@@ -136,13 +136,27 @@ function sessionLost(the: Case): Finding {
   };
 }
 
+/** Stamps and sessions of another epoch prove nothing, neither life nor death. */
+function unheard(the: Case): Finding {
+  return {
+    because: "owner-unheard",
+    summary: `Whether its owner, replica ${the.owner.replicaId}, is alive is not known yet: it has not been heard since the database was started anew, and an earlier session proves nothing.`,
+    next: `Unless it is heard, it is declared dead in ${formatDuration(untilDeadMs(the))}. Then ${outcomeWords(the)}.`,
+    isStuck: false,
+    advice: [],
+  };
+}
+
+function untilDeadMs(the: Case): number {
+  return Math.max(0, (limitsOf(the).deadAfterMs ?? 0) - (the.owner.silentForMs ?? 0));
+}
+
 function stale(the: Case): Finding {
   const { owner } = the;
-  const leftMs = Math.max(0, (limitsOf(the).deadAfterMs ?? 0) - (owner.silentForMs ?? 0));
   return {
     because: "owner-stale",
     summary: `Its owner has been silent for ${formatDuration(owner.silentForMs ?? 0)}: stale, which is a warning and nothing else.`,
-    next: `Unless it is heard again, it is declared dead in ${formatDuration(leftMs)}. Then ${outcomeWords(the)}.`,
+    next: `Unless it is heard again, it is declared dead in ${formatDuration(untilDeadMs(the))}. Then ${outcomeWords(the)}.`,
     isStuck: false,
     advice: [advise("See which of its tasks are stale.", "recovery.stale", { replicaId: owner.replicaId })],
   };
@@ -190,7 +204,8 @@ function evidenceLines(facts: TaskFacts, owner: OwnerFacts, settings: RecoverySe
   const { claimId, attempt, listening } = facts;
   const where = owner.hostname === null ? "" : ` on ${owner.hostname}, process ${owner.pid}`;
   const isHere = owner.status === "online" || owner.status === "draining";
-  const status = isHere && unheardForMs(listening, settings.checkMs) !== undefined ? "unheard" : owner.status;
+  const isUnheard = !owner.isOfThisEpoch || unheardForMs(listening, settings.checkMs) !== undefined;
+  const status = isHere && isUnheard ? "unheard" : owner.status;
   const lines = [`claim ${claimId}, attempt ${attempt}, owned by replica ${owner.replicaId}${where}: ${status}`];
   if (owner.heardAgoMs === null) lines.push("its owner has no heart on record");
   else {

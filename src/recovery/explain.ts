@@ -35,6 +35,7 @@ export const REASONS = [
   "owner-blocked",
   "runner-blocked",
   "stalled",
+  "owner-unheard",
   "owner-stale",
   "session-lost",
   "owner-dying",

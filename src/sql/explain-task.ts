@@ -126,6 +126,8 @@ export interface OwnerFacts extends SignsOfLife {
   readonly pid: number | null;
   /** Since its last beat, whether that could be written or not; null where it has no heart. */
   readonly heardAgoMs: number | null;
+  /** It was heard, or joined, since the database was started. */
+  readonly isOfThisEpoch: boolean;
   readonly diedAgoMs: number | null;
   /** As it was written: see `readDeath`. */
   readonly death: unknown;
@@ -215,7 +217,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
             case when u.claim_id is not null then json_build_object(
               'replicaId', u.replica_id, 'status', coalesce(r.status, 'missing'), 'hostname', r.hostname, 'pid', r.pid,
               'heardAgoMs', ${ms("c.now - h.beat_at")}, 'silentForMs', ${s}.silent_ms(h, r.started_at, l),
-              'hasSession', ${s}.session_counts(h, l),
+              'hasSession', ${s}.session_counts(h, l), 'isOfThisEpoch', coalesce(h.epoch = l.epoch, false),
               'holdsSession', coalesce(h.session_key = any (${s}.held_sessions()), false), 'sessionFreeForMs', ${s}.session_free_ms(h, l, c.now),
               'promiseMs', h.promise_ms, 'sessionPromiseMs', h.session_promise_ms, 'intervalMs', h.interval_ms, 'vitals', ${s}.vitals_of(h.signs),
               'diedAgoMs', ${ms("c.now - r.died_at")}, 'death', r.death,

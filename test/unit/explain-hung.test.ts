@@ -12,6 +12,7 @@ const owner: OwnerFacts = {
   ...{ replicaId: "replica-1" as ReplicaId, status: "online", hostname: "host-7", pid: 42, heardAgoMs: 300 },
   ...{ silentForMs: 300, hasSession: true, holdsSession: true, sessionFreeForMs: null, promiseMs: 12_000 },
   intervalMs: 2_000,
+  isOfThisEpoch: true,
   abortGraceMs: 10_000,
   ...{
     sessionPromiseMs: 600,
@@ -115,6 +116,35 @@ describe("a task on a worker whose loop is blocked", () => {
       summary: "Its owner, replica replica-1 on host-7, is dead: it was ended because its event loop was blocked.",
       next: "At the next sweep, within 313ms, it is pending again at once.",
     });
+  });
+});
+
+describe("a task whose owner was not heard since the database was restarted", () => {
+  const unheard: OwnerFacts = {
+    ...quiet,
+    isOfThisEpoch: false,
+    heardAgoMs: 9_000,
+    silentForMs: 2_900,
+    hasSession: false,
+  };
+
+  test("is not said to be on a worker that is alive: nobody knows that yet", () => {
+    expect(explain({ ...running, owner: unheard }, settings())).toMatchObject({
+      because: "owner-unheard",
+      isStuck: false,
+      summary:
+        "Whether its owner, replica replica-1, is alive is not known yet: it has not been heard since the database was started anew, and an earlier session proves nothing.",
+      next: 'Unless it is heard, it is declared dead in 12.1s. Then it fails with WORKER_CRASHED (onCrash: "fail") and needs review.',
+    });
+    expect(explain({ ...running, owner: unheard }, settings()).evidence[0]).toMatch(/process 42: unheard$/);
+    expect(explain({ ...running, owner: { ...unheard, vitals: { blockedForMs: 60_000 } } }, settings()).because).toBe(
+      "owner-unheard",
+    );
+  });
+
+  test("is told so too where nobody sweeps: then nothing happens", () => {
+    const listening = { ...running.listening, sweptAgoMs: 600_000 } as TaskFacts["listening"];
+    expect(explain({ ...running, listening, owner: unheard }, settings()).because).toBe("nobody-sweeps");
   });
 });
 

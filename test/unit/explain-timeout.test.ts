@@ -11,7 +11,15 @@ const owner: OwnerFacts = {
   ...{ replicaId: "replica-1" as ReplicaId, status: "online", hostname: "host-7", pid: 42, heardAgoMs: 300 },
   ...{ silentForMs: 300, hasSession: true, holdsSession: true, sessionFreeForMs: null, promiseMs: 12_000 },
   ...{ sessionPromiseMs: 600, intervalMs: 2_000, vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null },
-  ...{ runner: null, blocked: null, cameBack: false, stoppers: 0, isStoppedByTask: false, abortGraceMs: 10_000 },
+  ...{
+    runner: null,
+    blocked: null,
+    cameBack: false,
+    stoppers: 0,
+    isStoppedByTask: false,
+    isOfThisEpoch: true,
+    abortGraceMs: 10_000,
+  },
   crowd: { running: 1, most: 0, withMost: 1 },
 };
 const definition: DefinitionFacts = { onCrash: null, retry: null, timeoutMs: 2_000, stalledAfterMs: null };

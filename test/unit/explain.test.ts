@@ -31,6 +31,7 @@ const owner: OwnerFacts = {
     promiseMs: 12_000,
     sessionPromiseMs: 600,
     intervalMs: 2_000,
+    isOfThisEpoch: true,
     abortGraceMs: 10_000,
   },
   ...{ vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null, runner: null, blocked: null, cameBack: false },
