@@ -17,6 +17,8 @@ export interface SupervisorLink {
   readonly child: number;
   readonly leave: Promise<void>;
   readonly leaveNow: Promise<void>;
+  /** It leaves because its supervisor is gone, and for no order. */
+  readonly orphaned: Promise<void>;
   /** Before it starts to work: says when it has joined, and when it is ready. */
   tellOf(everbeat: Everbeat): void;
   /** While this is waited for, the link does not keep the process alive: that nothing is left to do can be noticed. */
@@ -30,14 +32,18 @@ export function linkToSupervisor(): SupervisorLink | undefined {
   const child = Number(process.env[CHILD_VARIABLE]);
   delete process.env[CHILD_VARIABLE];
   if (!Number.isInteger(child) || child < 1) return undefined;
-  const [leave, leaveNow] = [new AbortController(), new AbortController()];
+  const [leave, leaveNow, orphaned] = [new AbortController(), new AbortController(), new AbortController()];
   const onSignal = () => (leave.signal.aborted && !process.connected ? leaveNow : leave).abort();
   process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
   // Not a signal to stop, as it is to other workers: the supervisor gets it too, decides whether it means a roll or a terminal that has closed,
   // and tells this child by the channel. Without a listener it would end this process.
   process.on("SIGHUP", () => {});
-  process.on("disconnect", () => leave.abort());
-  if (!process.connected) leave.abort();
+  const onDisconnect = () => {
+    if (!leave.signal.aborted) orphaned.abort();
+    leave.abort();
+  };
+  process.on("disconnect", onDisconnect);
+  if (!process.connected) onDisconnect();
   process.on("message", (message) => {
     const order = readSupervisorMessage(message);
     if (order?.everbeat === "leave") leave.abort();
@@ -47,6 +53,7 @@ export function linkToSupervisor(): SupervisorLink | undefined {
     child,
     leave: fired(leave.signal),
     leaveNow: fired(leaveNow.signal),
+    orphaned: fired(orphaned.signal),
     tellOf: tellOfReplicas,
     asleep: unheldBy,
     refuse: () => tell({ everbeat: "refused" }),

@@ -233,6 +233,10 @@ test("children whose supervisor is killed end what they run, take nothing new, a
   for (const { replicaId } of children) await database.untilStatus(replicaId as string, "offline", 40_000);
   expect(await database.everbeat.tasks.show(id)).toMatchObject({ state: "completed", attempt: 1 });
   expect(await database.crashesOf(id)).toBe(0);
+  // Each says why.
+  const told = () => supervisor.lines({ event: "supervisor.gone" }).map(({ child }) => child);
+  await eventually(() => told().length === 2);
+  expect(told().sort()).toEqual([1, 2]);
   const next = await database.everbeat.enqueue(task("wait"), {});
   expect(await database.everbeat.tasks.show(next)).toMatchObject({ state: "pending", attempt: 0 });
 });

@@ -57,6 +57,9 @@ async function start(call: Call<StartOptions>): Promise<ExitCode> {
   });
 }
 
+const SUPERVISOR_GONE =
+  "the supervisor of this worker is gone, and nobody would start the worker again: it ends what it runs, and leaves";
+
 async function work(call: Call<StartOptions>, link: SupervisorLink | undefined): Promise<ExitCode> {
   const { words, options, screen } = call;
   const onSlow = (file: string) =>
@@ -71,7 +74,9 @@ async function work(call: Call<StartOptions>, link: SupervisorLink | undefined):
     throw error;
   });
   const log = createWorkLog(screen, options.logLevel);
-  const everbeat = await open(call, link ? withFields(log, { child: link.child }) : log);
+  const ownLog = link ? withFields(log, { child: link.child }) : log;
+  void link?.orphaned.then(() => ownLog.warn({ event: "supervisor.gone" }, SUPERVISOR_GONE));
+  const everbeat = await open(call, ownLog);
   try {
     return await runWorker({ everbeat, tasks, options: toWorkOptions(options), screen, link });
   } catch (error) {
