@@ -134,7 +134,7 @@ describe.each([
     const delivered: string[] = [];
     const deliver = async ({ alert }: { alert: { subject: string } }) => void delivered.push(alert.subject);
     const { proxy, raise } = await told({ alertChannels: [{ name: "test", deliver }] });
-    const held = proxy[hold]("min(next_try_at)");
+    const held = proxy[hold]("min(case when d.next_try_at");
     await raise("a");
     await held;
     await raise("b");

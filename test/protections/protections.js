@@ -321,6 +321,7 @@ export const PROTECTIONS = [
       {
         file: "src/sql/alert-causes.ts",
         find: "r.started_at, null, now())",
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: a part of a template in that file
         replace: "r.started_at, (select hearing_since from ${s}.listening), now())",
       },
     ],
