@@ -308,6 +308,21 @@ export const PROTECTIONS = [
         find: "and resolved_at is null for update skip locked",
         replace: "and resolved_at is null for update",
       },
+      {
+        file: "migrations/routines/alerts/resolve_alerts.sql",
+        find: " set lock_timeout = '100ms'",
+        replace: "",
+      },
+      {
+        file: "migrations/routines/alerts/resolve_alerts_of.sql",
+        find: " set lock_timeout = '100ms'",
+        replace: "",
+      },
+      {
+        file: "migrations/routines/alerts/resolve_alert.sql",
+        find: " set lock_timeout = '100ms'",
+        replace: "",
+      },
     ],
   },
   {
