@@ -532,7 +532,7 @@ export const PROTECTIONS = [
       {
         file: "src/following/stream.ts",
         find: "    if (standing) this.#put(look, standing, this.#view.compare(standing));\n",
-        replace: "",
+        replace: "    void [look, standing];\n",
       },
     ],
   },
