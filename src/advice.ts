@@ -25,8 +25,8 @@ export interface Advised {
   };
   "recovery.stale": { readonly replicaId?: string };
   "review.mark": ToTasks;
-  doctor: Nothing;
   "schema.migrate": Nothing;
+  doctor: Nothing;
   "post-mortems.list": Nothing;
   /** The number of a post-mortem, or the id of what it is about. */
   "post-mortems.show": { readonly of: string };
@@ -36,6 +36,9 @@ export type AdvisedOperation = keyof Advised;
 export type AdvisedCall = {
   [Name in AdvisedOperation]: { readonly operation: Name; readonly input: Advised[Name] };
 }[AdvisedOperation];
+
+/** What starts a worker, which no operation does. The command line adds where its database is. */
+export const START_COMMAND = "everbeat start tasks.ts";
 
 /** What no operation does, such as starting a worker, is words only. */
 interface InWords {

@@ -1,5 +1,7 @@
 /** Advice as it is typed: the command line for an operation and its input. Pure. */
 import type { Advice, Advised, AdvisedCall, AdvisedOperation } from "../advice.ts";
+import type { GlobalOptions } from "./command.ts";
+import { quoted, typedCommand } from "./typed-command.ts";
 
 type Words = readonly string[];
 
@@ -29,27 +31,23 @@ const COMMANDS: { readonly [Name in AdvisedOperation]: (input: Advised[Name]) =>
   ],
   "recovery.stale": ({ replicaId }) => ["stale", ...option("replica", replicaId)],
   "review.mark": ({ ids }) => ["tasks", "review", ...ids, "--done"],
-  doctor: () => ["doctor"],
   "schema.migrate": () => ["migrate"],
+  doctor: () => ["doctor"],
   "post-mortems.list": () => ["post-mortems"],
   "post-mortems.show": ({ of }) => ["post-mortem", of],
 };
 
-export function adviceLine({ operation, input }: AdvisedCall): string {
+/** `given`: what the command was given that prints it. */
+export function adviceLine({ operation, input }: AdvisedCall, given: GlobalOptions): string {
   const words = (COMMANDS[operation] as (given: typeof input) => Words)(input);
-  return ["everbeat", ...words.map(quoted)].join(" ");
+  return typedCommand(words.map(quoted).join(" "), given);
 }
 
 /** Undefined: what it says is not done by a command of ours. */
-export function lineOf(advice: Advice): string | undefined {
-  return advice.operation === undefined ? undefined : adviceLine(advice);
+export function lineOf(advice: Advice, given: GlobalOptions): string | undefined {
+  return advice.operation === undefined ? undefined : adviceLine(advice, given);
 }
 
 function option(name: string, value: string | undefined): Words {
   return value === undefined ? [] : [`--${name}`, value];
-}
-
-/** For a shell. Ids and the names of tasks and queues need no quotes; what is on record may have been written by others. */
-function quoted(word: string): string {
-  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -40,6 +40,7 @@ export function addCommand<Options extends object>(cli: Cli, parent: Command, pa
   showExamples(command, parts.examples);
   command.action(async () => {
     const options = command.optsWithGlobals<Options & GlobalOptions>();
+    cli.screen.given = options;
     cli.end((await parts.run({ words: command.args, options, screen: cli.screen })) ?? EXIT.ok);
   });
   return command;

@@ -6,11 +6,14 @@ import { isSweeping } from "../recovery/sweeping.ts";
 import { adviceText } from "./advice-text.ts";
 import type { Screen } from "./screen.ts";
 import { age, fromNow } from "./times.ts";
+import { typedCommand } from "./typed-command.ts";
 import { prose } from "./wrap.ts";
 
 type RecoveryStatus = ValueOf<"status">["recovery"];
 
-export function recoveryLines(recovery: RecoveryStatus, now: Date, { colours, width }: Screen): string[] {
+export function recoveryLines(recovery: RecoveryStatus, now: Date, screen: Screen): string[] {
+  const { colours, width, given } = screen;
+  const by = (words: string) => `(${typedCommand(words, given)})`;
   const { listening, alerts, needingReview, quarantined, flapping, settings } = recovery;
   const warnings: string[] = [];
   if (!settings.recoversRunning)
@@ -19,22 +22,20 @@ export function recoveryLines(recovery: RecoveryStatus, now: Date, { colours, wi
     warnings.push("claimed tasks of dead workers are left alone (autoRequeueStaleClaimed: false)");
   if (listening?.heldSince)
     warnings.push(
-      `held for ${age(listening.heldSince, now)}: too many machines fell silent at once (everbeat recover --confirm)`,
+      `held for ${age(listening.heldSince, now)}: too many machines fell silent at once ${by("recover --confirm")}`,
     );
   if (needingReview > 0)
-    warnings.push(
-      `${needingReview} ${needingReview === 1 ? "task needs" : "tasks need"} review (everbeat tasks review)`,
-    );
+    warnings.push(`${needingReview} ${needingReview === 1 ? "task needs" : "tasks need"} review ${by("tasks review")}`);
   if (quarantined > 0)
     warnings.push(
-      `${quarantined} ${quarantined === 1 ? "task is" : "tasks are"} in quarantine (everbeat tasks quarantined)`,
+      `${quarantined} ${quarantined === 1 ? "task is" : "tasks are"} in quarantine ${by("tasks quarantined")}`,
     );
   for (const machine of flapping)
-    warnings.push(`${machine.hostname} flaps: ${flappingWords(machine)} (everbeat post-mortems)`);
+    warnings.push(`${machine.hostname} flaps: ${flappingWords(machine)} ${by("post-mortems")}`);
   const warn = (text: string) => prose(text, { width, mark: "  ! ", paint: colours.yellow });
   const alertLines = alerts.flatMap(({ raisedAt, message, advice }) => [
     ...warn(`alert, ${fromNow(raisedAt, now)}: ${message}`),
-    ...advice.flatMap((each) => adviceText(each, { colours, width }, "    ")),
+    ...advice.flatMap((each) => adviceText(each, screen, "    ")),
   ]);
   const sweep = sweepWords(recovery);
   const sweeps = isSweeping(listening, settings.checkMs) ? prose(sweep, { width, mark: "  " }) : warn(sweep);

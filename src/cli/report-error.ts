@@ -21,7 +21,7 @@ export function reportError(error: unknown, screen: Screen): ExitCode {
     screen.remark(`${screen.errorColours.red("✗")} ${first}`);
     // Indented, so that none of them looks like a line of its own.
     for (const line of rest) screen.remark(line.startsWith("  ") ? line : `  ${line}`);
-    const look = { colours: screen.errorColours, width: screen.width };
+    const look = { colours: screen.errorColours, width: screen.width, given: screen.given };
     for (const line of advice.flatMap((each) => adviceText(each, look))) screen.remark(line);
   }
   for (const line of stack ? quoted(stack, { colours: screen.errorColours }) : []) screen.remark(line);

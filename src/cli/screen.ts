@@ -6,6 +6,7 @@ import { readableJson } from "../control-characters.ts";
 import { outletOf } from "../outlet/outlets.ts";
 import { reasonOf } from "../outlet/write-errors.ts";
 import { type Colours, coloursFor, rendered } from "./colours.ts";
+import type { GlobalOptions } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { createProgressLine, type ProgressLine } from "./progress-line.ts";
 
@@ -20,6 +21,8 @@ export interface Screen {
   readonly colours: Colours;
   readonly errorColours: Colours;
   readonly progress: ProgressLine;
+  /** What says which database a command acts on, as it was given with this one: what is printed to be typed carries it on. */
+  given: GlobalOptions;
   /** A line for people: on standard output, or beside it where standard output belongs to JSON. */
   say(line?: string): void;
   /** A remark that is no part of the answer. */
@@ -63,6 +66,7 @@ export function createScreen(options: { isJson: boolean }): Screen {
     colours: coloursFor(people),
     errorColours,
     progress,
+    given: {},
     say: (line = "") => writeLines(people, [line]),
     remark: (line) => writeLines(stderr, [line]),
     answer(document, text) {

@@ -1,7 +1,9 @@
 /** Whether anybody listens, for the commands that judge owners: while nobody does, nobody knows who of them is alive. */
 import type { ReplicaId, ReplicaWithHeart } from "../index.ts";
 import type { Asking } from "./asking.ts";
+import type { GlobalOptions } from "./command.ts";
 import { unheardWords } from "./times.ts";
+import { START_WORDS, typedCommand } from "./typed-command.ts";
 
 export interface Unheard {
   /** Null while somebody listens. */
@@ -34,4 +36,6 @@ export function unsureWords({ since, held, now }: Unheard): string | undefined {
 }
 
 /** What helps then. */
-export const HOW_TO_BE_SURE = "No worker recovers tasks while nobody listens. Start one: everbeat start tasks.ts";
+export function howToBeSure(given: GlobalOptions): string {
+  return `No worker recovers tasks while nobody listens. Start one: ${typedCommand(START_WORDS, given)}`;
+}

@@ -2,6 +2,8 @@
 import { type Advice, advise } from "../advice.ts";
 import { EverbeatError } from "../errors.ts";
 
+const BRING_UP_TO_DATE = advise("Bring the schema up to date.", "schema.migrate", {});
+
 export class ClosedError extends EverbeatError {
   readonly code = "CLOSED";
   readonly kind = "unavailable";
@@ -107,8 +109,12 @@ export class SchemaMissingError extends EverbeatError {
   ) {
     super(
       `There is no Everbeat schema "${schema}" in the database "${where.database}" on ${where.hosts}. ` +
-        "Check the schema and the address of the database (--schema and --database), or run `everbeat migrate` to create it.",
+        "Check the schema and the address of the database (--schema and --database), or run `everbeat migrate` with the same ones to create it.",
     );
+  }
+
+  override get advice(): readonly Advice[] {
+    return [advise("Create the schema, if this is the right place.", "schema.migrate", {})];
   }
 }
 
@@ -125,6 +131,10 @@ export class SchemaTooOldError extends EverbeatError {
         "Run `everbeat migrate` with a role that may change the schema, then start again.",
     );
   }
+
+  override get advice(): readonly Advice[] {
+    return [BRING_UP_TO_DATE];
+  }
 }
 
 export class RoutinesTooOldError extends EverbeatError {
@@ -139,6 +149,10 @@ export class RoutinesTooOldError extends EverbeatError {
       `${what} of the schema "${schema}" ${count === 1 ? "is" : "are"} older than this version of Everbeat needs. ` +
         "Run `everbeat migrate` with a role that may change the schema, then start again.",
     );
+  }
+
+  override get advice(): readonly Advice[] {
+    return [BRING_UP_TO_DATE];
   }
 }
 

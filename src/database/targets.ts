@@ -42,6 +42,14 @@ function expandHosts(url: string, problems: Problems): string[] {
     .map((host) => `${scheme}${credentials}${host}${cleaned}`);
 }
 
+/** For a line that is to be typed again: the server asks for the password, or it comes from elsewhere. */
+export function withoutCredential(url: string): string {
+  return url
+    .replace(/(:\/\/[^:/@]*):[^/?#]*@/, "$1@")
+    .replace(/([?&])password=[^&#]*&?/, "$1")
+    .replace(/[?&](?=#|$)/, "");
+}
+
 /** For messages: an address never takes its password with it. */
 export function withoutPassword(url: string): string {
   return url.replace(/(:\/\/[^:/@]*):[^/?#]*@/, "$1:***@").replace(/([?&]password=)[^&]*/, "$1***");

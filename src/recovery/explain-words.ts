@@ -1,5 +1,5 @@
 /** Words that the explanations share. */
-import type { Advice } from "../advice.ts";
+import { type Advice, START_COMMAND } from "../advice.ts";
 
 /** "1 attempt", "2 crashes". */
 export function counted(count: number, one: string, many = `${one}s`): string {
@@ -16,7 +16,7 @@ export function deathsWords(crashes: number, lastOf: "worker" | "runner"): strin
   return crashes === 1 ? `a ${lastOf}` : `${crashes} workers or runners`;
 }
 
-export const START_A_WORKER: Advice = { sentence: "Start a worker: everbeat start tasks.ts" };
+export const START_A_WORKER: Advice = { sentence: `Start a worker: ${START_COMMAND}` };
 
 export function startAWorker(queue: string): Advice {
   return { sentence: `${START_A_WORKER.sentence} --queues ${queue}` };

@@ -9,7 +9,7 @@ export function explanationText({ state, summary, evidence, next, advice }: Expl
     `Next: ${next}`,
     ...advice.flatMap((each) => [
       `  → ${each.sentence}`,
-      ...[lineOf(each) ?? []].flat().map((line) => `    $ ${line}`),
+      ...[lineOf(each, {}) ?? []].flat().map((line) => `    $ ${line}`),
     ]),
   ].join("\n");
 }

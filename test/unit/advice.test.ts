@@ -4,9 +4,11 @@ import { beforeEach, describe, expect, test, vi } from "vitest";
 import type * as z from "zod";
 import { type Advised, type AdvisedCall, type AdvisedOperation, advise } from "../../src/advice.ts";
 import { adviceLine, lineOf } from "../../src/cli/advice-line.ts";
+import { adviceText } from "../../src/cli/advice-text.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { createScreen } from "../../src/cli/screen.ts";
 import { type InputOf, OPERATIONS, type OperationName } from "../../src/operations/operations.ts";
+import { START_A_WORKER } from "../../src/recovery/explain-words.ts";
 
 const id = "0198c6f0-5a5e-7c3e-9d55-0b7f3c1f2a11";
 const other = "5b0f3c1e-7a52-4c1b-9d7a-2f0a4f0f6b11";
@@ -36,7 +38,7 @@ const SAMPLES: { readonly [Name in AdvisedOperation]: readonly Advised[Name][] }
   "post-mortems.show": [{ of: id }],
 };
 const calls = Object.entries(SAMPLES).flatMap(([operation, inputs]) =>
-  inputs.map((input) => [adviceLine({ operation, input } as AdvisedCall), { operation, input }] as const),
+  inputs.map((input) => [adviceLine({ operation, input } as AdvisedCall, {}), { operation, input }] as const),
 );
 
 // The compiler compares them with the schemas.
@@ -86,13 +88,38 @@ describe("the line for", () => {
   });
 
   test("a name that somebody wrote by hand is one word for a shell", () => {
-    const line = adviceLine({ operation: "queues.resume", input: { name: "it's; rm -rf $HOME" } });
+    const line = adviceLine({ operation: "queues.resume", input: { name: "it's; rm -rf $HOME" } }, {});
     expect(wordsOf(line)).toEqual(["everbeat", "queues", "resume", "it's; rm -rf $HOME"]);
   });
 
+  test.each([
+    [{}, "everbeat tasks retry T"],
+    [{ database: "postgres://db.example.com/app" }, "everbeat tasks retry T --database postgres://db.example.com/app"],
+    [{ schema: "it's" }, "everbeat tasks retry T --schema 'it'\\''s'"],
+    [
+      { database: "postgres://app:s3cret@db/app?sslmode=require&password=s3cret", schema: "jobs" },
+      "PGPASSWORD=… everbeat tasks retry T --database 'postgres://app@db/app?sslmode=require' --schema jobs",
+    ],
+    [
+      { database: "postgres://db/app?password=s3cret" },
+      "PGPASSWORD=… everbeat tasks retry T --database postgres://db/app",
+    ],
+    [
+      { database: "postgres://db/app?password=s3cret&sslmode=require" },
+      "PGPASSWORD=… everbeat tasks retry T --database 'postgres://db/app?sslmode=require'",
+    ],
+  ])("acts on the database that was given: %j", (given, line) => {
+    expect(lineOf(advise("Run it again.", "tasks.retry", { ids: ["T"] }), given)).toBe(line);
+  });
+
+  test("starting a worker names the database too", () => {
+    const look = { colours: screen.colours, width: 1_000, given: { schema: "jobs" } };
+    expect(adviceText(START_A_WORKER, look).join("\n")).toContain("everbeat start tasks.ts --schema jobs");
+  });
+
   test("what no operation does is none", () => {
-    expect(lineOf({ sentence: "Start a worker." })).toBeUndefined();
-    expect(lineOf(advise("Run it again.", "tasks.retry", { ids: [id] }))).toBe(`everbeat tasks retry ${id}`);
+    expect(lineOf({ sentence: "Start a worker." }, {})).toBeUndefined();
+    expect(lineOf(advise("Run it again.", "tasks.retry", { ids: [id] }), {})).toBe(`everbeat tasks retry ${id}`);
   });
 });
 

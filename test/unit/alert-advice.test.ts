@@ -42,7 +42,7 @@ const SAMPLES: { readonly [Kind in AlertKind]: Sample } = {
 
 describe("the advice on an alert", () => {
   test.each(Object.entries(SAMPLES))("%s leads to what helps", (kind, { subject = "s", details = null, advised }) => {
-    const told = adviceOnAlert({ kind, subject, details }).map((each) => lineOf(each) ?? each.sentence);
+    const told = adviceOnAlert({ kind, subject, details }).map((each) => lineOf(each, {}) ?? each.sentence);
     expect(told).toEqual(advised);
   });
 
@@ -50,7 +50,7 @@ describe("the advice on an alert", () => {
     "whose details are odd (%j) is what can be said without them",
     (details) => {
       for (const kind of Object.keys(ALERT_KINDS)) {
-        const lines = adviceOnAlert({ kind, subject: "odd", details }).flatMap((each) => lineOf(each) ?? []);
+        const lines = adviceOnAlert({ kind, subject: "odd", details }).flatMap((each) => lineOf(each, {}) ?? []);
         expect(lines.join("\n")).not.toMatch(/undefined|null|drop/);
       }
     },

@@ -67,7 +67,8 @@ async function showAlerts(call: Call<AlertsOptions>): Promise<undefined> {
   return undefined;
 }
 
-function describeAlert(alert: Alert, now: Date, { colours, width }: Screen): string[] {
+function describeAlert(alert: Alert, now: Date, screen: Screen): string[] {
+  const { colours, width } = screen;
   const { kind, subject, severity, message, raisedAt, times, resolvedAt, advice } = alert;
   const colour = resolvedAt !== null ? colours.dim : severity === "critical" ? colours.red : colours.yellow;
   const when = [
@@ -80,6 +81,6 @@ function describeAlert(alert: Alert, now: Date, { colours, width }: Screen): str
     mark: `${resolvedAt === null ? "!" : "✓"} ${kind}  `,
     paintMark: colour,
   });
-  const helps = resolvedAt === null ? advice.flatMap((each) => adviceText(each, { colours, width })) : [];
+  const helps = resolvedAt === null ? advice.flatMap((each) => adviceText(each, screen)) : [];
   return [...title, ...prose(message, { width, mark: "  " }), ...helps];
 }

@@ -10,6 +10,7 @@ import type { ExitCode } from "../exit-codes.ts";
 import { openOptions } from "../open-for-command.ts";
 import { runWorker } from "../run-worker.ts";
 import type { Screen } from "../screen.ts";
+import { typedCommand } from "../typed-command.ts";
 import { createWorkLog } from "../work-log.ts";
 import { addLogLevel } from "../work-options.ts";
 
@@ -60,12 +61,12 @@ async function joinOwnServer(screen: Screen): ReturnType<typeof joinEmbeddedServ
   });
 }
 
-function welcome({ say, colours }: Screen): void {
+function welcome({ say, colours, given }: Screen): void {
   const names = EXAMPLE_TASKS.map((task) => task.name).join(", ");
   say(`${colours.bold("Everbeat dev")}  a worker with the example tasks ${names}`);
   say(colours.dim("In another terminal of this folder:"));
-  say(`  everbeat enqueue hello '{"name": "you"}' --wait`);
-  say("  everbeat status");
+  say(`  ${typedCommand(`enqueue hello '{"name": "you"}' --wait`, given)}`);
+  say(`  ${typedCommand("status", given)}`);
   say(colours.dim("Ctrl-C stops it. What is in the database stays for the next time."));
   say();
 }

@@ -9,7 +9,8 @@ import { notYetStaleWords } from "../silent-owners.ts";
 import { addStaleFilters, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
 import { type Column, table } from "../table.ts";
-import { HOW_TO_BE_SURE, readUnheard, type Unheard, unsureWords } from "../unheard.ts";
+import { typedCommand } from "../typed-command.ts";
+import { howToBeSure, readUnheard, type Unheard, unsureWords } from "../unheard.ts";
 import { prose } from "../wrap.ts";
 
 interface RecoverOptions extends StaleFilters {
@@ -21,8 +22,6 @@ interface RecoverOptions extends StaleFilters {
 
 type Recovery = ValueOf<"recovery.recover">;
 type Refused = Recovery["refused"][number];
-
-const EFFECTS_HINT = "Failed ones may have had part of their effects: everbeat tasks review lists them.";
 
 export function addRecover(cli: Cli, program: Command): void {
   addCommand<RecoverOptions>(cli, program, {
@@ -110,7 +109,7 @@ function describeDone(recovery: Recovery, unheard: Unheard, screen: Call["screen
     }
     return [
       ...prose(`${unsure} Nothing was done.`, { width, paint: colours.yellow }),
-      ...prose(HOW_TO_BE_SURE, { width, paint: colours.dim }),
+      ...prose(howToBeSure(screen.given), { width, paint: colours.dim }),
     ];
   }
   const outcome = (task: StaleTask) => (task.state === "running" ? "failed" : "pending");
@@ -123,6 +122,7 @@ function describeDone(recovery: Recovery, unheard: Unheard, screen: Call["screen
   ]);
   const [fail, be] = dryRun ? ["would fail", "would be pending again"] : ["failed", "pending again"];
   const lines = [...list, "", `${failed.length} ${fail}, ${requeued.length} ${be}`];
-  if (failed.length > 0 && !dryRun) lines.push(...prose(EFFECTS_HINT, { width, paint: colours.yellow }));
+  const effects = `Failed ones may have had part of their effects: ${typedCommand("tasks review", screen.given)} lists them.`;
+  if (failed.length > 0 && !dryRun) lines.push(...prose(effects, { width, paint: colours.yellow }));
   return lines;
 }

@@ -6,7 +6,8 @@ import { addCommand, type Call, type Cli } from "../command.ts";
 import { notYetStaleWords } from "../silent-owners.ts";
 import { addStaleFilters, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
-import { HOW_TO_BE_SURE, readUnheard, unsureWords } from "../unheard.ts";
+import { typedCommand } from "../typed-command.ts";
+import { howToBeSure, readUnheard, unsureWords } from "../unheard.ts";
 import { type Paint, prose } from "../wrap.ts";
 
 interface StaleOptions extends StaleFilters {
@@ -42,12 +43,12 @@ async function showStale(call: Call<StaleOptions>): Promise<undefined> {
       const say = (text: string, paint: Paint = String) => prose(text, { width, paint });
       const unsure = unsureWords(unheard);
       const list = tasks.length === 0 ? [] : [...staleTable(tasks, screen, unheard.replicas), ""];
-      const byHand = "By hand: everbeat recover --dry-run";
+      const byHand = `By hand: ${typedCommand("recover --dry-run", options)}`;
       if (unsure !== undefined)
         return [
           ...list,
           ...say(unsure, colours.yellow),
-          ...say(HOW_TO_BE_SURE, colours.dim),
+          ...say(howToBeSure(options), colours.dim),
           ...(tasks.length === 0 ? [] : say(byHand, colours.dim)),
         ];
       if (tasks.length === 0) {

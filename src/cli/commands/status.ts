@@ -14,6 +14,7 @@ import type { Screen } from "../screen.ts";
 import { serviceTable } from "../service-table.ts";
 import { inColourOf, marked } from "../states.ts";
 import { paragraphs } from "../table.ts";
+import { START_WORDS, typedCommand } from "../typed-command.ts";
 import { pack } from "../wrap.ts";
 
 interface StatusOptions {
@@ -79,7 +80,11 @@ function queues({ queues: rows }: Status, screen: Screen): string[] {
   const shown = rows.length <= QUEUES_SHOWN ? rows : mostBusy(rows.filter(isBusy), QUEUES_SHOWN);
   const rest = leftOutWords(rows, shown);
   const table = shown.length === 0 ? [] : queueTable(shown, screen, 2);
-  return [bold("Queues"), ...table, ...(rest === undefined ? [] : [dim(`  ${rest} (everbeat queues)`)])];
+  return [
+    bold("Queues"),
+    ...table,
+    ...(rest === undefined ? [] : [dim(`  ${rest} (${typedCommand("queues", screen.given)})`)]),
+  ];
 }
 
 /** Who is here comes first. Of those that died and hold nothing the number is enough. */
@@ -90,8 +95,13 @@ function replicas(status: Status, screen: Screen, withAll: boolean): string[] {
   const rows = PRESENCES.flatMap((is) => status.replicas.filter((row) => row.status === is && !isOver(row)));
   const look = { now: status.now, settings: status.recovery.settings };
   const body =
-    rows.length > 0 ? replicaTable(rows, look, screen) : ["  none is here. Start one: everbeat start tasks.ts"];
-  if (died > 0) body.push(dim(`  and ${died} that died within the last hour (everbeat replicas shows them)`));
+    rows.length > 0
+      ? replicaTable(rows, look, screen)
+      : [`  none is here. Start one: ${typedCommand(START_WORDS, screen.given)}`];
+  if (died > 0)
+    body.push(
+      dim(`  and ${died} that died within the last hour (${typedCommand("replicas", screen.given)} shows them)`),
+    );
   const left = status.replicasLeftOut;
   if (left > 0) body.push(dim(`  and ${left} that left before (--all shows them)`));
   return [bold("Replicas"), ...body];

@@ -9,6 +9,7 @@ import { queueColumn, taskColumns } from "../task-columns.ts";
 import { addTaskFilters, hasFilters, type TaskFilters, toTaskQuery } from "../task-filters.ts";
 import { remarkOn } from "../task-remarks.ts";
 import { fromNow } from "../times.ts";
+import { typedCommand } from "../typed-command.ts";
 
 interface ListOptions extends TaskFilters {
   readonly limit: number;
@@ -67,7 +68,7 @@ function more(next: string | null): string[] {
   return next === null ? [] : ["", `There may be more: add --before ${next}`];
 }
 
-function nothing(options: ListOptions): string {
+function nothing(options: Call<ListOptions>["options"]): string {
   if (hasFilters(options) || options.before !== undefined) return "No task fits these filters.";
-  return `There are no tasks yet. Put one in: everbeat enqueue NAME '{"some": "input"}'`;
+  return `There are no tasks yet. Put one in: ${typedCommand(`enqueue NAME '{"some": "input"}'`, options)}`;
 }
