@@ -12,7 +12,7 @@ import type { Database } from "./database/database.ts";
 import { assertSchemaFits, type MigrationProgress, type MigrationReport, migrate } from "./database/migrate.ts";
 import { Notices } from "./database/notices.ts";
 import { openDatabase } from "./database/open-database.ts";
-import { readSchemaState, type SchemaState } from "./database/schema-state.ts";
+import { isMendedByMigrating, readSchemaState, type SchemaState } from "./database/schema-state.ts";
 import type { ExaminationProgress } from "./doctor/examine.ts";
 import type { Finding } from "./doctor/finding.ts";
 import { type EventListener, type EventName, Events } from "./events.ts";
@@ -171,8 +171,10 @@ export class Everbeat implements AsyncDisposable {
   }
 
   /** Brings the schema up to date. `onProgress` is called before each step. */
-  migrate(options: { onProgress?: MigrationProgress | undefined } = {}): Promise<MigrationReport> {
-    return migrate(this.database, options);
+  async migrate(options: { onProgress?: MigrationProgress | undefined } = {}): Promise<MigrationReport> {
+    const report = await migrate(this.database, options);
+    await Promise.all(this.#deliveries.map((delivery) => delivery.noteChannel()));
+    return report;
   }
 
   /** What the schema is at, and what is to be done before this version can work with it. */

@@ -81,7 +81,7 @@ export class AlertDelivery {
   /** From now on each change is on record for this channel. Where that cannot be written, nothing else waits for it: the next look tries again. */
   async start(): Promise<void> {
     const { notices } = this.#parts;
-    await this.#noteChannel().catch(() => {});
+    await this.noteChannel().catch(() => {});
     this.#unsubscribe = [
       notices.on("alert", () => this.#service.trigger()),
       notices.onReconnect(() => this.#service.trigger()),
@@ -133,10 +133,10 @@ export class AlertDelivery {
   }
 
   async #noteChannelIfDue(): Promise<undefined> {
-    if (performance.now() - this.#notedAtMs >= NOTED_EVERY_MS) await this.#noteChannel();
+    if (performance.now() - this.#notedAtMs >= NOTED_EVERY_MS) await this.noteChannel();
   }
 
-  async #noteChannel(): Promise<void> {
+  async noteChannel(): Promise<void> {
     await noteChannel(this.#parts.database, this.#parts.channel.name);
     this.#notedAtMs = performance.now();
   }

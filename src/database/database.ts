@@ -4,6 +4,7 @@ import { describe } from "../config/checks.ts";
 import { InvalidOptionsError } from "../config/problems.ts";
 import type { ConnectionSource, Connections } from "./connections.ts";
 import { ClosedError, NoReplyError, TimeNotReadableError, TransactionRolledBackError } from "./errors.ts";
+import { explainMissing } from "./explain-missing.ts";
 import { quoteIdentifier } from "./identifiers.ts";
 import { openTransaction } from "./open-transaction.ts";
 import { toParameter } from "./parameters.ts";
@@ -50,6 +51,7 @@ export interface Database extends Store {
 
 export function createDatabase(pool: Connections, schemaName: string): Database {
   const schema = quoteIdentifier(schemaName);
+  const parts = { connections, schema, schemaName };
   const names = new PreparedNames();
   let isClosed = false;
   const refuseIfClosed = () => {
@@ -72,7 +74,7 @@ export function createDatabase(pool: Connections, schemaName: string): Database 
     schemaName,
     async query(text, values, use) {
       refuseIfClosed();
-      return statementOn(connections, (framed) => {
+      return statementOn(parts, (framed) => {
         const run = (name?: string) =>
           inFrame({ ...framed, replyWithinMs }, () => runOn(framed.client, text, values, { replyWithinMs, name }));
         return use === "often" ? asNamed(text, run) : run();
@@ -80,7 +82,7 @@ export function createDatabase(pool: Connections, schemaName: string): Database 
     },
     async queryLists(text, values) {
       refuseIfClosed();
-      return statementOn(connections, (framed) =>
+      return statementOn(parts, (framed) =>
         asNamed(text, (name) =>
           inFrame({ ...framed, replyWithinMs }, async () =>
             toLists(await runWith(framed.client, text, values, { replyWithinMs, name })),
@@ -90,7 +92,7 @@ export function createDatabase(pool: Connections, schemaName: string): Database 
     },
     async queryCommitting(texts, values) {
       refuseIfClosed();
-      await statementOn(connections, (framed) => {
+      await statementOn(parts, (framed) => {
         const text = framed.frame === undefined ? texts.alone : texts.inTransaction;
         return asNamed(text, (name) =>
           inFrame({ ...framed, replyWithinMs }, () => runWith(framed.client, text, values, { replyWithinMs, name })),
@@ -107,7 +109,7 @@ export function createDatabase(pool: Connections, schemaName: string): Database 
         const tx: Store = { schema, query: (text, values) => open.query(text, values) };
         const whyRolledBack = () => open.lastFailure;
         const framed = { client, frame, onLeftOpen, replyWithinMs, whyRolledBack };
-        return inFrame(framed, () => open.during(() => work(tx)));
+        return inFrame(framed, () => open.during(() => work(tx))).catch((error) => explained(error, client, parts));
       });
     },
     dedicated: async () => (await connections.dedicated()).client,
@@ -123,13 +125,20 @@ export function createDatabase(pool: Connections, schemaName: string): Database 
   return over(pool, undefined);
 }
 
+interface Parts {
+  readonly connections: Connections;
+  readonly schema: string;
+  readonly schemaName: string;
+}
+
 /**
  * One statement. Somebody may have changed the session since it was looked at: the caller, whose pool it is of, or an administrator, behind a
  * pooler. What is refused for its isolation level has written nothing and is repeated. What is cancelled may have been so by a time limit
  * that is new, and what cannot be read is of a form that is new: the next statement is to know of it. If that look fails, the connection is
  * closed, and the caller is told what happened first.
  */
-function statementOn<T>(connections: Connections, use: (framed: Framed) => Promise<T>): Promise<T> {
+function statementOn<T>(parts: Parts, use: (framed: Framed) => Promise<T>): Promise<T> {
+  const { connections } = parts;
   return withClient(connections, async (client, onLeftOpen) => {
     const asFound = () => ({ client, frame: connections.sessionOf(client).frame, onLeftOpen });
     try {
@@ -137,10 +146,20 @@ function statementOn<T>(connections: Connections, use: (framed: Framed) => Promi
     } catch (error) {
       if (isCancelled(error) || error instanceof TimeNotReadableError)
         await connections.lookAgain(client).catch(onLeftOpen);
-      if (!isRefusedForIsolation(error)) throw error;
+      if (!isRefusedForIsolation(error)) return explained(error, client, parts);
       await connections.lookAgain(client);
       return use(asFound());
     }
+  });
+}
+
+/** Throws. The connection is asked that is at hand: there may be no other. */
+async function explained(error: unknown, client: pg.ClientBase, parts: Parts): Promise<never> {
+  const { connections, schema, schemaName } = parts;
+  if (breaksConnection(error)) throw error;
+  throw await explainMissing(error, {
+    ...{ schema, schemaName, source: connections.source },
+    query: (text, values) => runOn(client, text, values),
   });
 }
 

@@ -83,7 +83,10 @@ export async function migrate(
 }
 
 /** Whether this code understands the schema as it is; says what to do where it does not. */
-export async function assertSchemaFits(database: Database, wanted: Wanted = ourSchema()): Promise<void> {
+export async function assertSchemaFits(
+  database: Pick<Database, "schema" | "schemaName" | "source" | "query">,
+  wanted: Wanted = ourSchema(),
+): Promise<void> {
   const record = await readRecord(database);
   const known = newest(wanted.migrations);
   refuseStrange(database.schemaName, record, wanted.migrations);

@@ -7,6 +7,11 @@ import { assertSchemaFits, changedSince, ourSchema } from "./migrate.ts";
 
 const MENDED_BY_MIGRATING = [SchemaMissingError, SchemaTooOldError, RoutinesTooOldError];
 
+/** To migrate is what helps. */
+export function isMendedByMigrating(error: unknown): boolean {
+  return MENDED_BY_MIGRATING.some((kind) => error instanceof kind);
+}
+
 export interface SchemaState {
   readonly schema: string;
   /** That of the newest migration that was applied; 0: the schema is not there yet. */
@@ -35,7 +40,7 @@ export async function readSchemaState(database: Database): Promise<SchemaState> 
     wanted: Math.max(0, ...wanted.migrations.map(({ version }) => version)),
     pending: wanted.migrations.filter(({ version }) => !applied.includes(version)).map(({ name }) => name),
     outdated: changedSince(record.routines, wanted).length,
-    needsMigration: MENDED_BY_MIGRATING.some((kind) => misfit instanceof kind),
+    needsMigration: isMendedByMigrating(misfit),
     problem: misfit === undefined ? null : { code: misfit.code, message: misfit.message },
   };
 }

@@ -61,7 +61,9 @@ async function showAlerts(call: Call<AlertsOptions>): Promise<undefined> {
     screen.answer(answer, () => {
       const { alerts } = answer;
       if (alerts.length > 0) return paragraphs(...alerts.map((alert) => describeAlert(alert, now, screen)));
-      return isOnlyOpen ? "Nothing is wrong: no alert is open." : "There is no such alert on record.";
+      if (!isOnlyOpen) return "There is no such alert on record.";
+      const isFiltered = kind !== undefined || subject !== undefined;
+      return isFiltered ? "No open alert fits these filters." : "Nothing is wrong: no alert is open.";
     });
   });
   return undefined;

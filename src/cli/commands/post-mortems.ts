@@ -60,7 +60,9 @@ async function showPostMortems(call: Call<PostMortemsOptions>): Promise<undefine
     ];
     screen.answer(answer, () =>
       postMortems.length === 0
-        ? "Nothing has died, as far as the record goes."
+        ? kind === undefined && cause === undefined
+          ? "Nothing has died, as far as the record goes."
+          : "No post-mortem fits these filters."
         : table(oncePerRunner(postMortems), columns, { colours, width }),
     );
   });

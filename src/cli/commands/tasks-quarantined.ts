@@ -59,13 +59,13 @@ async function quarantined(call: Call<QuarantinedOptions>): Promise<ExitCode> {
 }
 
 async function show(
-  { screen, words }: Call<QuarantinedOptions>,
+  { screen, words, options }: Call<QuarantinedOptions>,
   asked: Asking,
   tasks: readonly QuarantinedTask[],
 ): Promise<void> {
   const now = await asked.now();
   screen.answer({ tasks }, () => {
-    if (tasks.length === 0) return words.length > 0 ? "None of these is in quarantine." : "No task is in quarantine.";
+    if (tasks.length === 0) return noneWords(words, options);
     const hint =
       "Each was running when several workers or runners died. When you have found out why: --redrive runs it again.";
     const { width, colours } = screen;
@@ -74,7 +74,7 @@ async function show(
 }
 
 async function runAgain(
-  { screen, options }: Call<QuarantinedOptions>,
+  { screen, words, options }: Call<QuarantinedOptions>,
   asked: Asking,
   tasks: readonly QuarantinedTask[],
 ): Promise<void> {
@@ -83,10 +83,17 @@ async function runAgain(
     tasks.map((task) => task.id),
   );
   screen.answer({ redriven }, () => {
-    if (redriven.length === 0) return "No task is in quarantine, so nothing was done.";
+    if (redriven.length === 0) return `${noneWords(words, options)} Nothing was done.`;
     const lines = redriven.map((id) => `${screen.colours.green("✓")} ${id}`);
     return [...lines, "", `${redriven.length} run again`, ...limitReached(tasks.length, options.limit)];
   });
+}
+
+function noneWords(words: readonly string[], { name, queue }: QuarantinedOptions): string {
+  if (words.length > 0) return "None of these is in quarantine.";
+  return name === undefined && queue === undefined
+    ? "No task is in quarantine."
+    : "No task in quarantine fits these filters.";
 }
 
 function quarantineTable(tasks: readonly QuarantinedTask[], now: Date, { colours, width }: Screen): string[] {

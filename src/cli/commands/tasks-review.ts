@@ -68,14 +68,13 @@ async function review(call: Call<ReviewOptions>): Promise<ExitCode> {
 }
 
 async function show(
-  { screen, words }: Call<ReviewOptions>,
+  { screen, words, options }: Call<ReviewOptions>,
   asked: Asking,
   tasks: readonly ReviewTask[],
 ): Promise<void> {
   const now = await asked.now();
   screen.answer({ tasks }, () => {
-    if (tasks.length === 0)
-      return words.length > 0 ? "None of these failed because its worker or runner died." : "No task needs review.";
+    if (tasks.length === 0) return noneWords(words, options);
     const hint = "Each may have had part of its effects. When you have looked: --done, or --redrive to run it again.";
     return [
       ...reviewTable(tasks, now, screen),
@@ -86,7 +85,7 @@ async function show(
 }
 
 async function act(
-  { screen, options }: Call<ReviewOptions>,
+  { screen, words, options }: Call<ReviewOptions>,
   asked: Asking,
   tasks: readonly ReviewTask[],
 ): Promise<void> {
@@ -95,11 +94,18 @@ async function act(
   const { reviewed } = ids.length === 0 ? { reviewed: [] } : await asked.ask("review.mark", { ids, note });
   const redriven = options.redrive ? await redrive(asked, reviewed) : [];
   screen.answer({ reviewed, redriven }, () => {
-    if (reviewed.length === 0) return "No task needs review, so nothing was done.";
+    if (reviewed.length === 0) return `${noneWords(words, options)} Nothing was done.`;
     const lines = reviewed.map((id) => `${screen.colours.green("✓")} ${id}`);
     const also = options.redrive ? `, ${redriven.length} run again` : "";
     return [...lines, "", `${reviewed.length} reviewed${also}`, ...limitReached(tasks.length, options.limit)];
   });
+}
+
+function noneWords(words: readonly string[], { name, queue }: ReviewOptions): string {
+  if (words.length > 0) return "None of these failed because its worker or runner died.";
+  return name === undefined && queue === undefined
+    ? "No task needs review."
+    : "No task that needs review fits these filters.";
 }
 
 function reviewTable(tasks: readonly ReviewTask[], now: Date, { colours, width }: Screen): string[] {
