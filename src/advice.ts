@@ -21,6 +21,8 @@ export interface Advised {
   "recovery.recover": {
     readonly state?: "claimed" | "running";
     readonly replicaId?: string;
+    /** In milliseconds. */
+    readonly after?: number;
     readonly dryRun?: true;
   };
   "recovery.stale": { readonly replicaId?: string };

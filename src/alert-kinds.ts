@@ -166,9 +166,11 @@ export function isAlertKind(name: string): name is AlertKind {
   return Object.hasOwn(ALERT_KINDS, name);
 }
 
+export const ALERT_KIND_NAMES = Object.keys(ALERT_KINDS) as AlertKind[];
+
 /** For statements. */
 export function kindsOf(cause: AlertCause): readonly AlertKind[] {
-  return (Object.keys(ALERT_KINDS) as AlertKind[]).filter((name) => ALERT_KINDS[name].cause === cause);
+  return ALERT_KIND_NAMES.filter((name) => ALERT_KINDS[name].cause === cause);
 }
 
 function kind<Details = undefined, Part = undefined>(

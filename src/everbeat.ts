@@ -4,15 +4,16 @@ import { AlertWatch } from "./alerts/alert-watch.ts";
 import { Alerts } from "./alerts/alerts.ts";
 import { AlertDelivery } from "./alerts/delivery.ts";
 import { ServicesWithoutWorker } from "./background/without-worker.ts";
-import { isFunction, unknownKey } from "./config/checks.ts";
+import { isFunction } from "./config/checks.ts";
 import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
 import { InvalidOptionsError, Problems } from "./config/problems.ts";
 import type { Database } from "./database/database.ts";
+import { ClosedError } from "./database/errors.ts";
 import { assertSchemaFits, type MigrationProgress, type MigrationReport, migrate } from "./database/migrate.ts";
 import { Notices } from "./database/notices.ts";
 import { openDatabase } from "./database/open-database.ts";
-import { isMendedByMigrating, readSchemaState, type SchemaState } from "./database/schema-state.ts";
+import { readSchemaState, type SchemaState } from "./database/schema-state.ts";
 import type { ExaminationProgress } from "./doctor/examine.ts";
 import type { Finding } from "./doctor/finding.ts";
 import { type EventListener, type EventName, Events } from "./events.ts";
@@ -26,7 +27,7 @@ import {
 } from "./following/follow.ts";
 import { neverThrowing } from "./given-logger.ts";
 import { jsonLogger, type Logger } from "./log.ts";
-import { EVENT_NAMES, isSupervisorEvent, logEvents } from "./log-events.ts";
+import { EVENT_NAMES, logEvents, unknownEvent } from "./log-events.ts";
 import { LogRecord } from "./log-health.ts";
 import { outletOf } from "./outlet/outlets.ts";
 import { Enqueuer } from "./queue/enqueue.ts";
@@ -143,6 +144,7 @@ export class Everbeat implements AsyncDisposable {
   #createServices(): ServicesWithoutWorker {
     return new ServicesWithoutWorker({
       outages: new Outages(this.#events),
+      awaitsSchema: this.#settings.migrate === "later",
       database: this.database.withReplyWithin(this.#settings.replyTimeoutMs),
       ...{ events: this.#events, settings: this.#settings.recovery },
     });
@@ -184,6 +186,7 @@ export class Everbeat implements AsyncDisposable {
 
   /** What is wrong with the database and with the fleet in it, and what to do about it. */
   async doctor(options: { onProgress?: ExaminationProgress | undefined } = {}): Promise<readonly Finding[]> {
+    if (this.#closed) throw new ClosedError();
     // A worker does not load what only those need who ask.
     const { examineDatabase } = await import("./doctor/examine.ts");
     return examineDatabase(this.database, options.onProgress);
@@ -334,14 +337,4 @@ export class Everbeat implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
-}
-
-/** Ends of tasks are one event, however they ended. */
-export function unknownEvent(name: string): string {
-  const isEnd = /^task\.(fail|complet|succe|finish|crash|cancel|done|error|expire)/.test(name);
-  if (isSupervisorEvent(name)) {
-    return "happens in the process of a supervisor (everbeat start --processes), which writes it to its log; nobody can subscribe to it";
-  }
-  if (!isEnd) return unknownKey(name, EVENT_NAMES, "event");
-  return 'there is no such event; "task.ended" tells of every end, and its `outcome` says how';
 }

@@ -1,4 +1,5 @@
 /** The one subscriber that turns events into log lines. */
+import { unknownKey } from "./config/checks.ts";
 import type { AnyEventName, EventListener, EventName, Events, SupervisorEvents } from "./events.ts";
 import type { Logger, LogLevel } from "./log.ts";
 import { inOneLine, toErrorRecord } from "./task/error-record.ts";
@@ -201,4 +202,14 @@ export function logEvents(events: Events, logger: Logger): () => void {
     if (typeof fields["message"] === "string" && message.includes(fields["message"])) delete fields["message"];
     logger[line.level](fields, message);
   }, wants);
+}
+
+/** Ends of tasks are one event, however they ended. */
+export function unknownEvent(name: string): string {
+  const isEnd = /^task\.(fail|complet|succe|finish|crash|cancel|done|error|expire)/.test(name);
+  if (isSupervisorEvent(name)) {
+    return "happens in the process of a supervisor (everbeat start --processes), which writes it to its log; nobody can subscribe to it";
+  }
+  if (!isEnd) return unknownKey(name, EVENT_NAMES, "event");
+  return 'there is no such event; "task.ended" tells of every end, and its `outcome` says how';
 }

@@ -1,6 +1,6 @@
 /** The alerts on record: those that are open, and what there was before. */
-import type { AlertRow } from "../alert-kinds.ts";
-import { checkOptions, isBoolean, isInstant, isInteger, isText } from "../config/checks.ts";
+import { ALERT_KIND_NAMES, type AlertKind, type AlertRow } from "../alert-kinds.ts";
+import { checkOptions, isBoolean, isInstant, isInteger, isOneOf, isText } from "../config/checks.ts";
 import { Problems } from "../config/problems.ts";
 import type { Database } from "../database/database.ts";
 import { listAlerts } from "../sql/alerts.ts";
@@ -8,7 +8,7 @@ import { listAlerts } from "../sql/alerts.ts";
 export interface AlertQuery {
   /** Only those that are open, or only those that are over (default: both). */
   open?: boolean | undefined;
-  kind?: string | undefined;
+  kind?: AlertKind | undefined;
   subject?: string | undefined;
   /** Those that are open, and those that were resolved since then. */
   since?: string | Date | undefined;
@@ -19,7 +19,7 @@ export interface AlertQuery {
 const isWord = isText({ max: 10_000 });
 export const ALERT_RULES = {
   open: isBoolean,
-  kind: isWord,
+  kind: isOneOf(ALERT_KIND_NAMES),
   subject: isWord,
   since: isInstant,
   limit: isInteger({ min: 1, max: 10_000 }),
@@ -41,7 +41,11 @@ export class AlertOrders {
   }
 
   /** Every time on record that this subject was in this trouble, the latest first. */
-  history(kind: string, subject: string, options: { limit?: number | undefined } = {}): Promise<readonly AlertRow[]> {
+  history(
+    kind: AlertKind,
+    subject: string,
+    options: { limit?: number | undefined } = {},
+  ): Promise<readonly AlertRow[]> {
     return this.list({ ...options, kind, subject });
   }
 }

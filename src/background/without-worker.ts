@@ -4,6 +4,7 @@
  */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
+import { isMendedByMigrating } from "../database/errors.ts";
 import type { Events } from "../events.ts";
 import { ClusterServices } from "../services/cluster-services.ts";
 import { SERVICES } from "../services/list.ts";
@@ -18,6 +19,8 @@ export interface ServicesWithoutWorkerParts {
   readonly events: Events;
   /** For as long as no replica is on record. */
   readonly settings: RecoverySettings;
+  /** It was opened before the schema is migrated: it looks again until that is so, and tells nobody. */
+  readonly awaitsSchema: boolean;
   /** Told of what fails, and of each time that it reached the database. */
   readonly outages: { noticed(error: unknown, doing: string): void; over(doing: string): void };
 }
@@ -43,7 +46,9 @@ export class ServicesWithoutWorker {
       name: "acting settings",
       intervalMs: SERVICES["acting settings"].everyMs,
       runOnce: () => this.#readSettings(),
-      onError: (error) => outages.noticed(error, DOING),
+      onError: (error) => {
+        if (!(parts.awaitsSchema && isMendedByMigrating(error))) outages.noticed(error, DOING);
+      },
     });
   }
 

@@ -1,5 +1,6 @@
 /** Advice as it is typed: the command line for an operation and its input. Pure. */
 import type { Advice, Advised, AdvisedCall, AdvisedOperation } from "../advice.ts";
+import { formatDuration } from "../config/duration.ts";
 import type { GlobalOptions } from "./command.ts";
 import { quoted, typedCommand } from "./typed-command.ts";
 
@@ -23,10 +24,11 @@ const COMMANDS: { readonly [Name in AdvisedOperation]: (input: Advised[Name]) =>
   ],
   "replicas.list": () => ["replicas"],
   "recovery.confirm": () => ["recover", "--confirm"],
-  "recovery.recover": ({ state, replicaId, dryRun }) => [
+  "recovery.recover": ({ state, replicaId, after, dryRun }) => [
     "recover",
     ...(state === undefined ? [] : [`--${state}`]),
     ...option("replica", replicaId),
+    ...option("after", after === undefined ? undefined : formatDuration(after)),
     ...(dryRun === undefined ? [] : ["--dry-run"]),
   ],
   "recovery.stale": ({ replicaId }) => ["stale", ...option("replica", replicaId)],

@@ -8,7 +8,8 @@ export function checkedBy<T>(check: Check<T>, read: (text: string) => unknown = 
   return (text) => {
     const problems = new Problems();
     const value = check(read(text), "", problems);
-    if (value === undefined || !problems.isEmpty) throw new InvalidArgumentError(`It ${problems.list.join("; ")}.`);
+    if (value === undefined || !problems.isEmpty)
+      throw new InvalidArgumentError(`It ${problems.list.join("; ")}.`.replace(/\?\.$/, "?"));
     return value;
   };
 }

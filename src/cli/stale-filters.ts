@@ -26,6 +26,11 @@ export function addStaleFilters(command: Command): void {
     .optionsGroup("Options:");
 }
 
+/** Without them an empty answer is about all tasks. */
+export function hasStaleFilters({ name, queue, replica }: StaleFilters): boolean {
+  return name !== undefined || queue !== undefined || replica !== undefined;
+}
+
 export function toStaleQuery({ after, name, queue, replica }: StaleFilters): InputOf<"recovery.stale"> {
   return { after, name, queue, replicaId: replica };
 }

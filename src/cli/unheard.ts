@@ -3,21 +3,23 @@ import type { ReplicaId, ReplicaWithHeart } from "../index.ts";
 import type { Asking } from "./asking.ts";
 import type { GlobalOptions } from "./command.ts";
 import { unheardWords } from "./times.ts";
-import { START_WORDS, typedCommand } from "./typed-command.ts";
+import { quoted, START_WORDS, typedCommand } from "./typed-command.ts";
 
 export interface Unheard {
   /** Null while somebody listens. */
   readonly since: Date | null;
   readonly replicas: ReadonlySet<ReplicaId>;
-  /** All that are on record. */
+  /** All that are on record, or the one that was asked for. */
   readonly all: readonly ReplicaWithHeart[];
   /** How many tasks those hold. */
   readonly held: number;
   readonly now: Date;
 }
 
-export async function readUnheard({ ask }: Asking): Promise<Unheard> {
-  const { now, replicas: all } = await ask("replicas.list", { all: true });
+/** `replica`: it was asked for this one only. */
+export async function readUnheard({ ask }: Asking, replica?: string): Promise<Unheard> {
+  const { now, replicas } = await ask("replicas.list", { all: true });
+  const all = replicas.filter(({ id }) => replica === undefined || id === replica.toLowerCase());
   const rows = all.filter((row) => row.unheardSince !== null);
   return {
     since: rows[0]?.unheardSince ?? null,
@@ -33,6 +35,13 @@ export function unsureWords({ since, held, now }: Unheard): string | undefined {
   if (since === null || held === 0) return undefined;
   const tasks = held === 1 ? "1 task is" : `${held} tasks are`;
   return `Nothing can be said for sure: ${unheardWords(since, now)}, and ${tasks} held by workers that are unheard.`;
+}
+
+/** By hand, without anybody who listens: an owner that beats is never taken for one that is silent for so long. */
+export function howToRecoverUnheard({ replica, ...given }: GlobalOptions & { readonly replica?: string }): string {
+  const of = replica === undefined ? "" : ` --replica ${quoted(replica)}`;
+  const command = typedCommand(`recover --after 10s --dry-run${of}`, given);
+  return `By hand, what is held by workers that have given no sign of life for some time: ${command}`;
 }
 
 /** What helps then. */

@@ -4,7 +4,6 @@ import { describe } from "../config/checks.ts";
 import { InvalidOptionsError } from "../config/problems.ts";
 import type { ConnectionSource, Connections } from "./connections.ts";
 import { ClosedError, NoReplyError, TimeNotReadableError, TransactionRolledBackError } from "./errors.ts";
-import { explainMissing } from "./explain-missing.ts";
 import { quoteIdentifier } from "./identifiers.ts";
 import { openTransaction } from "./open-transaction.ts";
 import { toParameter } from "./parameters.ts";
@@ -49,9 +48,13 @@ export interface Database extends Store {
   close(): Promise<void>;
 }
 
-export function createDatabase(pool: Connections, schemaName: string): Database {
+/** `explain`: what to throw instead of an error of a statement. It asks over the connection that is at hand: there may be no other. */
+export function createDatabase(
+  pool: Connections,
+  schemaName: string,
+  explain: Parts["explain"] = async (error) => error,
+): Database {
   const schema = quoteIdentifier(schemaName);
-  const parts = { connections, schema, schemaName };
   const names = new PreparedNames();
   let isClosed = false;
   const refuseIfClosed = () => {
@@ -69,59 +72,62 @@ export function createDatabase(pool: Connections, schemaName: string): Database 
     }
   };
   const spared = sparing(pool);
-  const over = (connections: Connections, replyWithinMs: number | undefined): Database => ({
-    schema,
-    schemaName,
-    async query(text, values, use) {
-      refuseIfClosed();
-      return statementOn(parts, (framed) => {
-        const run = (name?: string) =>
-          inFrame({ ...framed, replyWithinMs }, () => runOn(framed.client, text, values, { replyWithinMs, name }));
-        return use === "often" ? asNamed(text, run) : run();
-      }) as Promise<never[]>;
-    },
-    async queryLists(text, values) {
-      refuseIfClosed();
-      return statementOn(parts, (framed) =>
-        asNamed(text, (name) =>
-          inFrame({ ...framed, replyWithinMs }, async () =>
-            toLists(await runWith(framed.client, text, values, { replyWithinMs, name })),
+  const over = (connections: Connections, replyWithinMs: number | undefined): Database => {
+    const parts = { connections, schema, schemaName, explain };
+    return {
+      schema,
+      schemaName,
+      async query(text, values, use) {
+        refuseIfClosed();
+        return statementOn(parts, (framed) => {
+          const run = (name?: string) =>
+            inFrame({ ...framed, replyWithinMs }, () => runOn(framed.client, text, values, { replyWithinMs, name }));
+          return use === "often" ? asNamed(text, run) : run();
+        }) as Promise<never[]>;
+      },
+      async queryLists(text, values) {
+        refuseIfClosed();
+        return statementOn(parts, (framed) =>
+          asNamed(text, (name) =>
+            inFrame({ ...framed, replyWithinMs }, async () =>
+              toLists(await runWith(framed.client, text, values, { replyWithinMs, name })),
+            ),
           ),
-        ),
-      );
-    },
-    async queryCommitting(texts, values) {
-      refuseIfClosed();
-      await statementOn(parts, (framed) => {
-        const text = framed.frame === undefined ? texts.alone : texts.inTransaction;
-        return asNamed(text, (name) =>
-          inFrame({ ...framed, replyWithinMs }, () => runWith(framed.client, text, values, { replyWithinMs, name })),
         );
-      });
-    },
-    async transaction(work) {
-      if (typeof work !== "function")
-        throw new InvalidOptionsError("transaction()", [`must be given a function (tx) => …, not ${describe(work)}`]);
-      refuseIfClosed();
-      return withClient(connections, (client, onLeftOpen) => {
-        const { begin: frame } = connections.sessionOf(client);
-        const open = openTransaction((text, values) => runOn(client, text, values, { replyWithinMs }));
-        const tx: Store = { schema, query: (text, values) => open.query(text, values) };
-        const whyRolledBack = () => open.lastFailure;
-        const framed = { client, frame, onLeftOpen, replyWithinMs, whyRolledBack };
-        return inFrame(framed, () => open.during(() => work(tx))).catch((error) => explained(error, client, parts));
-      });
-    },
-    dedicated: async () => (await connections.dedicated()).client,
-    ownSession: () => connections.dedicated(),
-    withReplyWithin: (ms) => over(connections, ms),
-    sparing: () => over(spared, replyWithinMs),
-    source: connections.source,
-    close() {
-      isClosed = true;
-      return connections.close();
-    },
-  });
+      },
+      async queryCommitting(texts, values) {
+        refuseIfClosed();
+        await statementOn(parts, (framed) => {
+          const text = framed.frame === undefined ? texts.alone : texts.inTransaction;
+          return asNamed(text, (name) =>
+            inFrame({ ...framed, replyWithinMs }, () => runWith(framed.client, text, values, { replyWithinMs, name })),
+          );
+        });
+      },
+      async transaction(work) {
+        if (typeof work !== "function")
+          throw new InvalidOptionsError("transaction()", [`must be given a function (tx) => …, not ${describe(work)}`]);
+        refuseIfClosed();
+        return withClient(connections, (client, onLeftOpen) => {
+          const { begin: frame } = connections.sessionOf(client);
+          const open = openTransaction((text, values) => runOn(client, text, values, { replyWithinMs }));
+          const tx: Store = { schema, query: (text, values) => open.query(text, values) };
+          const whyRolledBack = () => open.lastFailure;
+          const framed = { client, frame, onLeftOpen, replyWithinMs, whyRolledBack };
+          return inFrame(framed, () => open.during(() => work(tx))).catch((error) => explained(error, client, parts));
+        });
+      },
+      dedicated: async () => (await connections.dedicated()).client,
+      ownSession: () => connections.dedicated(),
+      withReplyWithin: (ms) => over(connections, ms),
+      sparing: () => over(spared, replyWithinMs),
+      source: connections.source,
+      close() {
+        isClosed = true;
+        return connections.close();
+      },
+    };
+  };
   return over(pool, undefined);
 }
 
@@ -129,6 +135,10 @@ interface Parts {
   readonly connections: Connections;
   readonly schema: string;
   readonly schemaName: string;
+  readonly explain: (
+    error: unknown,
+    database: Pick<Database, "schema" | "schemaName" | "source" | "query">,
+  ) => Promise<unknown>;
 }
 
 /**
@@ -153,11 +163,10 @@ function statementOn<T>(parts: Parts, use: (framed: Framed) => Promise<T>): Prom
   });
 }
 
-/** Throws. The connection is asked that is at hand: there may be no other. */
 async function explained(error: unknown, client: pg.ClientBase, parts: Parts): Promise<never> {
-  const { connections, schema, schemaName } = parts;
+  const { connections, schema, schemaName, explain } = parts;
   if (breaksConnection(error)) throw error;
-  throw await explainMissing(error, {
+  throw await explain(error, {
     ...{ schema, schemaName, source: connections.source },
     query: (text, values) => runOn(client, text, values),
   });

@@ -156,6 +156,11 @@ export class RoutinesTooOldError extends EverbeatError {
   }
 }
 
+/** To migrate is what helps. */
+export function isMendedByMigrating(error: unknown): error is Error {
+  return [SchemaMissingError, SchemaTooOldError, RoutinesTooOldError].some((kind) => error instanceof kind);
+}
+
 export class SchemaTooNewError extends EverbeatError {
   readonly code = "SCHEMA_TOO_NEW";
   readonly kind = "refused";

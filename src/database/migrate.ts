@@ -20,6 +20,7 @@ import { VERSION } from "../version.ts";
 import { hostsOf } from "./connections.ts";
 import type { Database } from "./database.ts";
 import {
+  isMendedByMigrating,
   MigrationChangedError,
   RoutinesTooOldError,
   SchemaMissingError,
@@ -132,7 +133,7 @@ async function takeStep(
 
   const { text, number } = await readServerVersion(database);
   if (number < 140_000) throw new UnsupportedServerError(text);
-  return database.transaction(async (tx) => {
+  const taking = database.transaction(async (tx) => {
     await liftLimits(tx);
     await lockMigrations(tx);
     // A newer version may have made its own while we waited.
@@ -146,6 +147,12 @@ async function takeStep(
     }
     return step;
   });
+  return taking.catch((error: unknown) => Promise.reject(unexplained(error)));
+}
+
+/** What fails in a migration is told as it is, and not as a schema that is to be migrated. */
+function unexplained(error: unknown): unknown {
+  return isMendedByMigrating(error) ? error.cause : error;
 }
 
 /** What is left to be done, in order. */

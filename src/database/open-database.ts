@@ -4,13 +4,18 @@ import type pg from "pg";
 import type { OpenSettings } from "../config/open-options.ts";
 import { callersConnections, ownConnections } from "./connections.ts";
 import { createDatabase, type Database } from "./database.ts";
+import { explainMissing } from "./explain-missing.ts";
 import { parseTargets, type Targets } from "./targets.ts";
 
 export async function openDatabase(settings: OpenSettings): Promise<Database> {
   const given = settings.database ?? nonEmpty(process.env["DATABASE_URL"]);
   if (given === undefined) return openEmbedded(settings);
-  if (isPool(given)) return createDatabase(callersConnections(given), settings.schema);
-  return createDatabase(ownConnections(parseTargets(given), { max: settings.poolSize }), settings.schema);
+  if (isPool(given)) return createDatabase(callersConnections(given), settings.schema, explainMissing);
+  return createDatabase(
+    ownConnections(parseTargets(given), { max: settings.poolSize }),
+    settings.schema,
+    explainMissing,
+  );
 }
 
 export function embeddedFolder(folder: string | undefined): string {
@@ -30,7 +35,7 @@ async function openEmbedded(settings: OpenSettings): Promise<Database> {
     },
     role: "any",
   };
-  const database = createDatabase(ownConnections(targets, { max: settings.poolSize }), settings.schema);
+  const database = createDatabase(ownConnections(targets, { max: settings.poolSize }), settings.schema, explainMissing);
   return {
     ...database,
     async close() {

@@ -2,15 +2,8 @@
 import { EverbeatError } from "../errors.ts";
 import { readRecord } from "../sql/migrations.ts";
 import type { Database } from "./database.ts";
-import { RoutinesTooOldError, SchemaMissingError, SchemaTooOldError } from "./errors.ts";
+import { isMendedByMigrating } from "./errors.ts";
 import { assertSchemaFits, changedSince, ourSchema } from "./migrate.ts";
-
-const MENDED_BY_MIGRATING = [SchemaMissingError, SchemaTooOldError, RoutinesTooOldError];
-
-/** To migrate is what helps. */
-export function isMendedByMigrating(error: unknown): boolean {
-  return MENDED_BY_MIGRATING.some((kind) => error instanceof kind);
-}
 
 export interface SchemaState {
   readonly schema: string;

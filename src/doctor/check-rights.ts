@@ -3,7 +3,7 @@ import { advise } from "../advice.ts";
 import type { Database } from "../database/database.ts";
 import { quoteIdentifier } from "../database/identifiers.ts";
 import { type Rights, readRights } from "../sql/rights.ts";
-import { type Finding, good, wrong } from "./finding.ts";
+import { type Finding, good, warning, wrong } from "./finding.ts";
 
 export async function checkRights(database: Database): Promise<Finding> {
   const rights = await readRights(database);
@@ -28,6 +28,13 @@ export function judgeRights(rights: Rights, schema: string): Finding {
       "rights",
       `role "${role}" may not use the schema "${schema}"`,
       `grant usage on schema ${quoted} to ${grantee};`,
+    );
+  const onlyLooks = !rights.canWrite && rights.unreadableTables.length === 0 && closedFunctions.length === 0;
+  if (closedTables.length > 0 && onlyLooks)
+    return warning(
+      "rights",
+      `role "${role}" may look at everything in the schema "${schema}", and change nothing there`,
+      "Workers, and whoever enqueues tasks or gives orders, need more rights: docs/database.md lists them.",
     );
   if (closedTables.length > 0)
     return wrong(

@@ -107,7 +107,7 @@ function nobodySweeps(facts: TaskFacts, summary: string): Finding {
   const { listening } = facts;
   const ago = listening ? `the last sweep was ${formatDuration(listening.sweptAgoMs)} ago` : "nobody ever has";
   const next = `Nothing until a worker runs: every worker sweeps, but ${ago}.`;
-  const advice = [START_A_WORKER, ...recoveringByHand(facts)];
+  const advice = [START_A_WORKER, ...recoveringUnheard(facts)];
   return { because: "nobody-sweeps", summary, next, isStuck: true, advice };
 }
 
@@ -248,10 +248,23 @@ const DEATH_WORDS: { readonly [Reason in VerdictReason]: (owner: OwnerFacts) => 
   silent: ({ silentForMs }) => `its heart has been silent for ${formatDuration(silentForMs ?? 0)}`,
 };
 
+/** While nobody listens, a silence counts only where it is said how long it must be. Where nobody ever has, none is known. */
+function recoveringUnheard(facts: TaskFacts): Advice[] {
+  const { owner } = facts;
+  const isHere = owner?.status === "online" || owner?.status === "draining";
+  if (!owner || !isHere) return recoveringByHand(facts);
+  if (owner.silentForMs === null) return [];
+  const what = { state: facts.state as OwnedState, replicaId: owner.replicaId, after: UNHEARD_AFTER_MS };
+  return [advise("Recover by hand what that replica holds, if it gives no sign of life.", "recovery.recover", what)];
+}
+
 function recoveringByHand({ state, owner }: TaskFacts): Advice[] {
   if (!owner) return [];
   const what = { state: state as OwnedState, replicaId: owner.replicaId };
   return [advise("Recover by hand what that replica holds.", "recovery.recover", what)];
 }
+
+/** In fact not before its heart has promised to have stopped its work. */
+const UNHEARD_AFTER_MS = 10_000;
 
 const CONFIRM = advise("Confirm it, if those machines are dead indeed.", "recovery.confirm", {});

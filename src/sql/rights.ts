@@ -12,6 +12,10 @@ export interface Rights {
   readonly canUseSchema: boolean;
   /** Tables of the schema that it cannot both read and write. */
   readonly closedTables: readonly string[];
+  /** Tables that it cannot read. */
+  readonly unreadableTables: readonly string[];
+  /** There is a table into which it can write. */
+  readonly canWrite: boolean;
   /** Sequences from which it cannot draw. Those of identity columns are left out: whoever may insert a row may draw from them. */
   readonly closedSequences: readonly string[];
   /** Functions that it cannot call. Those of triggers are left out: a trigger calls them whoever writes. */
@@ -29,6 +33,12 @@ export async function readRights(store: Store): Promise<Rights | undefined> {
                     has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
                     and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))
                   order by 1) as "closedTables",
+            array(select c.relname::text from pg_class c
+                  where c.relnamespace = n.oid and c.relkind = 'r' and not has_table_privilege(c.oid, 'select')
+                  order by 1) as "unreadableTables",
+            exists (select from pg_class c
+                    where c.relnamespace = n.oid and c.relkind = 'r'
+                      and has_table_privilege(c.oid, 'insert, update, delete')) as "canWrite",
             array(select c.relname::text from pg_class c
                   where c.relnamespace = n.oid and case when c.relkind = 'S' then not has_sequence_privilege(c.oid, 'usage') end
                     and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'i')

@@ -13,6 +13,34 @@ test("where nothing is wrong, that is said", async () => {
   expect((await here(["alerts", "--all"], at)).stdout).toBe("There is no such alert on record.\n");
 });
 
+test("where none fits what was asked for, nothing is said of the others", async () => {
+  for (const filter of [
+    ["--kind", "crash-loop"],
+    ["--subject", "mail"],
+  ])
+    expect((await here(["alerts", ...filter], at)).stdout).toBe("No open alert fits these filters.\n");
+  const empty = "No post-mortem fits these filters.\n";
+  expect((await here(["post-mortems", "--cause", "deploy"], at)).stdout).toBe(empty);
+  expect((await here(["post-mortems", "--kind", "replica"], at)).stdout).toBe(empty);
+  const nobody = "5b0f3c1e-7a52-4c1b-9d7a-2f0a4f0f6b11";
+  for (const [words, answer] of [
+    [["tasks", "review", "--name", "nosuch"], "No task that needs review fits these filters."],
+    [
+      ["tasks", "review", "--queue", "nosuch", "--done"],
+      "No task that needs review fits these filters. Nothing was done.",
+    ],
+    [
+      ["tasks", "review", nobody, "--done"],
+      "None of these failed because its worker or runner died. Nothing was done.",
+    ],
+    [["tasks", "quarantined", "--name", "nosuch"], "No task in quarantine fits these filters."],
+    [["tasks", "quarantined", nobody, "--redrive"], "None of these is in quarantine. Nothing was done."],
+    [["stale", "--replica", nobody], "No stale task fits these filters."],
+    [["recover", "--name", "nosuch"], "No stale task fits these filters, so nothing was done."],
+  ] as const)
+    expect((await here(words, at)).stdout).toBe(`${answer}\n`);
+});
+
 test("those that are open are shown with what helps; those that are over where they are asked for", async () => {
   await raiseAlert(everbeat.database, {
     ...{ kind: "mass-death", subject: "fleet", message: "3 of 4 machines fell silent at once" },
@@ -51,5 +79,5 @@ test("those that are open are shown with what helps; those that are over where t
 test("a kind that is none is refused with the nearest one", async () => {
   const { code, stderr } = await here(["alerts", "--kind", "mass-deaths"], at);
   expect(code).toBe(2);
-  expect(stderr).toContain('did you mean "mass-death"?');
+  expect(stderr).toContain('did you mean "mass-death"?\n');
 });

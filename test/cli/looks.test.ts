@@ -129,6 +129,8 @@ describe("the doctor's judgement", () => {
     canChangeSchema: true,
     canUseSchema: true,
     closedTables: [],
+    unreadableTables: [],
+    canWrite: true,
     closedSequences: [],
     closedFunctions: [],
   };
@@ -139,6 +141,18 @@ describe("the doctor's judgement", () => {
     ["a schema to be made", { hasSchema: false }, "good", /may create the schema "jobs"/],
     ["a schema that cannot be made", { hasSchema: false, canCreateSchema: false }, "wrong", /may not create/],
     ["a closed schema", { canUseSchema: false }, "wrong", /may not use/],
+    [
+      "the right to look and no more",
+      { closedTables: ["ready", "task"], canWrite: false },
+      "warning",
+      /look at everything in the schema "jobs", and change nothing/,
+    ],
+    [
+      "the right to look at some tables only",
+      { closedTables: ["ready", "task"], unreadableTables: ["task"], canWrite: false },
+      "wrong",
+      /cannot read and write 2 tables/,
+    ],
     ["closed tables", { closedTables: ["ready", "task"] }, "wrong", /2 tables of "jobs", such as ready/],
   ])("of a role with %s", (_what, rights, mark, found) => {
     const finding = judgeRights({ ...full, ...rights }, "jobs");

@@ -14,7 +14,7 @@ afterAll(() => database.drop());
 test("a look at a database without a schema changes nothing, and says what to do", async () => {
   const { code, stderr } = await cli(["status"], at);
   expect(code).toBe(1);
-  expect(stderr).toContain("(--schema and --database), or run `everbeat migrate` to create it");
+  expect(stderr).toContain("(--schema and --database), or run `everbeat migrate` with the same ones to create it");
   const [row] = await database.query<{ schemas: number }>(
     "select count(*)::int as schemas from pg_namespace where nspname = 'everbeat'",
   );

@@ -1,6 +1,6 @@
 /** The alerts that a process keeps open: what it said last is what is on record, whatever happens to the database and to others meanwhile. */
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import type { NewAlert } from "../../src/alert-kinds.ts";
+import type { AlertKind, NewAlert } from "../../src/alert-kinds.ts";
 import { Alerts } from "../../src/alerts/alerts.ts";
 import { raiseAlert, resolveEndedAlerts } from "../../src/sql/alerts.ts";
 import { PURGE_RULES, purge } from "../../src/sql/purge.ts";
@@ -217,4 +217,11 @@ test("an alert that is met again never gets old", async () => {
   const ages = { historyAgeMs: 1, purgeAgeMs: 1, postMortemAgeMs: 30 * 86_400_000 };
   if (rule) await everbeat.database.transaction((tx) => purge(tx, rule, ages, 10));
   expect(await open()).toEqual(["roll-stopped still met"]);
+});
+
+test("a kind that is none is refused, with the nearest one", async () => {
+  const misspelt = "mass-deth" as AlertKind;
+  const refusal = { code: "INVALID_OPTIONS", message: expect.stringContaining('did you mean "mass-death"?') };
+  await expect(everbeat.alerts.list({ kind: misspelt })).rejects.toMatchObject(refusal);
+  await expect(everbeat.alerts.history(misspelt, "fleet")).rejects.toMatchObject(refusal);
 });

@@ -72,7 +72,12 @@ test("of several hosts the one that answers is found by all who look for it at o
 test("what has been closed says so at once", async () => {
   const everbeat = await Everbeat.open({ database: database.url, log: "silent" });
   await everbeat.close();
-  for (const call of [() => everbeat.enqueue(add, 1), () => everbeat.tasks.counts(), () => everbeat.work([add])]) {
+  for (const call of [
+    () => everbeat.enqueue(add, 1),
+    () => everbeat.tasks.counts(),
+    () => everbeat.work([add]),
+    () => everbeat.doctor(),
+  ]) {
     await expect(call()).rejects.toMatchObject({ code: "CLOSED" });
   }
 });

@@ -211,7 +211,7 @@ describe("a schema", () => {
     // All of it: nothing of the address but its host, above all no password.
     expect(refusal.message).toBe(
       `There is no Everbeat schema "not_there" in the database "${database.name}" on ${host}. ` +
-        "Check the schema and the address of the database (--schema and --database), or run `everbeat migrate` to create it.",
+        "Check the schema and the address of the database (--schema and --database), or run `everbeat migrate` with the same ones to create it.",
     );
   });
 

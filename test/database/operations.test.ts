@@ -200,6 +200,14 @@ describe("an operation that changes nothing needs no more than the right to read
     await expect(waiting).rejects.toMatchObject({ state: "cancelled" });
   });
 
+  test("and the doctor says so, and finds nothing wrong with it", async () => {
+    const { isWell, findings } = await perform(reader, "doctor", {});
+    const rights = findings.find(({ check }) => check === "rights");
+    expect(rights).toMatchObject({ mark: "warning", found: expect.stringContaining("change nothing") });
+    expect(findings.filter(({ mark }) => mark === "wrong")).toEqual([]);
+    expect(isWell).toBe(true);
+  });
+
   test("and with that right alone nothing else can be done", async () => {
     await expect(perform(reader, "queues.pause", { name: "mail" })).rejects.toMatchObject({ code: "42501" });
   });

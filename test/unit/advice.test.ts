@@ -29,7 +29,12 @@ const SAMPLES: { readonly [Name in AdvisedOperation]: readonly Advised[Name][] }
   ],
   "replicas.list": [{}],
   "recovery.confirm": [{}],
-  "recovery.recover": [{}, { state: "running", replicaId: other }, { state: "claimed" }, { dryRun: true }],
+  "recovery.recover": [
+    {},
+    { state: "running", replicaId: other },
+    { state: "claimed", after: 10_000 },
+    { dryRun: true },
+  ],
   "recovery.stale": [{}, { replicaId: other }],
   "review.mark": [{ ids: [id] }],
   doctor: [{}],

@@ -1,6 +1,6 @@
 /** `everbeat alerts`: what is wrong at this moment, and what has been. */
 import type { Command } from "commander";
-import { ALERT_KINDS, type AlertKind } from "../../alert-kinds.ts";
+import { ALERT_KIND_NAMES, type AlertKind } from "../../alert-kinds.ts";
 import { isOneOf } from "../../config/checks.ts";
 import type { ValueOf } from "../../operations/operations.ts";
 import { adviceText } from "../advice-text.ts";
@@ -22,8 +22,6 @@ interface AlertsOptions {
 
 type Alert = ValueOf<"alerts.list">["alerts"][number];
 
-const KINDS = Object.keys(ALERT_KINDS) as AlertKind[];
-
 export function addAlerts(cli: Cli, program: Command): void {
   addCommand<AlertsOptions>(cli, program, {
     usage: "alerts",
@@ -43,7 +41,7 @@ export function addAlerts(cli: Cli, program: Command): void {
           "those that are open, and those that were over since: a duration such as 1h, or an ISO 8601 time",
           since,
         )
-        .option("--kind <kind>", "of this kind only", checkedBy(isOneOf(KINDS)))
+        .option("--kind <kind>", "of this kind only", checkedBy(isOneOf(ALERT_KIND_NAMES)))
         .option("--subject <subject>", "of this queue, task, replica, … only")
         .option("--limit <number>", "how many at most, 1 to 1000", wholeNumber({ min: 1, max: 1_000 }), 100),
     run: showAlerts,

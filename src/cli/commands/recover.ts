@@ -6,11 +6,11 @@ import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { notYetStaleWords } from "../silent-owners.ts";
-import { addStaleFilters, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
+import { addStaleFilters, hasStaleFilters, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
 import { type Column, table } from "../table.ts";
 import { typedCommand } from "../typed-command.ts";
-import { howToBeSure, readUnheard, type Unheard, unsureWords } from "../unheard.ts";
+import { howToBeSure, howToRecoverUnheard, readUnheard, type Unheard, unsureWords } from "../unheard.ts";
 import { prose } from "../wrap.ts";
 
 interface RecoverOptions extends StaleFilters {
@@ -68,8 +68,8 @@ async function recover(call: Call<RecoverOptions>): Promise<ExitCode> {
   return asking(call, async (asked) => {
     const { dryRun } = options;
     const done = await asked.ask("recovery.recover", { ...toStaleQuery(options), state: stateOf(options), dryRun });
-    const unheard = await readUnheard(asked);
-    screen.answer(done, () => describeRecovery(done, unheard, screen));
+    const unheard = await readUnheard(asked, options.replica);
+    screen.answer(done, () => describeRecovery(done, unheard, call));
     return done.refused.length > 0 ? EXIT.failed : EXIT.ok;
   });
 }
@@ -80,23 +80,23 @@ function stateOf({ running, claimed }: RecoverOptions): StaleTask["state"] | und
   return running ? "running" : "claimed";
 }
 
-function describeRecovery(recovery: Recovery, unheard: Unheard, screen: Call["screen"]): string[] {
+function describeRecovery(recovery: Recovery, unheard: Unheard, call: Call<RecoverOptions>): string[] {
   const { refused } = recovery;
-  if (refused.length === 0) return describeDone(recovery, unheard, screen);
-  const { colours, width } = screen;
+  if (refused.length === 0) return describeDone(recovery, unheard, call);
+  const { colours, width } = call.screen;
   const columns: Column<Refused>[] = [
     { title: "ID", value: ({ id }) => id },
     { title: "BECAUSE", label: "", value: ({ message }) => message, atLeast: 40 },
   ];
   return [
-    ...describeDone(recovery, unheard, screen),
+    ...describeDone(recovery, unheard, call),
     "",
     `${colours.red("✗")} The database refused to change these, which stay as they were:`,
     ...table(refused, columns, { colours, width, indent: 2 }),
   ];
 }
 
-function describeDone(recovery: Recovery, unheard: Unheard, screen: Call["screen"]): string[] {
+function describeDone(recovery: Recovery, unheard: Unheard, { screen, options }: Call<RecoverOptions>): string[] {
   const { dryRun, failed, requeued, refused } = recovery;
   const { colours, width } = screen;
   const tasks = [...failed, ...requeued];
@@ -105,11 +105,14 @@ function describeDone(recovery: Recovery, unheard: Unheard, screen: Call["screen
     const unsure = unsureWords(unheard);
     if (unsure === undefined) {
       const silent = notYetStaleWords(unheard.all);
-      return prose(`No task is stale, so nothing was done.${silent ? ` ${silent}` : ""}`, { width });
+      const isAboutSome = hasStaleFilters(options) || stateOf(options) !== undefined;
+      const none = isAboutSome ? "No stale task fits these filters" : "No task is stale";
+      return prose(`${none}, so nothing was done.${silent ? ` ${silent}` : ""}`, { width });
     }
     return [
       ...prose(`${unsure} Nothing was done.`, { width, paint: colours.yellow }),
-      ...prose(howToBeSure(screen.given), { width, paint: colours.dim }),
+      ...prose(howToBeSure(options), { width, paint: colours.dim }),
+      ...prose(howToRecoverUnheard(options), { width, paint: colours.dim }),
     ];
   }
   const outcome = (task: StaleTask) => (task.state === "running" ? "failed" : "pending");

@@ -4,10 +4,10 @@ import type { StaleTask } from "../../index.ts";
 import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
 import { notYetStaleWords } from "../silent-owners.ts";
-import { addStaleFilters, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
+import { addStaleFilters, hasStaleFilters, type StaleFilters, toStaleQuery } from "../stale-filters.ts";
 import { staleTable } from "../stale-table.ts";
 import { typedCommand } from "../typed-command.ts";
-import { howToBeSure, readUnheard, unsureWords } from "../unheard.ts";
+import { howToBeSure, howToRecoverUnheard, readUnheard, unsureWords } from "../unheard.ts";
 import { type Paint, prose } from "../wrap.ts";
 
 interface StaleOptions extends StaleFilters {
@@ -36,7 +36,7 @@ async function showStale(call: Call<StaleOptions>): Promise<undefined> {
   const { options, screen } = call;
   await asking(call, async (asked) => {
     const answer = await asked.ask("recovery.stale", { ...toStaleQuery(options), state: options.state });
-    const unheard = await readUnheard(asked);
+    const unheard = await readUnheard(asked, options.replica);
     screen.answer(answer, () => {
       const { tasks } = answer;
       const { width, colours } = screen;
@@ -49,12 +49,16 @@ async function showStale(call: Call<StaleOptions>): Promise<undefined> {
           ...list,
           ...say(unsure, colours.yellow),
           ...say(howToBeSure(options), colours.dim),
-          ...(tasks.length === 0 ? [] : say(byHand, colours.dim)),
+          ...say(tasks.length === 0 ? howToRecoverUnheard(options) : byHand, colours.dim),
         ];
       if (tasks.length === 0) {
         const silent = notYetStaleWords(unheard.all, options.after);
         return say(
-          silent ? `No task is stale yet. ${silent}` : "No task is stale: whoever holds one is alive and heard.",
+          silent
+            ? `No task is stale yet. ${silent}`
+            : hasStaleFilters(options) || options.state !== undefined
+              ? "No stale task fits these filters."
+              : "No task is stale: whoever holds one is alive and heard.",
         );
       }
       const bySelf = "Workers recover these by themselves, unless that is switched off.";
