@@ -115,7 +115,7 @@ export class Everbeat implements AsyncDisposable {
         ? jsonLogger({ level: settings.log, write: (line) => void outletOf(process.stderr).write(line) })
         : neverThrowing(settings.log, this.#loggerHealth);
     this.#events = new Events((error, name) =>
-      this.#log.error({ event: name, error: toErrorRecord(error, "ERROR") }, "an event listener threw"),
+      this.#log.error({ event: name, error: toErrorRecord(error, "ERROR", "The listener") }, "an event listener threw"),
     );
     logEvents(this.#events, this.#log);
     const streams = [outletOf(process.stdout).health, outletOf(process.stderr).health];

@@ -148,7 +148,7 @@ export class AlertDelivery {
     try {
       await this.#hand(delivery);
     } catch (error) {
-      const reason = clip(inOneLine(toErrorRecord(error)), 1_000, "…");
+      const reason = clip(inOneLine(toErrorRecord(error, "ERROR", "The channel")), 1_000, "…");
       // A process that leaves lets another one try at once.
       const againInMs = this.#stopping.signal.aborted ? 0 : pauseAfterMs(tries, Math.random());
       events.emit("alert.not-delivered", { channel: channel.name, alertId: alert.id, change, tries, reason });

@@ -22,6 +22,13 @@ export interface ReplicaLook {
 /** Where its runners were asked for, too, those that are there. */
 type ShownReplica = ReplicaWithHeart & { readonly runners?: readonly RunnerRow[] };
 
+const PRESENCES: readonly ReplicaWithHeart["status"][] = ["online", "draining", "dead", "offline"];
+
+/** Who is here comes first. */
+export function hereFirst<Row extends Pick<ReplicaWithHeart, "status">>(replicas: readonly Row[]): Row[] {
+  return PRESENCES.flatMap((is) => replicas.filter((row) => row.status === is));
+}
+
 export function replicaTable(
   replicas: readonly ShownReplica[],
   look: ReplicaLook,

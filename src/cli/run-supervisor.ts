@@ -43,7 +43,9 @@ export async function runSupervisor(run: SupervisorRun): Promise<ExitCode> {
   void stop.second.then(() => supervisor.leave({ now: true }));
   void stop.third.then(() => supervisor.kill());
   try {
-    return (await supervisor.run()) === "left" ? EXIT.ok : EXIT.failed;
+    const end = await supervisor.run();
+    if (end === "none-left") log.error({}, "every child is in a crash loop, so the supervisor ends");
+    return end === "left" ? EXIT.ok : EXIT.failed;
   } finally {
     stop.close();
     stopWatching();

@@ -130,7 +130,8 @@ export function quoted(text: string, { colours, indent = 2 }: Omit<TableLook, "w
   return linesOf(text).map((line) => `${" ".repeat(indent)}${colours.dim(`│ ${line}`)}`);
 }
 
-/** Parts with an empty line between them. */
+/** Parts with an empty line between them. Those that are empty are left out. */
 export function paragraphs(...parts: readonly (readonly string[])[]): string[] {
-  return parts.flatMap((part, index) => (index === 0 ? part : ["", ...part]));
+  const full = parts.filter((part) => part.length > 0);
+  return full.flatMap((part, index) => (index === 0 ? part : ["", ...part]));
 }

@@ -21,7 +21,8 @@ export function judgeHearts(replicas: readonly ReplicaRow[], settings: RecoveryS
   const unwell = here.filter((replica) => !["fresh", "blocked"].includes(heartStateOf(replica, settings)));
   const bySilence = formatDuration(settings.runningDeadAfterMs + 1.25 * settings.checkMs);
   if (unwell.length > 0) {
-    const found = `${unwell.length} of ${here.length} hearts ${unwell.length === 1 ? "is not heard as it" : "are not heard as they"} should be`;
+    const which = here.length === 1 ? "the one heart" : `${unwell.length} of ${here.length} hearts`;
+    const found = `${which} ${unwell.length === 1 ? "is not heard as it" : "are not heard as they"} should be`;
     return warning("hearts", found, advise("See which, and for how long.", "replicas.list", {}));
   }
   const all = here.length === 1 ? "the one heart is heard" : `all ${here.length} hearts are heard`;

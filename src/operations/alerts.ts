@@ -1,7 +1,7 @@
 /** Operations on alerts. */
 import * as z from "zod";
-import { ALERT_KIND_NAMES } from "../alert-kinds.ts";
 import { ALERT_RULES } from "../alerts/alert-orders.ts";
+import type { AlertKind } from "../index.ts";
 import { operation } from "./operation.ts";
 import { alert } from "./rows.ts";
 import { listOf, optionsBy } from "./schemas.ts";
@@ -13,7 +13,13 @@ export const alertsList = operation({
   description: "what is wrong, and what has been, the latest first",
   input: z.strictObject(
     optionsBy(ALERT_RULES, {
-      ...{ open: z.boolean(), kind: z.enum(ALERT_KIND_NAMES), subject: z.string(), since: z.string(), limit: z.int() },
+      ...{
+        open: z.boolean(),
+        kind: z.string() as unknown as z.ZodType<AlertKind, AlertKind>,
+        subject: z.string(),
+        since: z.string(),
+        limit: z.int(),
+      },
     }),
   ),
   answer: z.strictObject({ alerts: listOf(alert) }),

@@ -28,8 +28,9 @@ interface Room {
   records: number;
 }
 
-export function toErrorRecord(thrown: unknown, fallbackCode = "TASK_FAILED"): ErrorRecord {
-  if (!isErrorLike(thrown)) return { code: fallbackCode, message: kept(`The handler threw ${showThrown(thrown)}.`) };
+/** `who`: what threw it, where that was no handler. */
+export function toErrorRecord(thrown: unknown, fallbackCode = "TASK_FAILED", who = "The handler"): ErrorRecord {
+  if (!isErrorLike(thrown)) return { code: fallbackCode, message: kept(`${who} threw ${showThrown(thrown)}.`) };
   return recordOf(thrown, { fallbackCode, depth: 0, room: { records: MAX_RECORDS } });
 }
 

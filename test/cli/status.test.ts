@@ -14,6 +14,7 @@ test("an empty fleet is told apart from a broken one", async () => {
   expect(code).toBe(0);
   expect(stdout).toContain("○ 0 pending");
   expect(stdout).toContain("none is here. Start one: everbeat start tasks.ts");
+  expect(stdout).not.toContain("\n\n\n");
 });
 
 test("the fleet at a glance: counts, queues, and what each replica holds", async () => {

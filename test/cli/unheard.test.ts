@@ -78,4 +78,14 @@ test("status, stale, recover and explain agree on the only worker in the moment 
   await moment();
   const { stdout } = await here(["explain", id], at);
   expect(stdout).toMatch(/database session ended.*if no other worker runs, nothing happens until one starts/s);
+
+  // Nobody listens any more, and it has given no sign of life for longer than its heart takes to stop.
+  await database.query("update everbeat.listening set swept_at = clock_timestamp() - interval '10 minutes'");
+  await database.query("update everbeat.listening set hearing_since = clock_timestamp() - interval '20 minutes'");
+  await database.query("update everbeat.heart set beat_at = beat_at - interval '12 seconds'");
+  const nobody = "5b0f3c1e-7a52-4c1b-9d7a-2f0a4f0f6b11";
+  expect((await here(["recover", "--replica", nobody], at)).stdout).not.toContain("held by workers");
+  const { stdout: why } = await here(["explain", id], at);
+  const line = /\$ everbeat (recover --running --replica \S+ --after 10s)$/m.exec(why)?.[1];
+  expect((await here(line?.split(" ") ?? [], at)).stdout).toContain("1 failed, 0 pending again");
 });

@@ -45,7 +45,7 @@ const MAY_USE: Record<string, readonly string[]> = {
   "alert-kinds": ["task", "advice"],
   "alert-advice": ["advice", "alert-kinds"],
   events: ["task", "alert-kinds"],
-  "log-events": ["events", "log", "task"],
+  "log-events": ["events", "log", "task", "config"],
   // The middle: statements and the database that runs them, which know nothing above them.
   sql: [...FOUNDATION, "task", "alert-kinds", "alert-advice", "database"],
   database: [...FOUNDATION, "task", "sql"],

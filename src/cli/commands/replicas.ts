@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { asking } from "../asking.ts";
 import { addCommand, type Call, type Cli } from "../command.ts";
-import { replicaTable } from "../replica-table.ts";
+import { hereFirst, replicaTable } from "../replica-table.ts";
 import { START_WORDS, typedCommand } from "../typed-command.ts";
 
 interface ReplicasOptions {
@@ -30,7 +30,7 @@ async function showReplicas(call: Call<ReplicasOptions>): Promise<undefined> {
     screen.answer(answer, () => {
       const { now, replicas } = answer;
       if (replicas.length === 0) return `No replica is here. Start one: ${typedCommand(START_WORDS, options)}`;
-      return replicaTable(replicas, { now, settings, withVitals: true, indent: 0, reliability }, screen);
+      return replicaTable(hereFirst(replicas), { now, settings, withVitals: true, indent: 0, reliability }, screen);
     });
   });
   return undefined;

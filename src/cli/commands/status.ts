@@ -9,7 +9,7 @@ import { addressOf } from "../open-for-command.ts";
 import { queueTable } from "../queue-table.ts";
 import { isBusy, leftOutWords, mostBusy } from "../queues-of-interest.ts";
 import { recoveryLines } from "../recovery-lines.ts";
-import { replicaTable } from "../replica-table.ts";
+import { hereFirst, replicaTable } from "../replica-table.ts";
 import type { Screen } from "../screen.ts";
 import { serviceTable } from "../service-table.ts";
 import { inColourOf, marked } from "../states.ts";
@@ -92,7 +92,7 @@ function replicas(status: Status, screen: Screen, withAll: boolean): string[] {
   const { dim, bold } = screen.colours;
   const isOver = (row: ReplicaWithHeart) => !withAll && row.status === "dead" && row.claimed + row.running === 0;
   const died = status.replicas.filter(isOver).length;
-  const rows = PRESENCES.flatMap((is) => status.replicas.filter((row) => row.status === is && !isOver(row)));
+  const rows = hereFirst(status.replicas.filter((row) => !isOver(row)));
   const look = { now: status.now, settings: status.recovery.settings };
   const body =
     rows.length > 0
@@ -106,8 +106,6 @@ function replicas(status: Status, screen: Screen, withAll: boolean): string[] {
   if (left > 0) body.push(dim(`  and ${left} that left before (--all shows them)`));
   return [bold("Replicas"), ...body];
 }
-
-const PRESENCES: readonly ReplicaWithHeart["status"][] = ["online", "draining", "dead", "offline"];
 
 function services({ services: rows, now }: Status, screen: Screen): string[] {
   return rows.length === 0 ? [] : [screen.colours.bold("Services"), ...serviceTable(rows, now, screen)];
