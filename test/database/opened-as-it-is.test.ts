@@ -50,7 +50,7 @@ test("what runs in the background waits for the schema", async () => {
   const log = { debug() {}, info() {}, warn() {}, error: (...words: unknown[]) => void errors.push(words) };
   const channel = { name: "ops", deliver: async () => {} };
   const opened = await Everbeat.open({
-    ...{ database: other.url, migrate: "later", listens: true, alertChannels: [channel], log },
+    ...{ database: other.url, migrate: "later", runsServices: true, alertChannels: [channel], log },
   });
   onTestFinished(() => opened.close());
   await opened.migrate();
