@@ -84,7 +84,7 @@ describe("doctor", () => {
     const rights = answer.findings.find((finding) => finding.check === "rights");
     expect(rights).toMatchObject({
       mark: "wrong",
-      advice: [{ sentence: expect.stringContaining("grant usage on schema everbeat") }],
+      advice: [{ sentence: expect.stringContaining('grant usage on schema "everbeat"') }],
     });
     // What cannot be looked at for want of that right is not wrong on its own account.
     expect(answer.findings.filter(({ mark }) => mark === "wrong")).toEqual([rights]);
@@ -114,7 +114,8 @@ describe("doctor", () => {
     const grants = [...page.matchAll(/^grant .* to app;$/gm)].map(([grant]) => grant.replace("to app", `to ${role}`));
     expect(grants).toHaveLength(4);
     for (const grant of grants) {
-      expect(await rights()).toMatchObject({ mark: "wrong", advice: [{ sentence: grant }] });
+      const quoted = grant.replace("schema everbeat", 'schema "everbeat"').replace(`to ${role}`, `to "${role}"`);
+      expect(await rights()).toMatchObject({ mark: "wrong", advice: [{ sentence: quoted }] });
       await database.query(grant);
     }
     expect(await rights()).toMatchObject({ mark: "good" });
