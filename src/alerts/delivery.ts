@@ -10,7 +10,6 @@ import { changeId } from "../alert-kinds.ts";
 import { clip } from "../clip.ts";
 import type { AlertChannel } from "../config/alert-channels.ts";
 import type { Database } from "../database/database.ts";
-import { isMendedByMigrating } from "../database/errors.ts";
 import type { Notices } from "../database/notices.ts";
 import type { Events } from "../events.ts";
 import { SERVICES } from "../services/list.ts";
