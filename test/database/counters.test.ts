@@ -284,6 +284,7 @@ const NO_COUNTERS: Readonly<Record<string, readonly string[]>> = {
   "a claim's id: 2^63 of them, and a new epoch begins at the microseconds since 2020": [
     ...["attempt.claim_id", "commit_check.claim_id", "ended.claim_id", "late.claim_id", "post_mortem.claim_id"],
     ...["progress.claim_id", "running.claim_id", "epoch_marker.last_claim", "happening.claim_id"],
+    "replica.stopped_by",
   ],
   "a row's id: 2^63 of them": [
     ...["alert.id", "alert_delivery.alert_id", "blocked_loop.id", "happening.id", "happening_mark.last_id", "late.id"],
@@ -302,7 +303,13 @@ const NO_COUNTERS: Readonly<Record<string, readonly string[]>> = {
     ...["queue.concurrency", "queue.rate_limit", "task.exclusive_limit", "task.rate_limit", "upkeep.max_count"],
   ],
   "a duration, bounded where it is given (test/unit/durations.test.ts)": [
-    ...["definition.stalled_after_ms", "heart.interval_ms", "heart.promise_ms", "heart.session_promise_ms"],
+    ...[
+      "replica.abort_grace_ms",
+      "definition.stalled_after_ms",
+      "heart.interval_ms",
+      "heart.promise_ms",
+      "heart.session_promise_ms",
+    ],
     ...["queue.rate_per_ms", "task.rate_per_ms", "turn.every_ms", "upkeep.max_age_ms"],
   ],
   "less than its limit, which is an integer": ["rate.spent_rest"],

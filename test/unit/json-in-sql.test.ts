@@ -23,6 +23,8 @@ const OURS: Record<string, string> = {
   "migrations/routines/progress/end_stalled.sql o": "a part of a parameter",
   "migrations/routines/deaths/recover_claims.sql x": "a part of a parameter",
   "migrations/routines/runners/note_runners.sql x.claims": "a part of a parameter",
+  "migrations/routines/runners/note_blocked_loop.sql x.task":
+    "ids and a name, which PostgreSQL made from texts of its own",
   "migrations/routines/crashes/note_runner_suspects.sql x.crash": "a part of a parameter",
   "migrations/routines/crashes/note_earlier_suspects.sql x.crash": "a part of a parameter",
 };
