@@ -22,20 +22,35 @@ export const PASSWORD_FILE = "everbeat-password";
 /** Not named like the schema: "$user" stands first in the search path, and a user's own tables would end up among ours. */
 export const SERVER_ROLE = "postgres";
 
+/** Whoever removes deserted databases may set this one aside, or bring it back, again and again until it is in use. */
+const LOOKED_FOR_MOST = 100;
+/** Between the look for its name and the look for its link, others may have moved it both ways. */
+const MISSED_MOST = 3;
+
 /** The database's real place, or undefined while there is none. PostgreSQL reports the same path. */
 export async function realDataFolder(folder: string): Promise<string | undefined> {
   const { data } = serverFiles(folder);
+  const found = await realPathOf(data);
+  if (found !== undefined) return found;
+  const lostTarget = await readlink(data).catch(() => undefined);
+  if (lostTarget === undefined) return undefined;
+  for (let looks = 0, missed = 0; looks < LOOKED_FOR_MOST && missed < MISSED_MOST; looks++) {
+    if (!(await bringBack(resolve(folder, lostTarget)))) missed++;
+    // Also where somebody else has brought it back.
+    const place = await realPathOf(data);
+    if (place !== undefined) return place;
+  }
+  // Not "no database yet": there was one, and a silent empty one in its place would look like lost work.
+  throw new EmbeddedDataDamagedError(data, `it is a link to ${lostTarget}, which is gone`);
+}
+
+async function realPathOf(data: string): Promise<string | undefined> {
   try {
     return await realpath(data);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT")
-      throw new EmbeddedFolderOfAnotherUserError(data, { cause: error });
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw new EmbeddedFolderOfAnotherUserError(data, { cause: error });
   }
-  const lostTarget = await readlink(data).catch(() => undefined);
-  if (lostTarget === undefined) return undefined;
-  if (await bringBack(resolve(folder, lostTarget))) return await realpath(data);
-  // Not "no database yet": there was one, and a silent empty one in its place would look like lost work.
-  throw new EmbeddedDataDamagedError(data, `it is a link to ${lostTarget}, which is gone`);
 }
 
 /** Stopped on purpose, or without a database. */
