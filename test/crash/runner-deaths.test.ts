@@ -200,7 +200,6 @@ test.skipIf(without !== undefined)(
     const { everbeat, url, crashesOf, expectSound } = await openCrashDatabase();
     const tasks: RunnerTask[] = [
       { handler: "holdMemory", runIn: "process", onCrash: "requeue" },
-      // The kernel may take this one too, before the memory of the first has come back.
       { handler: "growUntilGone", runIn: "process", onCrash: "requeue" },
     ];
     // What a task has held goes with its runner.
@@ -215,8 +214,9 @@ test.skipIf(without !== undefined)(
     for (let attempt = 1; attempt <= 4; attempt++) {
       const { pid } = await worker.heard({ said: "begun", taskId: steady, attempt });
       const grown = await everbeat.enqueue(task("growUntilGone"), { megabytes: 240, pid });
-      expect(await everbeat.result(grown, { timeout: 60_000 })).toBe("outlived");
       expect(await worker.heard({ event: "runner.ended", pid: pid as number })).toMatchObject({ signal: "SIGKILL" });
+      // Where the kernel has taken both, this one waits for as long as the other suspect runs, which is until the end of this test.
+      await everbeat.tasks.cancel([grown]);
       expect(await everbeat.tasks.show(steady)).toMatchObject({ endedAt: null, crashes: 0 });
     }
     writeFileSync(until, "");
