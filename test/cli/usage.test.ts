@@ -131,6 +131,21 @@ describe("wrong usage exits with 2 and says what was meant", () => {
     expect(code).toBe(2);
   });
 
+  test("all values that options cannot have are told together", async () => {
+    const { code, stderr } = await everbeatHere([
+      "queues",
+      "set",
+      "mail",
+      "--concurrency",
+      "x",
+      "--rate-limit",
+      "fast",
+    ]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/Option '--concurrency <number>' argument 'x' is invalid\. It must be a whole number/);
+    expect(stderr).toMatch(/Option '--rate-limit <starts\/duration>' argument 'fast' is invalid\. It must be a number/);
+  });
+
   test("a group without its command shows its help", async () => {
     const { code, stderr } = await everbeat(["tasks"]);
     expect(code).toBe(2);

@@ -70,8 +70,13 @@ async function recover(call: Call<RecoverOptions>): Promise<ExitCode> {
     const done = await asked.ask("recovery.recover", { ...toStaleQuery(options), state: stateOf(options), dryRun });
     const unheard = await readUnheard(asked, options.replica);
     screen.answer(done, () => describeRecovery(done, unheard, call));
-    return done.refused.length > 0 ? EXIT.failed : EXIT.ok;
+    return done.refused.length > 0 || isUnsure(done, unheard) ? EXIT.failed : EXIT.ok;
   });
+}
+
+/** Nothing was done, and nobody can say that there was nothing to do. A script must not take that for success. */
+function isUnsure({ failed, requeued }: Recovery, unheard: Unheard): boolean {
+  return failed.length === 0 && requeued.length === 0 && unsureWords(unheard) !== undefined;
 }
 
 /** Both of them together mean both states, as none does. */
