@@ -18,8 +18,11 @@ export async function noteChannel(store: Store, name: string): Promise<void> {
 /** No process has a delivery for longer, nor is a pause after so many tries longer: a minute, or 2 ^ (tries - 1) seconds up to ten minutes. */
 const LONGEST_AHEAD = "make_interval(secs => greatest(60, least(2 ^ least(d.tries, 20), 600)))";
 
-/** What is further ahead was written by a clock that has been set back since: it is due now. */
-const DUE_AT = `case when d.next_try_at > now() + ${LONGEST_AHEAD} then now() else d.next_try_at end`;
+/**
+ * What is further ahead was written by a clock that has been set back since: it is due now. Compared with the clock as it is, and not with `now()`, when this
+ * transaction began: another process may have begun later, and may have taken the row before this statement comes to it.
+ */
+const DUE_AT = `case when d.next_try_at > clock_timestamp() + ${LONGEST_AHEAD} then now() else d.next_try_at end`;
 
 /** Of the channel $1. An alert is told to be resolved only after it was told to be raised. One that has left the record is not told of. */
 const isOnItsWay = (s: string) => `d.channel = $1 and d.delivered_at is null

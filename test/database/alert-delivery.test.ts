@@ -2,10 +2,11 @@
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { AlertDelivery, pauseAfterMs } from "../../src/alerts/delivery.ts";
 import type { AlertChannel } from "../../src/config/alert-channels.ts";
+import type { Store } from "../../src/database/database.ts";
 import { Notices } from "../../src/database/notices.ts";
 import { Events } from "../../src/events.ts";
 import { Everbeat } from "../../src/everbeat.ts";
-import { nextDeliveryMs, noteChannel } from "../../src/sql/alert-deliveries.ts";
+import { nextDeliveryMs, noteChannel, takeDeliveries } from "../../src/sql/alert-deliveries.ts";
 import { raiseAlert, resolveAlert } from "../../src/sql/alerts.ts";
 import { startAlertReceiver, webhook } from "../support/alert-receiver.ts";
 import { holding, openThrough } from "../support/crash-database.ts";
@@ -47,6 +48,17 @@ test("of several processes that have it one delivers, and each channel gets ever
   await eventually(async () => (await undelivered()) === 0 && one.received.length >= 20);
   for (const { received } of [one, other])
     expect(received.map(({ subject }) => subject).toSorted()).toEqual(subjects.toSorted());
+});
+
+test("a process that began earlier does not take what another one has taken since", async () => {
+  await noteChannel(everbeat.database, "ops");
+  await raise("a");
+  const take = (store: Store) => takeDeliveries(store, { channel: "ops", leaseMs: 60_000, limit: 10 });
+  const taken = await everbeat.database.transaction(async (earlier) => {
+    await earlier.query("select now()");
+    return [await take(everbeat.database), await take(earlier)];
+  });
+  expect(taken.map(({ length }) => length)).toEqual([1, 0]);
 });
 
 test("nothing is written for channels where no process has one", async () => {
@@ -294,16 +306,20 @@ test("what is taken while its process leaves is not handed to the channel, and i
   const notices = new Notices(everbeat.database);
   await noteChannel(everbeat.database, channel.name);
   await raise("a");
-  let stopped: Promise<void> | undefined;
+  let hasBegunToLeave = false;
   const query = async (...of: Parameters<typeof everbeat.database.query>) => {
     const rows = await everbeat.database.query(...of);
-    if (of[0].includes("taken")) stopped ??= delivery.stop();
+    if (of[0].includes("taken") && !hasBegunToLeave) {
+      hasBegunToLeave = true;
+      void delivery.stop();
+    }
     return rows;
   };
   const leaving = { ...everbeat.database, query: query as typeof everbeat.database.query };
   const delivery = new AlertDelivery({ database: leaving, notices, events: new Events(() => {}), channel });
   await delivery.deliverDue();
-  await stopped;
+  // What has begun in the meantime is waited for.
+  await delivery.stop();
   expect(handed).toEqual([]);
   expect(await database.query("select from everbeat.alert_delivery where next_try_at <= now()")).toHaveLength(1);
 });
