@@ -376,19 +376,25 @@ create index beat_history_replica on beat_history (replica_id, beat_at);
 -- Two beats may have the same time, so there is no key; whoever replicates these tables must be able to follow a purge all the same.
 alter table beat_history replica identity full;
 
--- What the reapers know together: since when hearts could be heard, when the last sweep was, whether recovery is held.
+-- What the reapers know together: since when hearts could be heard, and when the last sweep was.
 create table listening (
-  is_only           boolean primary key default true check (is_only),
-  epoch             text not null,
-  hearing_since     timestamptz not null,
-  swept_at          timestamptz not null,
-  swept_by          uuid,
-  held_since        timestamptz,
-  hold_confirmed_at timestamptz,
-  looked_at         timestamptz not null default '-infinity', -- for owners that are not alive (see absent_owners)
-  look_took         interval not null default '0',
-  sessions_since    timestamptz not null default '-infinity', -- locks that were last known to be held before then prove nothing (see session_counts)
-  listened_at       timestamptz not null default '-infinity'  -- by a sweep that takes long (see keep_listening)
+  is_only        boolean primary key default true check (is_only),
+  epoch          text not null,
+  hearing_since  timestamptz not null,
+  swept_at       timestamptz not null,
+  swept_by       uuid,
+  looked_at      timestamptz not null default '-infinity', -- for owners that are not alive (see absent_owners)
+  look_took      interval not null default '0',
+  sessions_since timestamptz not null default '-infinity', -- locks that were last known to be held before then prove nothing (see session_counts)
+  listened_at    timestamptz not null default '-infinity'  -- by a sweep that takes long (see keep_listening)
+);
+
+-- Sources of silence whose deaths are held back for a while, because too many came at once. A row for each, for as long as its hold lasts.
+create table hold (
+  source       text primary key, -- 'hearts', or another source by its name
+  counted      text not null,    -- what fell silent together, in the plural: 'machines'
+  since        timestamptz not null,
+  confirmed_at timestamptz       -- by somebody who says that they are dead indeed
 );
 
 -- What runs once in the cluster, and who runs it: a row for each service. It is nobody's before it was ever taken.

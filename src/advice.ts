@@ -17,7 +17,8 @@ export interface Advised {
   /** Null takes the limit away. */
   "queues.set": { readonly name: string; readonly concurrency?: null; readonly rateLimit?: null };
   "replicas.list": Nothing;
-  "recovery.confirm": Nothing;
+  /** Of one source of silence, or of all that are held. */
+  "recovery.confirm": { readonly source?: string };
   "recovery.recover": {
     readonly state?: "claimed" | "running";
     readonly replicaId?: string;

@@ -1,6 +1,6 @@
 /** What to do about an alert, by its kind, what it is about and what it carries. Pure. */
 import { type Advice, advise } from "./advice.ts";
-import { type AlertKind, isAlertKind } from "./alert-kinds.ts";
+import { type AlertKind, HEARTS, isAlertKind } from "./alert-kinds.ts";
 
 interface AlertOnRecord {
   readonly kind: string;
@@ -22,14 +22,25 @@ export function adviceOnTrouble(queue: string): Advice[] {
   ];
 }
 
+/** Of one source: those of other sources that are held, too, may be alive. */
+export function adviceOnHold({ source, counted }: { readonly source: string; readonly counted: string }): Advice {
+  return advise(`Confirm it, if those ${counted} are dead indeed.`, "recovery.confirm", { source });
+}
+
+const CONFIRM_ALL = advise("Confirm it, if those who fell silent are dead indeed.", "recovery.confirm", {});
+
 const NONE = () => [];
 
 /** The compiler asks for the advice on each kind. Where there is none, the message says all that there is. */
 const ADVICE: { readonly [Kind in AlertKind]: (alert: AlertOnRecord) => readonly Advice[] } = {
-  "mass-death": () => [
-    advise("See which workers are heard.", "replicas.list", {}),
-    advise("Confirm it, if those machines are dead indeed.", "recovery.confirm", {}),
-  ],
+  "mass-death": ({ details }) => {
+    const [source, counted] = [read(details, "source"), read(details, "counted")];
+    const isKnown = typeof source === "string" && typeof counted === "string";
+    const confirm = isKnown ? adviceOnHold({ source, counted }) : CONFIRM_ALL;
+    return isKnown && source !== HEARTS
+      ? [confirm]
+      : [advise("See which workers are heard.", "replicas.list", {}), confirm];
+  },
   "sweeps-stopped": () => [advise("See what holds up the sweeps.", "doctor", {})],
   "claims-failing": NONE,
   "crash-loop": () => [advise("See what its processes probably died of.", "post-mortems.list", {})],

@@ -32,10 +32,26 @@ export interface AlertKindEntry<Details, Part> {
   readonly carries?: { readonly details: Details; readonly part: Part };
 }
 
+/** The source of silence whose hold keeps tasks from being recovered. */
+export const HEARTS = "hearts";
+
+/** The `part` of such an alert is the source, too: its hold is found by that. */
+interface MassDeath {
+  /** Whose hold it is: `hearts`, or another source by its name. */
+  readonly source: string;
+  /** What fell silent together, in the plural: "machines". */
+  readonly counted: string;
+  /** How many of them there are. */
+  readonly groups: number;
+  readonly dying: number;
+  readonly heldForMs: number | undefined;
+  readonly isConfirmed: boolean;
+}
+
 export const ALERT_KINDS = {
-  "mass-death": kind<{ machines: number; dying: number; heldForMs: number | undefined; isConfirmed: boolean }>({
-    ...{ severity: "critical", cause: "on-record", subject: "the fleet" },
-    means: "So many machines fell silent at once that recovery is held for a while.",
+  "mass-death": kind<MassDeath, string>({
+    ...{ severity: "critical", cause: "on-record", subject: "the fleet, or another source of silence" },
+    means: "So many machines, or so many of another source, fell silent at once that recovery is held for a while.",
     over: "when recovery goes on",
   }),
   "sweeps-stopped": kind<{ sweptAgoMs: number; sweptBy: string | null }>({

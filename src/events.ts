@@ -89,8 +89,8 @@ export interface EverbeatEvents {
   };
   /** An event loop turns again, this process's or a runner's, after it had been blocked for long; where, as far as that could be seen. */
   "loop.blocked": { replicaId: ReplicaId; runnerId?: string; blockedForMs: number; stack: string | undefined };
-  /** So many machines fell silent at once that it is held back for a while. */
-  "recovery.held": { machines: number; dying: number };
+  /** So many of one source of silence fell silent at once that its deaths are held back for a while: `dying` of `groups` machines, say (`counted`). */
+  "recovery.held": { source: string; counted: string; groups: number; dying: number };
   /** A thread or process in which tasks run is ready. */
   "runner.started": { runnerId: string; replicaId: ReplicaId; kind: "thread" | "process"; pid: number };
   /** One has ended: `because` says whether its replica ended it, and why; `claimId` what it was running. */
@@ -114,7 +114,7 @@ export interface EverbeatEvents {
     message: string;
   };
   "runners.resumed": { replicaId: ReplicaId; kind: "thread" | "process" };
-  "recovery.resumed": { replicaId: ReplicaId };
+  "recovery.resumed": { source: string; replicaId: ReplicaId };
   /** One thing failed, and the others were done; told once, until it could be done. */
   "sweep.passed-by": { what: string; error: unknown };
   "upkeep.passed-by": { what: string; error: unknown };

@@ -41,7 +41,7 @@ export { PartlyRecoveredError, type RefusedRecovery } from "./recovery/partly-re
 export type { PostMortemQuery } from "./recovery/post-mortem-query.ts";
 export type { Cause } from "./recovery/probable-cause.ts";
 export type { QuarantineQuery } from "./recovery/quarantine.ts";
-export type { RecoveryCount, StaleQuery } from "./recovery/recovery-orders.ts";
+export type { ConfirmOptions, RecoveryCount, StaleQuery } from "./recovery/recovery-orders.ts";
 export type { Reliability } from "./recovery/reliability.ts";
 export type { ExitReport } from "./recovery/report-exit.ts";
 export type { ReviewQuery } from "./recovery/review.ts";
@@ -49,6 +49,7 @@ export type { StaleTask } from "./recovery/stale-tasks.ts";
 export type { RunnerOptions } from "./runner/runner-options.ts";
 export type { ServiceReports } from "./services/process-services.ts";
 export type { ReplicaSettings } from "./sql/fleet-settings.ts";
+export type { Hold } from "./sql/holds.ts";
 export type { MachineRow } from "./sql/machines.ts";
 export type { CancelOutcome, Ordered, RetryOutcome } from "./sql/orders.ts";
 export type { PostMortemKind, PostMortemRow } from "./sql/post-mortems.ts";

@@ -91,7 +91,7 @@ const EVERBEAT_LINES: Lines<EventName> = {
     level: "error",
     message: (e) => `nobody has listened for silence for ${Math.round(e.sweptAgoMs)} ms; something holds up the sweeps`,
   },
-  "recovery.resumed": { level: "info", message: () => "recovery is no longer held" },
+  "recovery.resumed": { level: "info", message: (e) => `recovery is no longer held (${e.source})` },
   "task.stalled": {
     level: "warn",
     message: (e) =>
@@ -104,7 +104,7 @@ const EVERBEAT_LINES: Lines<EventName> = {
   },
   "recovery.held": {
     level: "error",
-    message: (e) => `${e.dying} of ${e.machines} machines fell silent at once; recovery is held`,
+    message: (e) => `${e.dying} of ${e.groups} ${e.counted} fell silent at once; recovery is held (${e.source})`,
   },
   "runner.started": { level: "debug", message: (e) => `runner ${e.runnerId} started (${e.kind}, process ${e.pid})` },
   "runner.ended": {

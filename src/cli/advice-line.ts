@@ -23,7 +23,7 @@ const COMMANDS: { readonly [Name in AdvisedOperation]: (input: Advised[Name]) =>
     ...option("rate-limit", rateLimit === null ? "none" : undefined),
   ],
   "replicas.list": () => ["replicas"],
-  "recovery.confirm": () => ["recover", "--confirm"],
+  "recovery.confirm": ({ source }) => ["recover", "--confirm", ...(source === undefined ? [] : [source])],
   "recovery.recover": ({ state, replicaId, after, dryRun }) => [
     "recover",
     ...(state === undefined ? [] : [`--${state}`]),

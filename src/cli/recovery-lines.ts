@@ -1,6 +1,7 @@
 /** How recovery is doing, a line for each thing worth knowing. */
 import { formatDuration } from "../config/duration.ts";
 import type { ValueOf } from "../operations/operations.ts";
+import { holdWords } from "../recovery/hold-words.ts";
 import { flappingWords } from "../recovery/reliability.ts";
 import { isSweeping } from "../recovery/sweeping.ts";
 import { adviceText } from "./advice-text.ts";
@@ -20,10 +21,10 @@ export function recoveryLines(recovery: RecoveryStatus, now: Date, screen: Scree
     warnings.push("running tasks of dead workers are left alone (autoFailStaleRunning: false)");
   if (!settings.requeuesClaimed)
     warnings.push("claimed tasks of dead workers are left alone (autoRequeueStaleClaimed: false)");
-  if (listening?.heldSince)
-    warnings.push(
-      `held for ${age(listening.heldSince, now)}: too many machines fell silent at once ${by("recover --confirm")}`,
-    );
+  for (const hold of listening?.holds ?? []) {
+    const words = holdWords(hold, ` for ${age(hold.since, now)}`);
+    warnings.push(hold.isConfirmed ? words : `${words} ${by(`recover --confirm ${hold.source}`)}`);
+  }
   if (needingReview > 0)
     warnings.push(`${needingReview} ${needingReview === 1 ? "task needs" : "tasks need"} review ${by("tasks review")}`);
   if (quarantined > 0)

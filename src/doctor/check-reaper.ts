@@ -1,8 +1,9 @@
 /** Whether anybody listens for silence: where nobody sweeps, nobody's tasks are recovered. */
-import { advise } from "../advice.ts";
+import { adviceOnHold } from "../alert-advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import { PROFILES, type RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
+import { holdWords } from "../recovery/hold-words.ts";
 import { isSweeping, sweepPatienceMs } from "../recovery/sweeping.ts";
 import { readActingSettings } from "../sql/fleet-settings.ts";
 import { type Listening, readListening } from "../sql/recovery.ts";
@@ -41,15 +42,11 @@ const START =
 const LOOK_INTO_LOGS =
   'If they do run, look into their logs for "listening for silence": they do not reach the database, or their sweeps fail.';
 
-function sweeping({ sweptAgoMs, sweepMs, heldSince }: Listening, checkMs: number): Finding {
+function sweeping({ sweptAgoMs, sweepMs, holds }: Listening, checkMs: number): Finding {
   const took = sweepMs === null ? "" : ` and took ${formatDuration(sweepMs)}`;
   const found = `the last sweep was ${formatDuration(Math.max(0, sweptAgoMs))} ago${took} (one every ${formatDuration(checkMs)})`;
-  if (!heldSince) return good("reaper", found);
-  const held = `${found}; recovery is held, since too many machines fell silent at once`;
-  return warning(
-    "reaper",
-    held,
-    "It goes on when they are heard again, or at its cap.",
-    advise("Confirm it, if those machines are dead indeed.", "recovery.confirm", {}),
-  );
+  if (holds.length === 0) return good("reaper", found);
+  const held = [found, ...holds.map((hold) => holdWords(hold))].join("; ");
+  const advice = holds.filter(({ isConfirmed }) => !isConfirmed).map(adviceOnHold);
+  return warning("reaper", held, "It goes on when they are heard again, or at its cap.", ...advice);
 }

@@ -2,7 +2,7 @@
 import * as z from "zod";
 import type { Everbeat, StaleQuery, StaleTask } from "../index.ts";
 import { PartlyRecoveredError } from "../recovery/partly-recovered.ts";
-import { EXIT_RULES, STALE_RULES } from "../recovery/recovery-orders.ts";
+import { CONFIRM_RULES, EXIT_RULES, STALE_RULES } from "../recovery/recovery-orders.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import type { TaskId } from "../task/ids.ts";
 import { HalfRecoveredError } from "./half-recovered.ts";
@@ -40,8 +40,7 @@ export const recoveryState = operation({
   name: "recovery.state",
   role: "viewer",
   changes: false,
-  description:
-    "who listens for silence and when it last did, whether recovery is held, and the settings by which it acts",
+  description: "who listens for silence and when it last did, what is held, and the settings by which recovery acts",
   input: z.strictObject({}),
   answer: z.strictObject({
     listening: listening.nullable(),
@@ -109,10 +108,13 @@ export const recoveryConfirm = operation({
   name: "recovery.confirm",
   role: "operator",
   changes: true,
-  description: "say that the machines on whose account recovery is held are dead indeed",
-  input: z.strictObject({}),
-  answer: z.strictObject({ isConfirmed: z.boolean() }),
-  run: async ({ recovery }) => ({ isConfirmed: await recovery.confirmDeaths() }),
+  description: "say that those on whose account recovery is held are dead indeed, of one source of silence or of all",
+  input: z.strictObject(optionsBy(CONFIRM_RULES, { source: z.string() })),
+  answer: z.strictObject({
+    /** The sources that are held, of which it was said. */
+    confirmed: listOf(z.string()),
+  }),
+  run: async ({ recovery }, of) => ({ confirmed: await recovery.confirmDeaths(of) }),
 });
 
 export const recoveryReportExit = operation({

@@ -95,7 +95,16 @@ export const listening = z.strictObject({
   sweptBy: uuid.nullable(),
   sweepMs: milliseconds.nullable(),
   sweptAgoMs: milliseconds,
-  heldSince: instant.nullable(),
+  /** Sources of silence whose deaths are held back. */
+  holds: listOf(
+    z.strictObject({
+      source: z.string(),
+      /** What fell silent together, in the plural: "machines". */
+      counted: z.string(),
+      since: instant,
+      isConfirmed: z.boolean(),
+    }),
+  ),
 });
 
 /** A service that runs once in the cluster. */

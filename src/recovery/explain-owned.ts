@@ -1,5 +1,7 @@
 /** How a task that somebody holds is doing: its owner, the owner's heart, the verdict, and what follows. */
 import { type Advice, advise } from "../advice.ts";
+import { adviceOnHold } from "../alert-advice.ts";
+import { HEARTS } from "../alert-kinds.ts";
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
@@ -267,4 +269,4 @@ function recoveringByHand({ state, owner }: TaskFacts): Advice[] {
 /** In fact not before its heart has promised to have stopped its work. */
 const UNHEARD_AFTER_MS = 10_000;
 
-const CONFIRM = advise("Confirm it, if those machines are dead indeed.", "recovery.confirm", {});
+const CONFIRM = adviceOnHold({ source: HEARTS, counted: "machines" });

@@ -19,11 +19,12 @@ import { isAboutSomeRows } from "../database/transient.ts";
 import type { Events } from "../events.ts";
 import { readTaskFacts } from "../sql/explain-task.ts";
 import { type ReplicaSettings, readActingSettings, readFleetSettings, readSettingsOf } from "../sql/fleet-settings.ts";
+import { confirmHolds } from "../sql/holds.ts";
 import { listMachines, type MachineRow } from "../sql/machines.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import type { PostMortemRow } from "../sql/post-mortems.ts";
 import { type Freed, NOTHING_FREED, recoverClaims, releaseAbsent } from "../sql/recover-claims.ts";
-import { confirmHold, type Listening, readListening } from "../sql/recovery.ts";
+import { type Listening, readListening } from "../sql/recovery.ts";
 import { readUnrest } from "../sql/reliability.ts";
 import { listReplicas } from "../sql/replicas.ts";
 import { isUnheardSince, type StaleFilter } from "../sql/stale-tasks.ts";
@@ -97,6 +98,12 @@ export const EXIT_RULES = {
   group: isOptions({ used: isBytes, limit: isInteger({ min: 1, max: Number.MAX_SAFE_INTEGER }), kills: isBytes }),
 };
 
+export interface ConfirmOptions {
+  source?: string | undefined;
+}
+
+export const CONFIRM_RULES = { source: isName };
+
 export class RecoveryOrders {
   /** Tasks that failed because their worker died: what somebody should look at. */
   readonly review: ReviewOrders;
@@ -161,9 +168,15 @@ export class RecoveryOrders {
     );
   }
 
-  /** Says that the machines on whose account recovery is held are dead indeed. False: nothing is held. */
-  confirmDeaths(): Promise<boolean> {
-    return confirmHold(this.#database);
+  /**
+   * Says that those on whose account recovery is held are dead indeed: those of one source of silence (`hearts`), or of all that are held. Returns
+   * the sources that this was said of; none where nothing is held.
+   */
+  async confirmDeaths(of: ConfirmOptions = {}): Promise<readonly string[]> {
+    const problems = new Problems();
+    const { source } = checkOptions(of, CONFIRM_RULES, { path: "", problems });
+    problems.throwIfAny("The confirmation of deaths");
+    return confirmHolds(this.#database, source);
   }
 
   /** What processes and attempts probably died of, with the evidence; the latest first. */

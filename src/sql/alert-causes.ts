@@ -13,7 +13,7 @@ export const THE_REST = "and others";
 type IsOver = (schema: string, row: string) => string;
 
 const IS_OVER: Record<OnRecord, IsOver> & Partial<Record<AlertKind, IsOver>> = {
-  "mass-death": (s) => `not exists (select from ${s}.listening l where l.held_since is not null)`,
+  "mass-death": (s, row) => `not exists (select from ${s}.hold h where h.source = ${row}.part)`,
   // Who looks is sweeping.
   "sweeps-stopped": () => "true",
   "queue-not-usable": (s, row) =>

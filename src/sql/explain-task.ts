@@ -1,4 +1,5 @@
 /** Everything that explains why a task is where it is, in one look: all of it is true at the same moment. */
+import { HEARTS } from "../alert-kinds.ts";
 import { type RecoverySettings, WARN_AFTER_BEATS } from "../config/recovery-options.ts";
 import type { Store } from "../database/database.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
@@ -161,6 +162,7 @@ export interface BlockedFacts {
 export interface ListeningFacts {
   readonly sweptAgoMs: number;
   readonly hearingForMs: number;
+  /** Of the hearts' hold: no other holds a task. */
   readonly heldForMs: number | null;
   readonly isConfirmed: boolean;
   /** The task's owner was the one that swept last. */
@@ -234,8 +236,8 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
               'crowd', (select json_build_object('running', w.running, 'most', w.most, 'withMost', w.with_most)
                         from ${s}.crowd_of(u.replica_id) w)) end as owner,
             case when l.epoch is not null then json_build_object('sweptAgoMs', ${ms(`c.now - ${s}.last_swept_at(l)`)},
-              'hearingForMs', ${ms("c.now - l.hearing_since")}, 'heldForMs', ${ms("c.now - l.held_since")},
-              'isConfirmed', l.hold_confirmed_at is not null, 'isByOwner', coalesce(l.swept_by = u.replica_id, false)) end as listening,
+              'hearingForMs', ${ms("c.now - l.hearing_since")}, 'heldForMs', ${ms("c.now - o.since")},
+              'isConfirmed', o.confirmed_at is not null, 'isByOwner', coalesce(l.swept_by = u.replica_id, false)) end as listening,
             (select json_build_object('reviewedAgoMs', ${ms("c.now - v.reviewed_at")}, 'note', v.note)
              from ${s}.review v where v.task_id = t.id and v.reviewed_at >= t.ended_at) as review,
             (${actingSettings(s)}) as settings
@@ -245,7 +247,8 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
      left join ${s}.replica r on r.id = u.replica_id
      left join ${s}.heart h on h.replica_id = u.replica_id
      left join ${s}.queue q on q.name = t.queue
-     left join ${s}.listening_now() l on true`,
+     left join ${s}.listening_now() l on true
+     left join ${s}.hold o on o.source = '${HEARTS}'`,
     [id],
   );
   return facts && { ...facts, definition: facts.definition && storedSettings(facts.definition) };

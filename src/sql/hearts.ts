@@ -88,7 +88,7 @@ export interface SweepBegun {
   /** Who swept before, and how long ago. Null: nobody has. */
   readonly sweptBy: ReplicaId | null;
   readonly sweptAgoMs: number | null;
-  /** Recovery waits, for fear of a mass death that is none. */
+  /** The deaths of hearts are held back, for fear of a mass death that is none. */
   readonly isHeld: boolean;
   /** Hearts whose rows could not be written: some of them, if there are many… */
   readonly refused: readonly RefusedHeart[];

@@ -1,6 +1,7 @@
 /** Finding the tasks of owners that are not alive, and the state that reapers share. */
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
+import { type Hold, holdsAsJson } from "./holds.ts";
 
 export interface AbsentOwner {
   readonly replicaId: ReplicaId;
@@ -68,7 +69,8 @@ export interface Listening {
   readonly sweptBy: ReplicaId | null;
   readonly sweepMs: number | null;
   readonly sweptAgoMs: number;
-  readonly heldSince: Date | null;
+  /** Sources whose deaths are held back, the oldest hold first. Mostly there are none. */
+  readonly holds: readonly Hold[];
 }
 
 /** Undefined where no reaper has ever listened. */
@@ -76,29 +78,8 @@ export async function readListening(store: Store): Promise<Listening | undefined
   const [row] = await store.query<Listening>(
     `select hearing_since as "hearingSince", s.at as "sweptAt", swept_by::text as "sweptBy",
             (select t.took_ms from ${store.schema}.turn t where t.service = 'sweep') as "sweepMs",
-            (extract(epoch from clock_timestamp() - s.at) * 1000)::float8 as "sweptAgoMs", held_since as "heldSince"
+            (extract(epoch from clock_timestamp() - s.at) * 1000)::float8 as "sweptAgoMs", ${holdsAsJson(store.schema)} as holds
      from ${store.schema}.listening l cross join lateral (select ${store.schema}.last_swept_at(l) as at) s`,
   );
-  return row;
-}
-
-/** A hold on recovery, remembered for whoever is the reaper then. Returns how long it has been held. */
-export async function beginHold(store: Store): Promise<{ heldForMs: number; isConfirmed: boolean }> {
-  const [row] = await store.query<{ heldForMs: number; isConfirmed: boolean }>(
-    `select held_for_ms as "heldForMs", is_confirmed as "isConfirmed" from ${store.schema}.begin_hold()`,
-  );
-  return row ?? { heldForMs: 0, isConfirmed: false };
-}
-
-export async function endHold(store: Store): Promise<boolean> {
-  const rows = await store.query(`select ${store.schema}.end_hold()`);
-  return rows.length > 0;
-}
-
-/** An operator's word that the silent machines are dead indeed. */
-export async function confirmHold(store: Store): Promise<boolean> {
-  const rows = await store.query(
-    `update ${store.schema}.listening set hold_confirmed_at = clock_timestamp() where held_since is not null returning 1 as one`,
-  );
-  return rows.length > 0;
+  return row && { ...row, holds: row.holds.map((hold) => ({ ...hold, since: new Date(hold.since) })) };
 }

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { raiseAlert } from "../../src/sql/alerts.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { massDeath } from "../support/mass-death.ts";
 import { everbeat as cli } from "./run-cli.ts";
 import { everbeatHere as here, everbeatJsonHere as jsonHere } from "./run-here.ts";
 
@@ -42,10 +43,7 @@ test("where none fits what was asked for, nothing is said of the others", async 
 });
 
 test("those that are open are shown with what helps; those that are over where they are asked for", async () => {
-  await raiseAlert(everbeat.database, {
-    ...{ kind: "mass-death", subject: "fleet", message: "3 of 4 machines fell silent at once" },
-    details: { machines: 4, dying: 3, heldForMs: 9_000, isConfirmed: false },
-  });
+  await raiseAlert(everbeat.database, massDeath());
   await raiseAlert(everbeat.database, {
     ...{
       kind: "queue-not-usable",
@@ -61,7 +59,7 @@ test("those that are open are shown with what helps; those that are over where t
   const { code, stdout } = await cli(["alerts"], at);
   expect(code).toBe(0);
   expect(stdout).toMatch(/^! mass-death {2}fleet, raised .*\n {2}3 of 4 machines fell silent at once\n/);
-  expect(stdout).toContain("$ everbeat recover --confirm");
+  expect(stdout).toContain("$ everbeat recover --confirm hearts");
   expect(stdout).not.toContain("queue-not-usable");
 
   for (const words of [["--all"], ["--since", "90m"], ["--all", "--kind", "queue-not-usable", "--subject", "mail"]]) {

@@ -73,13 +73,24 @@ describe("a replica's heart is shown as", () => {
 
 describe("the doctor judges", () => {
   const listening: Listening = {
-    ...{ hearingSince: at, sweptAt: at, sweptBy: null, sweepMs: 4, sweptAgoMs: 200, heldSince: null },
+    ...{ hearingSince: at, sweptAt: at, sweptBy: null, sweepMs: 4, sweptAgoMs: 200, holds: [] },
   } as Listening;
   const online = { status: "online", claimed: 0, running: 0 } as const;
+  const hold = (source: string, counted: string) => ({ source, counted, since: at, isConfirmed: false });
 
   test.each<[string, Parameters<typeof judgeReaper>, string, RegExp]>([
     ["a sweep of late", [listening, [online], settings], "good", /200ms ago and took 4ms \(one every 250ms\)/],
-    ["a hold", [{ ...listening, heldSince: at }, [online], settings], "warning", /held/],
+    [
+      "a hold",
+      [{ ...listening, holds: [hold("hearts", "machines")] }, [online], settings],
+      "warning",
+      /\(hearts\) is held: too many machines/,
+    ],
+    [
+      "the hold of another source",
+      [{ ...listening, holds: [hold("imports", "owners")] }, [online], settings],
+      ...(["warning", /\(imports\) is held: too many owners/] as const),
+    ],
     ["a sweep long ago", [{ ...listening, sweptAgoMs: 3_001 }, [online], settings], "wrong", /though 1 replica is/],
     [
       "the same at long intervals",

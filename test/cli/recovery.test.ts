@@ -188,16 +188,32 @@ describe("where it is on", { timeout: 180_000 }, async () => {
   });
 });
 
-test("a hold is shown, and confirmed", async () => {
+test("a hold is shown with its source, and confirmed", async () => {
   expect((await here(["recover", "--confirm"], at)).stdout).toContain("Nothing is held");
-  await database.query("update everbeat.listening set held_since = clock_timestamp() - interval '5 seconds'");
+  await database.query(
+    `insert into everbeat.hold (source, counted, since) values
+       ('hearts', 'machines', clock_timestamp() - interval '5 seconds'), ('imports', 'owners', clock_timestamp())`,
+  );
   await database.query(
     "insert into everbeat.alert (kind, subject, message) values ('mass-death', 'fleet', '3 of 4 machines fell silent at once')",
   );
   const { stdout } = await here(["status"], at);
-  expect(stdout).toMatch(/held for \d+s: .*everbeat recover --confirm/);
+  expect(stdout).toMatch(
+    /recovery \(hearts\) is held for \d+s: too many machines .*\n?.*everbeat recover --confirm hearts/,
+  );
+  expect(stdout).toMatch(
+    /recovery \(imports\) is held for .*: too many owners .*\n?.*everbeat recover --confirm imports/,
+  );
   expect(stdout).toContain("3 of 4 machines fell silent at once");
-  expect(await everbeatJson(["recover", "--confirm"], at)).toEqual({ code: 0, answer: { isConfirmed: true } });
+  expect((await here(["recover", "--confirm", "exports"], at)).stdout).toContain("Nothing of exports is held");
+  const only = { code: 0, answer: { confirmed: ["imports"] } };
+  expect(await everbeatJson(["recover", "--confirm", "imports"], at)).toEqual(only);
+  const after = (await here(["status"], at)).stdout.replace(/\s+/g, " ");
+  expect(after).toContain("fell silent at once; confirmed, so the next sweep acts");
+  expect(after).not.toContain("--confirm imports");
+  expect(after).toContain("everbeat recover --confirm hearts");
+  const both = { code: 0, answer: { confirmed: ["hearts", "imports"] } };
+  expect(await everbeatJson(["recover", "--confirm"], at)).toEqual(both);
 });
 
 test("a task that does not exist is not explained", async () => {

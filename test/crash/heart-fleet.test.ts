@@ -44,7 +44,7 @@ describe("all workers but one, killed at once on machines of their own", () => {
     const alerts = await database.everbeat.alerts.list({ open: true });
     expect(alerts).toContainEqual(expect.objectContaining({ kind: "mass-death", resolvedAt: null }));
     expect(await database.deaths()).toBe(0);
-    const { heldSince } = (await database.everbeat.recovery.listening()) ?? {};
+    const heldSince = (await database.everbeat.recovery.listening())?.holds[0]?.since;
     const takeOver = () => start(5, QUICK);
     return { database, left, states, heldSince, takeOver };
   }
@@ -83,9 +83,9 @@ describe("all workers but one, killed at once on machines of their own", () => {
     "are recovered at once when an operator says that they are dead indeed (by their %s)",
     async (_, sessionEvidence) => {
       const { database, states } = await massDeath(600_000, sessionEvidence);
-      expect(await database.everbeat.recovery.confirmDeaths()).toBe(true);
+      expect(await database.everbeat.recovery.confirmDeaths()).toEqual(["hearts"]);
       await recovered(database, states);
-      await eventually(async () => !(await database.everbeat.recovery.confirmDeaths()));
+      await eventually(async () => (await database.everbeat.recovery.confirmDeaths()).length === 0);
     },
   );
 

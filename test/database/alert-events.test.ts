@@ -10,6 +10,7 @@ import { raiseAlert, resolveAlert } from "../../src/sql/alerts.ts";
 import { openThrough } from "../support/crash-database.ts";
 import { LISTENING, openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
+import { massDeath } from "../support/mass-death.ts";
 
 const { everbeat, database } = await openTestEverbeat();
 beforeEach(() => database.query("truncate everbeat.alert"));
@@ -42,8 +43,8 @@ test("it carries what is on record, with its severity", async () => {
   const other = await openThrough(database.url);
   const alerts: unknown[] = [];
   other.on("alert.raised", (alert) => alerts.push(alert));
-  const details = { machines: 4, dying: 3, heldForMs: 0, isConfirmed: false };
-  await raiseAlert(everbeat.database, { kind: "mass-death", subject: "fleet", message: "3 of 4", details });
+  const { details } = massDeath();
+  await raiseAlert(everbeat.database, massDeath("3 of 4"));
   const [alert] = await eventually(() => alerts, { until: ({ length }) => length === 1 });
   expect(alert).toMatchObject({
     kind: "mass-death",

@@ -13,10 +13,12 @@ import {
   type ValueOf,
 } from "../../src/operations/operations.ts";
 import { raiseAlert } from "../../src/sql/alerts.ts";
+import { beginHold } from "../../src/sql/holds.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { LISTENING, openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { deadOwner, quarantined, silentOwner } from "../support/left-by-the-dead.ts";
+import { massDeath } from "../support/mass-death.ts";
 import { refuse } from "../support/refusing.ts";
 
 const { everbeat, database } = await openTestEverbeat();
@@ -105,7 +107,10 @@ const INPUTS: { readonly [Name in OperationName]: () => Promise<readonly InputOf
     await refuse(database, "ended", `new.task_id = '${running[0]}'`);
     return [{ after: "0s", dryRun: true }, { after: "0s", state: "claimed" }, { after: "0s" }];
   },
-  "recovery.confirm": async () => [{}],
+  async "recovery.confirm"() {
+    await beginHold(everbeat.database, { source: "imports", counted: "owners" });
+    return [{}, { source: "imports" }, { source: "nobody" }];
+  },
   async "recovery.report-exit"() {
     const [id = ""] = (await silentOwner(everbeat)).running;
     const { replicaId } = await everbeat.tasks.show(id);
@@ -138,12 +143,7 @@ const INPUTS: { readonly [Name in OperationName]: () => Promise<readonly InputOf
 };
 
 function raiseAnAlert() {
-  return raiseAlert(everbeat.database, {
-    kind: "mass-death",
-    subject: "fleet",
-    message: "3 of 4 machines fell silent",
-    details: { machines: 4, dying: 3, heldForMs: 0, isConfirmed: false },
-  });
+  return raiseAlert(everbeat.database, massDeath());
 }
 
 describe("the answer of each operation fits its schema", () => {

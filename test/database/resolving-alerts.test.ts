@@ -1,14 +1,16 @@
 /** Alerts that are over are resolved, also where whoever raised them is gone; one that is not known to be over stays; and nobody waits for one. */
 import { randomUUID } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
+import { HEARTS } from "../../src/alert-kinds.ts";
 import { raiseAlert } from "../../src/sql/alerts.ts";
-import { beginHold, endHold } from "../../src/sql/recovery.ts";
+import { beginHold, endHold } from "../../src/sql/holds.ts";
 import { saveDefinitions } from "../../src/sql/replicas.ts";
 import { findStalled } from "../../src/sql/stalls.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
 import { holding } from "../support/crash-database.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { massDeath } from "../support/mass-death.ts";
 import { refuse } from "../support/refusing.ts";
 import { anHourLater, sweeper } from "../support/sweeping.ts";
 import { unique } from "../support/working.ts";
@@ -112,23 +114,21 @@ describe("one bad row of `alert`", () => {
 });
 
 describe("the alert of a mass death", () => {
-  const held = () => {
-    const details = { machines: 4, dying: 3, heldForMs: 0, isConfirmed: false };
-    return raiseAlert(everbeat.database, { kind: "mass-death", subject: "fleet", message: "3 of 4", details });
+  const held = async () => {
+    await beginHold(everbeat.database, { source: HEARTS, counted: "machines" });
+    await raiseAlert(everbeat.database, massDeath());
   };
 
   test("is resolved by a sweep where whoever ended the hold did not come to it", async () => {
     await sweepLater();
-    await beginHold(everbeat.database);
     await held();
-    await endHold(everbeat.database);
+    await endHold(everbeat.database, HEARTS);
     await sweepLater();
     expect(await open()).toEqual([]);
   });
 
   test("is resolved by the next sweep where somebody had locked it", async () => {
     await sweepLater();
-    await beginHold(everbeat.database);
     await held();
     const { abandon } = await holding(database.url, "select from everbeat.alert for update");
     await sweepLater();

@@ -50,7 +50,7 @@ test("it gives orders, looks at everything, and enqueues in SQL", async () => {
   expect(await everbeat.recovery.explain(id)).toMatchObject({ because: "cancelled" });
   expect(await everbeat.recovery.findStale()).toEqual([]);
   expect(await everbeat.recovery.failStaleRunning()).toMatchObject({ count: 0 });
-  expect(await everbeat.recovery.confirmDeaths()).toBe(false);
+  expect(await everbeat.recovery.confirmDeaths()).toEqual([]);
   for (const looked of [everbeat.queues.list(), everbeat.runners(), everbeat.recovery.reliability()]) await looked;
   for (const none of [
     everbeat.recovery.machines(),

@@ -1,14 +1,16 @@
 /** No alert stops a sweep, whatever becomes of its row: verdicts are given, tasks are recovered, and a sweep that fails does not count as one. */
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { HEARTS } from "../../src/alert-kinds.ts";
 import { PROFILES } from "../../src/config/recovery-options.ts";
 import { raiseAlert } from "../../src/sql/alerts.ts";
-import { beginHold } from "../../src/sql/recovery.ts";
+import { beginHold } from "../../src/sql/holds.ts";
 import { saveDefinitions } from "../../src/sql/replicas.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { newReplicaId } from "../../src/task/ids.ts";
 import { handClaimer, putOnRecord } from "../support/claims.ts";
 import { holding } from "../support/crash-database.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { massDeath } from "../support/mass-death.ts";
 import { refuse } from "../support/refusing.ts";
 import { anHourLater, sweeper } from "../support/sweeping.ts";
 import { unique } from "../support/working.ts";
@@ -96,9 +98,8 @@ describe("a sweep gives its verdicts and recovers tasks, though", () => {
 
   test("the alert of the mass death that is over may not be changed", async () => {
     const { outcome } = await silentWorker();
-    await beginHold(store);
-    const details = { machines: 4, dying: 3, heldForMs: 0, isConfirmed: false };
-    await raiseAlert(store, { kind: "mass-death", subject: "fleet", message: "", details });
+    await beginHold(store, { source: HEARTS, counted: "machines" });
+    await raiseAlert(store, massDeath());
     const { allow } = await refuse(database, "alert", "new.kind = 'mass-death'");
     const reaper = sweeper(store);
     await reaper.sweep();

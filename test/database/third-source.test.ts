@@ -1,24 +1,35 @@
 /** Another source of silence, over tables of a user's, goes through the same sweep as hearts and stalls: nothing of the mechanism knows of it. */
 import pg from "pg";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { HEARTS } from "../../src/alert-kinds.ts";
 import { Events } from "../../src/events.ts";
 import { PassedBy } from "../../src/recovery/passed-by.ts";
 import { sweepSilence } from "../../src/recovery/silence-sweep.ts";
+import { raiseAlert, resolveEndedAlerts } from "../../src/sql/alerts.ts";
+import { beginHold } from "../../src/sql/holds.ts";
+import { newReplicaId } from "../../src/task/ids.ts";
 import { openTestEverbeat } from "../support/database.ts";
-import { IMPORT_TABLES, ImportRuns } from "../support/import-runs.ts";
-import { anHourLater } from "../support/sweeping.ts";
+import { HOLD_MS, IMPORT_TABLES, IMPORTS, ImportRuns } from "../support/import-runs.ts";
+import { massDeath } from "../support/mass-death.ts";
+import { anHourLater, sweeper } from "../support/sweeping.ts";
 
 const { everbeat, database } = await openTestEverbeat();
+const told: object[] = [];
 await database.query(IMPORT_TABLES);
 beforeEach(async () => {
   await database.query("truncate import_log, import_run, import_owner restart identity cascade");
-  await database.query("truncate everbeat.alert");
+  await database.query("truncate everbeat.alert, everbeat.hold");
   await anHourLater(everbeat.database);
 });
 
+/** As whoever sweeps next has it: nothing is known of what another has seen. */
 function source(store = everbeat.database): ImportRuns {
-  const parts = { database: everbeat.database, events: new Events(() => {}), onError: () => {} };
-  return new ImportRuns(store, new PassedBy({ service: "sweep", part: "imports" }, parts));
+  const events = new Events(() => {});
+  events.onAny((event, fields) => {
+    if (event.startsWith("recovery.")) told.push({ event, ...fields });
+  });
+  const parts = { database: everbeat.database, events, replica: { id: newReplicaId() }, onError: () => {} };
+  return new ImportRuns(store, new PassedBy({ service: "sweep", part: "imports" }, parts), parts);
 }
 
 /** Runs that began half an hour ago, each of which last said something so many minutes ago. */
@@ -106,13 +117,107 @@ test("one that cannot be written is passed by, told of once, and acted on when i
   expect(await everbeat.alerts.list({ open: true })).toEqual([]);
 });
 
-test("where most owners fall silent at once it holds, and acts when the hold is over", async () => {
-  await runs(1, 20, 20, 20);
-  const imports = source();
-  await sweepSilence(imports);
-  expect(await statuses()).toEqual(["running", "running", "running", "running"]);
-  expect(imports.told).toEqual(["held for 0 ms: 3 of 4"]);
-  imports.guard.hasEnded = true;
-  await sweepSilence(imports);
-  expect(await statuses()).toEqual(["running", "failed", "failed", "failed"]);
+describe("where most owners fall silent at once", () => {
+  const HELD = ["running", "running", "running", "running"];
+  const ACTED = ["running", "failed", "failed", "failed"];
+  const holds = async () => (await everbeat.recovery.listening())?.holds ?? [];
+  const namesOfHolds = async () => (await holds()).map((hold) => hold.source);
+  const openAlerts = async () => (await everbeat.alerts.list({ open: true })).map(({ subject }) => subject);
+  const passed = (ms: number) =>
+    database.query("update everbeat.hold set since = since - make_interval(secs => $1::float8 / 1000)", [ms]);
+
+  async function massSilence(): Promise<void> {
+    await runs(1, 20, 20, 20);
+    told.length = 0;
+    await sweepSilence(source());
+    expect(await statuses()).toEqual(HELD);
+  }
+
+  test("it holds, and tells once whose hold it is, and why", async () => {
+    await massSilence();
+    await sweepSilence(source());
+    expect(await statuses()).toEqual(HELD);
+    const hold = { source: IMPORTS, counted: "owners", groups: 4, dying: 3, heldForMs: 0, isConfirmed: false };
+    const heldForMs = expect.any(Number);
+    expect(told).toEqual([{ event: "recovery.held", ...hold, heldForMs }]);
+    expect(await everbeat.alerts.list({ open: true })).toEqual([
+      expect.objectContaining({
+        ...{ kind: "mass-death", subject: IMPORTS, details: { ...hold, heldForMs } },
+        message: "3 of 4 owners fell silent at once; recovery (imports) is held for up to 1m.",
+      }),
+    ]);
+    expect(await holds()).toEqual([
+      { source: IMPORTS, counted: "owners", since: expect.any(Date), isConfirmed: false },
+    ]);
+  });
+
+  test("whoever sweeps next goes on with the same hold, and acts when it is over", async () => {
+    await massSilence();
+    const [before] = await holds();
+    await sweepSilence(source());
+    expect(await holds()).toEqual([before]);
+    await passed(HOLD_MS - 5_000);
+    await sweepSilence(source());
+    expect(await statuses()).toEqual(HELD);
+    await passed(5_001);
+    await sweepSilence(source());
+    expect(await statuses()).toEqual(ACTED);
+    await sweepSilence(source());
+    expect(told.at(-1)).toEqual({ event: "recovery.resumed", source: IMPORTS, replicaId: expect.any(String) });
+    expect(await holds()).toEqual([]);
+  });
+
+  test("an operator confirms the hold of this source, and of no other", async () => {
+    await massSilence();
+    await beginHold(everbeat.database, { source: HEARTS, counted: "machines" });
+    expect(await everbeat.recovery.confirmDeaths({ source: HEARTS })).toEqual([HEARTS]);
+    await sweepSilence(source());
+    expect(await statuses()).toEqual(HELD);
+    await beginHold(everbeat.database, { source: "exports", counted: "owners" });
+    expect(await everbeat.recovery.confirmDeaths({ source: IMPORTS })).toEqual([IMPORTS]);
+    await sweepSilence(source());
+    expect(await statuses()).toEqual(ACTED);
+    expect((await holds()).filter(({ isConfirmed }) => !isConfirmed).map((hold) => hold.source)).toEqual(["exports"]);
+    expect(await everbeat.recovery.confirmDeaths()).toEqual(["exports", HEARTS, IMPORTS]);
+    await expect(everbeat.recovery.confirmDeaths({ source: "" })).rejects.toMatchObject({ code: "INVALID_OPTIONS" });
+  });
+
+  test("a confirmation is over with its hold", async () => {
+    await massSilence();
+    await everbeat.recovery.confirmDeaths();
+    await database.query("insert into import_log select id from import_run");
+    await sweepSilence(source());
+    expect(await holds()).toEqual([]);
+    await database.query("update import_log set said_at = now() - interval '20 minutes' where run_id > 1");
+    await sweepSilence(source());
+    expect(await statuses()).toEqual(HELD);
+    expect(await holds()).toMatchObject([{ source: IMPORTS, isConfirmed: false }]);
+  });
+
+  test("the hearts are not held with it, and their sweeps end neither its hold nor its alert", async () => {
+    await massSilence();
+    const reaper = sweeper(everbeat.database);
+    await reaper.sweep();
+    expect(reaper.told).toEqual([]);
+    expect(await namesOfHolds()).toEqual([IMPORTS]);
+    expect(await openAlerts()).toEqual([IMPORTS]);
+    await database.query("insert into import_log select id from import_run");
+    await sweepSilence(source());
+    expect(await namesOfHolds()).toEqual([]);
+    // Who ends a hold makes no verdict wait for an alert: a sweep over the hearts sees that it is over.
+    await anHourLater(everbeat.database);
+    await reaper.sweep();
+    expect(await openAlerts()).toEqual([]);
+  });
+
+  test("the hold of the hearts is not ended with it, and nor is their alert", async () => {
+    await massSilence();
+    await beginHold(everbeat.database, { source: HEARTS, counted: "machines" });
+    await raiseAlert(everbeat.database, massDeath());
+    await database.query("insert into import_log select id from import_run");
+    await sweepSilence(source());
+    expect(await namesOfHolds()).toEqual([HEARTS]);
+    await resolveEndedAlerts(everbeat.database);
+    expect(await openAlerts()).toEqual(["fleet"]);
+  });
 });

@@ -27,7 +27,8 @@ export async function readHold(
 ): Promise<{ sweptAt: number; sweptBy: string; heldSince: number | null }> {
   const [row] = await database.query<{ sweptAt: number; sweptBy: string; heldSince: number | null }>(
     `select (extract(epoch from swept_at) * 1000)::float8 as "sweptAt", swept_by::text as "sweptBy",
-            (extract(epoch from held_since) * 1000)::float8 as "heldSince" from ${database.schema}.listening`,
+            (select (extract(epoch from since) * 1000)::float8 from ${database.schema}.hold where source = 'hearts') as "heldSince"
+     from ${database.schema}.listening`,
   );
   return row ?? { sweptAt: Number.NEGATIVE_INFINITY, sweptBy: "", heldSince: null };
 }

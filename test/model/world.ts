@@ -1,7 +1,7 @@
 /** A world of a few machines and one database, to which steps are done, one by one. */
 import { Events } from "../../src/events.ts";
 import type { Everbeat } from "../../src/everbeat.ts";
-import { confirmHold } from "../../src/sql/recovery.ts";
+import { confirmHolds } from "../../src/sql/holds.ts";
 import { saveDefinitions } from "../../src/sql/replicas.ts";
 import { createReaper } from "../support/sweeping.ts";
 import { checkRecord } from "./check-record.ts";
@@ -269,7 +269,7 @@ class World {
 
   async #confirm(): Promise<void> {
     await this.#chronicle.during(
-      () => confirmHold(this.#everbeat.database),
+      () => confirmHolds(this.#everbeat.database, undefined),
       () => ({ kind: "confirmed" }),
     );
   }

@@ -1,11 +1,11 @@
 /**
  * A small source of silence over tables that are a user's: runs of an import, whose signs of life are rows of a log. As a watch will: it locks the
- * doubtful rows, judges again with a newer snapshot, and only then writes. Owners fail independently of each other.
+ * doubtful rows, judges again with a newer snapshot, and only then writes. Owners fail independently of each other, so its guard counts them.
  */
 import type { Database } from "../../src/database/database.ts";
-import { countDying, type Fleet } from "../../src/recovery/mass-death.ts";
 import type { PassedBy } from "../../src/recovery/passed-by.ts";
-import type { Dead, Doubtful, Guard, Judged, Source } from "../../src/recovery/source.ts";
+import { type GuardParts, RememberedGuard } from "../../src/recovery/remembered-guard.ts";
+import type { Dead, Doubtful, Source } from "../../src/recovery/source.ts";
 
 export interface Run {
   readonly id: number;
@@ -22,6 +22,9 @@ export const IMPORT_TABLES = `
 const SILENT_MS = `extract(epoch from clock_timestamp() - greatest(r.started_at, l.hearing_since,
   (select max(said_at) from import_log where run_id = r.id)))::float8 * 1000`;
 
+/** Its hold is remembered under this name. */
+export const IMPORTS = "imports";
+export const HOLD_MS = 60_000;
 const LIMITS = { staleFromMs: 2 * 60_000, deadAfterMs: 10 * 60_000, sessionGoneAfterMs: undefined };
 
 export class ImportRuns implements Source<Run> {
@@ -29,11 +32,12 @@ export class ImportRuns implements Source<Run> {
   readonly passedBy: PassedBy;
   readonly told: string[] = [];
   readonly policies: Source<Run>["policies"];
-  readonly guard: Guard<Run> & { hasEnded: boolean };
+  readonly guard: RememberedGuard<Run>;
   readonly #database: Database;
   #warned: readonly string[] = [];
 
-  constructor(database: Database, passedBy: PassedBy) {
+  /** `parts`: what the guard needs. */
+  constructor(database: Database, passedBy: PassedBy, parts: GuardParts) {
     this.#database = database;
     this.passedBy = passedBy;
     this.policies = [
@@ -44,7 +48,13 @@ export class ImportRuns implements Source<Run> {
         tell: (done) => void this.told.push(...done.map(({ subject }) => `${subject} failed`)),
       },
     ];
-    this.guard = guardOfOwners(this.told);
+    this.guard = new RememberedGuard(parts, {
+      ...{ source: IMPORTS, counted: "owners", policy: { share: 0.5, atLeast: 3, holdMs: HOLD_MS } },
+      memberOf: ({ context: { owner, owners }, verdict }) => ({
+        ...{ group: owner, groups: owners },
+        ...{ isWell: verdict.kind === "fresh", isGroupWell: false },
+      }),
+    });
   }
 
   async findDoubtful(): Promise<Doubtful<Run>[]> {
@@ -91,26 +101,4 @@ export class ImportRuns implements Source<Run> {
       return dead.filter(({ context }) => failed.some(({ id }) => id === context.id));
     });
   }
-}
-
-/** Holds until it is told that the hold has lasted for long enough. */
-function guardOfOwners(told: string[]): Guard<Run> & { hasEnded: boolean } {
-  return {
-    hasEnded: false,
-    policy: { share: 0.5, atLeast: 3, holdMs: 60_000 },
-    count: (judged: readonly Judged<Run>[]): Pick<Fleet, "groups" | "dying"> =>
-      countDying(
-        judged.map(({ context: { owner, owners }, verdict }) => ({
-          ...{ group: owner, groups: owners },
-          ...{ isWell: verdict.kind === "fresh", isGroupWell: false },
-        })),
-      ),
-    async hold() {
-      return { heldForMs: this.hasEnded ? 60_001 : 0, isConfirmed: false };
-    },
-    async tellOfHold({ groups, dying, heldForMs }: Fleet) {
-      told.push(`held for ${heldForMs} ms: ${dying} of ${groups}`);
-    },
-    async release() {},
-  };
 }

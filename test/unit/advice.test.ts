@@ -28,7 +28,7 @@ const SAMPLES: { readonly [Name in AdvisedOperation]: readonly Advised[Name][] }
     { name: "mail", rateLimit: null },
   ],
   "replicas.list": [{}],
-  "recovery.confirm": [{}],
+  "recovery.confirm": [{}, { source: "hearts" }],
   "recovery.recover": [
     {},
     { state: "running", replicaId: other },

@@ -15,7 +15,10 @@ interface Sample {
 
 /** The compiler asks for a new kind. */
 const SAMPLES: { readonly [Kind in AlertKind]: Sample } = {
-  "mass-death": { advised: ["everbeat replicas", "everbeat recover --confirm"] },
+  "mass-death": {
+    details: { source: "hearts", counted: "machines" },
+    advised: ["everbeat replicas", "everbeat recover --confirm hearts"],
+  },
   "sweeps-stopped": { advised: ["everbeat doctor"] },
   "claims-failing": { advised: [] },
   "crash-loop": { advised: ["everbeat post-mortems"] },
@@ -44,6 +47,15 @@ describe("the advice on an alert", () => {
   test.each(Object.entries(SAMPLES))("%s leads to what helps", (kind, { subject = "s", details = null, advised }) => {
     const told = adviceOnAlert({ kind, subject, details }).map((each) => lineOf(each, {}) ?? each.sentence);
     expect(told).toEqual(advised);
+  });
+
+  test("of a mass death is about its own source", () => {
+    const adviceOn = (details: unknown) =>
+      adviceOnAlert({ kind: "mass-death", subject: "s", details }).map(({ sentence, input }) => [sentence, input]);
+    expect(adviceOn({ source: "imports", counted: "owners" })).toEqual([
+      ["Confirm it, if those owners are dead indeed.", { source: "imports" }],
+    ]);
+    expect(adviceOn(null)).toContainEqual(["Confirm it, if those who fell silent are dead indeed.", {}]);
   });
 
   test.each([null, 7, "text", [], { task: 7, tasks: "odd" }, { tasks: [null] }, { task: "x'; drop" }])(

@@ -79,7 +79,7 @@ const MAY_USE: Record<string, readonly string[]> = {
     "background",
     "alerts",
   ],
-  doctor: [...FOUNDATION, "task", "sql", "database", "recovery", "services"],
+  doctor: [...FOUNDATION, "alert-advice", "task", "sql", "database", "recovery", "services"],
   everbeat: [
     ...[...FOUNDATION, "given-logger", "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery"],
     ...["doctor", "following", "runner", "worker", "services", "background", "alerts"],

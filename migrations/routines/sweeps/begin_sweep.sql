@@ -1,4 +1,4 @@
--- Begins a sweep of the one whose turn it is (see take_turns). Returns who swept before and how long ago that was, and whether recovery is held.
+-- Begins a sweep of the one whose turn it is (see take_turns). Returns who swept before and how long ago that was, and whether the hearts are held.
 -- Notes since when hearts can be heard: anew in another epoch, and after any gap in which nobody listened or no
 -- heart at all was heard. A listener without a heart of its own (p_is_replica: false) needs none for that: the row that it writes here shows that
 -- signs can be written.
@@ -27,7 +27,7 @@ begin
   refused_count := 0;
   select * into v_before from listening;
   swept_by := v_before.swept_by;
-  is_held := v_before.held_since is not null;
+  is_held := exists (select from hold where source = 'hearts');
   if v_before.swept_at is null then
     insert into listening (epoch, hearing_since, swept_at, swept_by) values (v_epoch, clock_timestamp(), clock_timestamp(), p_sweeper)
     returning * into v_after;
@@ -40,12 +40,15 @@ begin
           when epoch <> v_epoch or v_was_away or p_is_replica and not is_a_heart_heard(v_epoch, v_gap) then clock_timestamp() else least(hearing_since, clock_timestamp()) end,
         sessions_since = case
           when v_was_away and not has_lived_since(v_last) then clock_timestamp() else least(sessions_since, clock_timestamp()) end,
-        held_since = case when held_since > clock_timestamp() then clock_timestamp() else held_since end,
         listened_at = least(listened_at, clock_timestamp())
     returning * into v_after;
   end if;
   -- As it is now: somebody may have waited for that row with us, and raised an alert meanwhile.
   swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
+
+  -- Of whichever source: where the clock was set back, a hold would last until the clock has come that far again, and longer.
+  update hold set since = clock_timestamp()
+  where source in (select h.source from hold h where h.since > clock_timestamp() for update skip locked);
 
   -- A free lock is evidence only where it would prove something, and only from when it was first seen free. A row that is
   -- locked is being beaten or judged, and is seen the next time. The keys are hashed: each heart is not compared with all of them.

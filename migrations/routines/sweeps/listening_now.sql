@@ -3,6 +3,6 @@ create or replace function listening_now() returns setof listening
 language sql stable set search_path from current
 as $$
   select l.is_only, coalesce(e.epoch, ''), case when l.epoch = e.epoch then l.hearing_since else clock_timestamp() end,
-         l.swept_at, l.swept_by, l.held_since, l.hold_confirmed_at, l.looked_at, l.look_took, l.sessions_since, l.listened_at
+         l.swept_at, l.swept_by, l.looked_at, l.look_took, l.sessions_since, l.listened_at
   from listening l cross join (select known_epoch() as epoch) e
 $$;

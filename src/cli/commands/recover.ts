@@ -17,7 +17,8 @@ interface RecoverOptions extends StaleFilters {
   readonly dryRun?: boolean;
   readonly running?: boolean;
   readonly claimed?: boolean;
-  readonly confirm?: boolean;
+  /** A source of silence; true: all that are held. */
+  readonly confirm?: string | true;
 }
 
 type Recovery = ValueOf<"recovery.recover">;
@@ -32,7 +33,7 @@ export function addRecover(cli: Cli, program: Command): void {
       "everbeat recover --dry-run",
       "everbeat recover --claimed --after 2m",
       "everbeat recover --running --replica 5b0f3c1e-7a52-4c1b-9d7a-2f0a4f0f6b11",
-      "everbeat recover --confirm     the machines on whose account recovery is held are dead indeed",
+      "everbeat recover --confirm     those on whose account recovery is held are dead indeed",
     ],
     configure(command) {
       addStaleFilters(command);
@@ -41,9 +42,10 @@ export function addRecover(cli: Cli, program: Command): void {
         .option("--running", "only running tasks, which fail with WORKER_CRASHED")
         .option("--claimed", "only claimed tasks, which are pending again")
         .addOption(
-          new Option("--confirm", "confirm a mass death, for which recovery is held").conflicts([
-            ...["dryRun", "running", "claimed", "after", "name", "queue", "replica"],
-          ]),
+          new Option(
+            "--confirm [source]",
+            "confirm a mass death, for which recovery is held; of one source of silence, or all",
+          ).conflicts([...["dryRun", "running", "claimed", "after", "name", "queue", "replica"]]),
         );
     },
     run: (call) => (call.options.confirm ? confirmDeaths(call) : recover(call)),
@@ -52,12 +54,14 @@ export function addRecover(cli: Cli, program: Command): void {
 
 async function confirmDeaths(call: Call<RecoverOptions>): Promise<undefined> {
   const { colours } = call.screen;
+  const { confirm } = call.options;
+  const source = confirm === true ? undefined : confirm;
   await asking(call, async ({ ask }) => {
-    const answer = await ask("recovery.confirm", {});
+    const answer = await ask("recovery.confirm", { source });
     call.screen.answer(answer, () =>
-      answer.isConfirmed
-        ? `${colours.green("✓")} Confirmed: the next sweep declares them dead and recovers their tasks.`
-        : "Nothing is held, so there is nothing to confirm.",
+      answer.confirmed.length > 0
+        ? `${colours.green("✓")} Confirmed (${answer.confirmed.join(", ")}): the next sweep declares them dead and puts right what they had in hand.`
+        : `${source === undefined ? "Nothing" : `Nothing of ${source}`} is held, so there is nothing to confirm.`,
     );
   });
   return undefined;

@@ -23,7 +23,7 @@ import { doubtFromMs, heartLimits } from "../limits.ts";
 import type { PassedBy } from "../passed-by.ts";
 import type { LastSigns } from "../post-mortems.ts";
 import type { Dead, Doubtful, Policy, Source } from "../source.ts";
-import { MachineGuard } from "./machine-guard.ts";
+import { type MachineGuard, machineGuard } from "./machine-guard.ts";
 
 export interface HeartParts {
   readonly database: Database;
@@ -55,7 +55,7 @@ export class HeartSource implements Source<DoubtfulHeart> {
     const { settings, passingBy } = parts;
     this.#parts = parts;
     this.#absent = new AbsentOwners(parts);
-    this.guard = new MachineGuard(parts);
+    this.guard = machineGuard(parts, settings.massDeath);
     this.passedBy = passingBy("verdicts");
     this.#passedBy = {
       ...{ hearts: passingBy("hearts"), silences: passingBy("silences"), releases: passingBy("releases") },
@@ -63,7 +63,7 @@ export class HeartSource implements Source<DoubtfulHeart> {
     this.policies = [this.#deaths(), ...(settings.requeuesClaimed ? [this.#releases()] : [])];
   }
 
-  /** What the beginning of the sweep has found out: whether recovery is held, and hearts whose rows could not be written. */
+  /** What the beginning of the sweep has found out: whether the hearts are held, and hearts whose rows could not be written. */
   async begin({ isHeld, refused, refusedCount }: SweepBegun): Promise<void> {
     this.guard.isHeld = isHeld;
     const { hearts } = this.#passedBy;
