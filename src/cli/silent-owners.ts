@@ -1,9 +1,7 @@
 /** Workers that hold tasks and may be dead, from whom nothing may be taken yet: what is said of them where nothing is stale. */
 import { formatDuration } from "../config/duration.ts";
 import type { ReplicaWithHeart } from "../index.ts";
-
-/** Beats that did not come. */
-const SILENT_BEATS = 3;
+import { unheardAfterMs } from "../recovery/limits.ts";
 
 /** Undefined where there is none. `afterMs`: the silence that was asked for. */
 export function notYetStaleWords(replicas: readonly ReplicaWithHeart[], afterMs = 0): string | undefined {
@@ -23,10 +21,10 @@ function lostSessionWords(replicas: readonly ReplicaWithHeart[]): string | undef
 
 function silentWords(replicas: readonly ReplicaWithHeart[], afterMs: number): string | undefined {
   const silent = replicas.filter(
-    ({ unheardSince, claimed, running, silentForMs, intervalMs }) =>
-      unheardSince === null &&
-      claimed + running > 0 &&
-      (silentForMs ?? 0) > Math.max(afterMs, SILENT_BEATS * (intervalMs ?? 0)),
+    (replica) =>
+      replica.unheardSince === null &&
+      replica.claimed + replica.running > 0 &&
+      (replica.silentForMs ?? 0) > Math.max(afterMs, unheardAfterMs(replica)),
   );
   const longest = silent.reduce<ReplicaWithHeart | undefined>(
     (most, one) => ((one.silentForMs ?? 0) > (most?.silentForMs ?? 0) ? one : most),

@@ -1,5 +1,7 @@
 /** Whether anybody listens, for the commands that judge owners: while nobody does, nobody knows who of them is alive. */
+import { formatDuration } from "../config/duration.ts";
 import type { ReplicaId, ReplicaWithHeart } from "../index.ts";
+import { UNHEARD_BY_HAND_MS } from "../recovery/limits.ts";
 import type { Asking } from "./asking.ts";
 import type { GlobalOptions } from "./command.ts";
 import { unheardWords } from "./times.ts";
@@ -40,7 +42,7 @@ export function unsureWords({ since, held, now }: Unheard): string | undefined {
 /** By hand, without anybody who listens: an owner that beats is never taken for one that is silent for so long. */
 export function howToRecoverUnheard({ replica, ...given }: GlobalOptions & { readonly replica?: string }): string {
   const of = replica === undefined ? "" : ` --replica ${quoted(replica)}`;
-  const command = typedCommand(`recover --after 10s --dry-run${of}`, given);
+  const command = typedCommand(`recover --after ${formatDuration(UNHEARD_BY_HAND_MS)} --dry-run${of}`, given);
   return `By hand, what is held by workers that have given no sign of life for some time: ${command}`;
 }
 

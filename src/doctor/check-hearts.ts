@@ -4,6 +4,7 @@ import { formatDuration } from "../config/duration.ts";
 import { PROFILES, type RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import { heartStateOf } from "../recovery/heart-state.ts";
+import { knownWithinMs } from "../recovery/limits.ts";
 import { sweepPatienceMs } from "../recovery/sweeping.ts";
 import { readFleetSettings } from "../sql/fleet-settings.ts";
 import { listReplicas, type ReplicaRow } from "../sql/replicas.ts";
@@ -19,14 +20,15 @@ export function judgeHearts(replicas: readonly ReplicaRow[], settings: RecoveryS
   const here = replicas.filter(({ status }) => status === "online" || status === "draining");
   if (here.length === 0 || !settings) return skipped("hearts", "no worker is online");
   const unwell = here.filter((replica) => !["fresh", "blocked"].includes(heartStateOf(replica, settings)));
-  const bySilence = formatDuration(settings.runningDeadAfterMs + 1.25 * settings.checkMs);
+  const known = knownWithinMs(settings);
+  const bySilence = formatDuration(known.silenceMs);
   if (unwell.length > 0) {
     const which = here.length === 1 ? "the one heart" : `${unwell.length} of ${here.length} hearts`;
     const found = `${which} ${unwell.length === 1 ? "is not heard as it" : "are not heard as they"} should be`;
     return warning("hearts", found, advise("See which, and for how long.", "replicas.list", {}));
   }
   const all = here.length === 1 ? "the one heart is heard" : `all ${here.length} hearts are heard`;
-  if (settings.sessionGraceMs === undefined)
+  if (known.sessionMs === undefined)
     return good("hearts", `${all}; sessions do not count by these settings, so a crash is known within ${bySilence}`);
   const without = here.filter((replica) => !replica.hasSession).length;
   if (without > 0) {
@@ -35,7 +37,7 @@ export function judgeHearts(replicas: readonly ReplicaRow[], settings: RecoveryS
       "A pooler in transaction mode sits in between. Give the workers the server's own address, or a session-mode pool.";
     return warning("hearts", found, advice);
   }
-  const bySession = formatDuration(settings.sessionGraceMs + 2.5 * settings.checkMs);
+  const bySession = formatDuration(known.sessionMs);
   return good(
     "hearts",
     `${all}; a crash is known within ${bySession} by its session, a vanished host within ${bySilence}`,

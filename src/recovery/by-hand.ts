@@ -2,13 +2,10 @@
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { OwnerSigns } from "../sql/stale-tasks.ts";
 import type { DeathReason } from "../task/death.ts";
-import { heartLimits, limitsByHand, type OwnedState } from "./limits.ts";
+import { heartLimits, type Limits, limitsByHand, type OwnedState, sessionGoneAtLeastMs } from "./limits.ts";
 import type { Death } from "./recovery-action.ts";
 import type { StaleTask } from "./stale-tasks.ts";
-import { verdictOn } from "./verdict.ts";
-
-/** A beat may come later than its interval says. */
-const LONGEST_INTERVALS = 1.5;
+import { type Silence, verdictOn } from "./verdict.ts";
 
 export interface OwnerByHand {
   readonly isStale: boolean;
@@ -31,13 +28,21 @@ export function ownerByHand(
   if (!isHere || owner.promiseMs === null) return { isStale: true, isDead: true };
   // Nobody has ever listened, so nobody knows.
   if (silentForMs === null) return { isStale: false, isDead: false };
-  const isDeadAs = (as: OwnedState) => verdictOn(owner, heartLimits(owner, settings, as)).kind === "dead";
+  const isDeadAs = (as: OwnedState) => isDeadBy(owner, heartLimits(owner, settings, as));
   const isDead = isDeadAs("running");
   if (afterMs === undefined) return { isStale: isDead || isDeadAs(state), isDead };
-  const limits = limitsByHand(owner, afterMs);
-  const hasEnded = hasSession && !holdsSession && sessionEndedForMs(owner) > limits.sessionGoneAfterMs;
-  const isStale = silentForMs > limits.deadAfterMs || (silentForMs > afterMs && hasEnded);
-  return { isStale, isDead: isDead || hasEnded };
+  const { chosen, promised } = limitsByHand(owner, afterMs);
+  const isGone = hasSession && !holdsSession;
+  const signs = { silentForMs, sessionFreeForMs: isGone ? sessionGoneAtLeastMs(owner) : null };
+  const byPromise = verdictOn(signs, promised);
+  return {
+    isStale: isDeadBy(signs, chosen) && byPromise.kind === "dead",
+    isDead: isDead || (byPromise.kind === "dead" && byPromise.because === "session-lost"),
+  };
+}
+
+function isDeadBy(silence: Silence, limits: Limits): boolean {
+  return verdictOn(silence, limits).kind === "dead";
 }
 
 /** What is known of the death of such an owner, for the post-mortems of its attempts. */
@@ -63,12 +68,4 @@ function reasonByHand(status: StaleTask["ownerStatus"]): DeathReason {
     case "draining":
       return "silent";
   }
-}
-
-/**
- * For how long at least a session that is gone has been gone. Reapers note it; where none listens, it follows from the beats: there was none in the
- * time since, and the last one before may have been an interval earlier. A heart that is connecting anew has lost its session a moment ago.
- */
-function sessionEndedForMs({ sessionFreeForMs, silentForMs, intervalMs }: OwnerSigns): number {
-  return Math.max(sessionFreeForMs ?? 0, (silentForMs ?? 0) - LONGEST_INTERVALS * (intervalMs ?? 0));
 }

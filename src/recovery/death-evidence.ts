@@ -4,6 +4,7 @@ import { formatDuration } from "../config/duration.ts";
 import { DEATH_REASONS, type DeathReason, type GroupMemory } from "../task/death.ts";
 import { innermostFrames } from "../task/stack-frames.ts";
 import { counted } from "./explain-words.ts";
+import { BLOCKED_FROM_MS } from "./limits.ts";
 import { type Memory, memoryWords } from "./memory-outlook.ts";
 
 export interface DeathEvidence {
@@ -85,7 +86,7 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
   if (memory) lines.push(memoryWords(memory));
   if (evidence.group) lines.push(...groupLines(evidence.group));
   if (heap) lines.push(heapWords(heap));
-  if (blockedForMs >= 1_000) lines.push(`its event loop had not turned for ${formatDuration(blockedForMs)}`);
+  if (blockedForMs >= BLOCKED_FROM_MS) lines.push(`its event loop had not turned for ${formatDuration(blockedForMs)}`);
   else if (loopP99Ms !== undefined) lines.push(`its event loop turned: delay p99 ${Math.round(loopP99Ms)} ms`);
   if (running !== undefined) lines.push(`it was running ${counted(running, "task")}`);
   if (inThreads.length > 0)

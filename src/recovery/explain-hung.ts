@@ -2,18 +2,17 @@
 import { type Advice, advise } from "../advice.ts";
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
+import { nextRunWithinMs } from "../services/line.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import { innermostFrames, shortFrame } from "../task/stack-frames.ts";
 import type { Reason } from "./explain.ts";
 import { firedWords, pastTimeout, timeoutNext } from "./explain-timeout.ts";
-import { stallLimits } from "./limits.ts";
+import { BLOCKED_FROM_MS, stallLimits } from "./limits.ts";
 import { type OnStall, saidWords } from "./stall.ts";
 import { verdictOn } from "./verdict.ts";
 
 type Finding = Omit<Reason, "evidence">;
 
-/** A loop that has not turned for this long is worth a word. */
-const BLOCKED_MS = 1_000;
 const FRAMES_SHOWN = 8;
 
 export const ENDS_WITH_HANDLER = "It ends when its handler does.";
@@ -47,9 +46,9 @@ function blockedFinding(facts: TaskFacts, owner: OwnerFacts, settings: RecoveryS
 /** Of the loop that this task depends on: its runner's, or its owner's own. Undefined: it turns. */
 function blockedLoop({ blocked, runner, vitals }: OwnerFacts) {
   const runnerMs = runner?.blockedForMs ?? 0;
-  const isRunner = blocked?.isRunner ?? runnerMs >= BLOCKED_MS;
+  const isRunner = blocked?.isRunner ?? runnerMs >= BLOCKED_FROM_MS;
   const seenMs = isRunner ? runnerMs : (vitals?.["blockedForMs"] ?? 0);
-  if (!blocked && seenMs < BLOCKED_MS) return undefined;
+  if (!blocked && seenMs < BLOCKED_FROM_MS) return undefined;
   return { isRunner, forMs: Math.max(blocked?.forMs ?? 0, seenMs), stack: blocked?.stack };
 }
 
@@ -109,7 +108,7 @@ function nextOfAlerted(facts: TaskFacts, owner: OwnerFacts): string {
 }
 
 function nextOfStalled(onStall: Exclude<OnStall, "alert">, { checkMs }: RecoverySettings): string {
-  const soon = `At the next look, within ${formatDuration(1_000 + 1.25 * checkMs)},`;
+  const soon = `At the next look, within ${formatDuration(1_000 + nextRunWithinMs(checkMs))},`;
   if (onStall === "fail") return `${soon} it fails with STALLED (onStall: "fail").`;
   return `${soon} its attempt fails with STALLED, and it is tried again as its retry policy says (onStall: "retry").`;
 }

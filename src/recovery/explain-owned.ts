@@ -4,6 +4,7 @@ import { adviceOnHold } from "../alert-advice.ts";
 import { HEARTS } from "../alert-kinds.ts";
 import { formatDuration } from "../config/duration.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
+import { nextRunWithinMs } from "../services/line.ts";
 import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import { readDeath, type VerdictReason } from "../task/death.ts";
 import type { Reason } from "./explain.ts";
@@ -11,7 +12,7 @@ import { ENDS_WITH_HANDLER, hungEvidence, hungFinding } from "./explain-hung.ts"
 import { actionOn, budgetWords, outcomeWords } from "./explain-outcome.ts";
 import { firedWords, pastTimeout, timeoutEvidence, timeoutNext } from "./explain-timeout.ts";
 import { START_A_WORKER } from "./explain-words.ts";
-import { heartLimits, type Limits, type OwnedState } from "./limits.ts";
+import { heartLimits, type Limits, type OwnedState, UNHEARD_BY_HAND_MS } from "./limits.ts";
 import { causeOf } from "./recovery-action.ts";
 import { isSweeping, unheardForMs } from "./sweeping.ts";
 import { type DeadVerdict, type Verdict, verdictOn } from "./verdict.ts";
@@ -83,7 +84,7 @@ function lost(the: Case, verdict: DeadVerdict | undefined): Finding {
     const next = `Recovery is held, because too many machines fell silent at once. It goes on when they are heard again, when somebody confirms, or in ${formatDuration(leftMs)}. Then ${outcomeWords(the)}.`;
     return { because: "recovery-held", summary, next, isStuck: false, advice: [CONFIRM] };
   }
-  const next = `At the next sweep, within ${formatDuration(1.25 * settings.checkMs)}, ${outcomeWords(the)}.`;
+  const next = `At the next sweep, within ${formatDuration(nextRunWithinMs(settings.checkMs))}, ${outcomeWords(the)}.`;
   return { because: verdict ? "owner-dying" : "owner-gone", summary, next, isStuck: false, advice: [] };
 }
 
@@ -256,7 +257,7 @@ function recoveringUnheard(facts: TaskFacts): Advice[] {
   const isHere = owner?.status === "online" || owner?.status === "draining";
   if (!owner || !isHere) return recoveringByHand(facts);
   if (owner.silentForMs === null) return [];
-  const what = { state: facts.state as OwnedState, replicaId: owner.replicaId, after: UNHEARD_AFTER_MS };
+  const what = { state: facts.state as OwnedState, replicaId: owner.replicaId, after: UNHEARD_BY_HAND_MS };
   return [advise("Recover by hand what that replica holds, if it gives no sign of life.", "recovery.recover", what)];
 }
 
@@ -265,8 +266,5 @@ function recoveringByHand({ state, owner }: TaskFacts): Advice[] {
   const what = { state: state as OwnedState, replicaId: owner.replicaId };
   return [advise("Recover by hand what that replica holds.", "recovery.recover", what)];
 }
-
-/** In fact not before its heart has promised to have stopped its work. */
-const UNHEARD_AFTER_MS = 10_000;
 
 const CONFIRM = adviceOnHold({ source: HEARTS, counted: "machines" });

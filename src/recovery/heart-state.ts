@@ -1,7 +1,7 @@
 /** How a replica's heart is doing at this moment, in one word: by the same limits as the reaper's verdict. Pure. */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { ReplicaRow } from "../sql/replicas.ts";
-import { heartLimits } from "./limits.ts";
+import { BLOCKED_FROM_MS, heartLimits } from "./limits.ts";
 import { verdictOn } from "./verdict.ts";
 
 /** `dying`: dead by these settings, and not declared yet. `unheard`: nobody listens, so nobody knows. */
@@ -22,9 +22,6 @@ export interface ReplicaWithHeart extends ReplicaRow {
   readonly heart: HeartState;
 }
 
-/** A loop that has not turned for this long is worth a word. */
-const BLOCKED_MS = 1_000;
-
 export function heartStateOf(replica: ReplicaRow, settings: RecoverySettings): HeartState {
   const { status, silentForMs, sessionFreeForMs, vitals } = replica;
   const isFree = sessionFreeForMs !== null || (replica.hasSession && !replica.holdsSession);
@@ -34,5 +31,5 @@ export function heartStateOf(replica: ReplicaRow, settings: RecoverySettings): H
   if (verdict.kind === "dead") return "dying";
   if (isFree && settings.sessionGraceMs !== undefined) return "session-lost";
   if (verdict.kind === "stale") return "stale";
-  return (vitals?.["blockedForMs"] ?? 0) >= BLOCKED_MS ? "blocked" : "fresh";
+  return (vitals?.["blockedForMs"] ?? 0) >= BLOCKED_FROM_MS ? "blocked" : "fresh";
 }

@@ -2,8 +2,10 @@
  * From when on a silence means something: the one place that knows the thresholds, whoever judges by them. SQL is given them as parameters. Pure.
  */
 import { beatIntervalMs, type RecoverySettings, WARN_AFTER_BEATS } from "../config/recovery-options.ts";
+import { nextRunWithinMs } from "../services/line.ts";
 import type { HeartPromise } from "../sql/hearts.ts";
 import type { OnStall } from "./stall.ts";
+import type { Silence } from "./verdict.ts";
 
 /** Those by which one subject is judged. */
 export interface Limits {
@@ -14,6 +16,9 @@ export interface Limits {
   /** Once its session has been gone for longer, dead; undefined: sessions do not count. */
   readonly sessionGoneAfterMs: number | undefined;
 }
+
+/** Of whoever is never dead. */
+const NO_LIMITS: Limits = { staleFromMs: undefined, deadAfterMs: undefined, sessionGoneAfterMs: undefined };
 
 /** What a task was when its owner fell silent: each has a threshold of its own. */
 export type OwnedState = "claimed" | "running";
@@ -50,21 +55,81 @@ export function doubtFromMs(settings: RecoverySettings): number {
   return Math.min(settings.staleAfterMs, settings.claimedDeadAfterMs, settings.runningDeadAfterMs);
 }
 
-/** By hand, beyond a silence that somebody has chosen: without a margin, but never before the heart has promised to have stopped. */
+/**
+ * By hand, beyond a silence that somebody has chosen: who is dead by both. The heart has had that time to be heard, and it has promised to have stopped
+ * by now, for want of beats or because its session has ended. There is no margin between its promise and the act: whoever acts by hand has looked.
+ */
 export function limitsByHand(
   heart: PromiseOnRecord,
   afterMs: number,
-): { deadAfterMs: number; sessionGoneAfterMs: number } {
-  return { deadAfterMs: Math.max(afterMs, heart.promiseMs ?? 0), sessionGoneAfterMs: heart.sessionPromiseMs ?? 0 };
+): { readonly chosen: Limits; readonly promised: Limits } {
+  return {
+    chosen: { ...NO_LIMITS, deadAfterMs: afterMs },
+    promised: {
+      ...NO_LIMITS,
+      deadAfterMs: heart.promiseMs ?? 0,
+      sessionGoneAfterMs: heart.sessionPromiseMs ?? 0,
+    },
+  };
+}
+
+/**
+ * For how long at least a session that is gone has been gone. Reapers note it; where none listens, it follows from the beats: there was none in the
+ * time since, and the last one before may have been an interval earlier. A heart that is connecting anew has lost its session a moment ago.
+ */
+export function sessionGoneAtLeastMs(signs: Silence & Pick<PromiseOnRecord, "intervalMs">): number {
+  const { silentForMs, sessionFreeForMs, intervalMs } = signs;
+  return Math.max(sessionFreeForMs ?? 0, (silentForMs ?? 0) - LATEST_BEAT * (intervalMs ?? 0));
 }
 
 /** Of an attempt that says nothing of itself: a warning where its definition asks for an alert only, else its end. */
 export function stallLimits(definition: { stalledAfterMs: number | undefined; onStall: OnStall }): Limits {
   const { stalledAfterMs, onStall } = definition;
   const isOnlyWarned = onStall === "alert";
+  return isOnlyWarned ? { ...NO_LIMITS, staleFromMs: stalledAfterMs } : { ...NO_LIMITS, deadAfterMs: stalledAfterMs };
+}
+
+/** A heart that has missed this many of its own beats is not heard, where its silence is only reckoned with and no verdict is given. */
+export const MISSED_BEATS = WARN_AFTER_BEATS;
+/** A beat may come later than its interval says: after this many intervals. */
+export const LATEST_BEAT = 1.5;
+
+/**
+ * Which attempts are looked at: below this part of its `stalledAfter`, the verdict on each is fresh. That of an owner that is not heard is left to the
+ * verdict on its heart.
+ */
+export const STALL_DOUBT = { fromPart: 1, missedBeats: MISSED_BEATS } as const;
+
+/** A worker that is silent for longer is worth a word. */
+export function unheardAfterMs({ intervalMs }: Pick<PromiseOnRecord, "intervalMs">): number {
+  return MISSED_BEATS * (intervalMs ?? 0);
+}
+
+/** An event loop that has not turned for this long is worth a word. */
+export const BLOCKED_FROM_MS = 1_000;
+
+/** The silence that is advised to whoever acts by hand while nobody listens. In fact nobody acts before the heart has promised to have stopped its work. */
+export const UNHEARD_BY_HAND_MS = 10_000;
+
+/** A longer pause between two sweeps is a gap in which nobody was heard. It has room for beats and sweeps that come a little late. */
+export function listeningGapMs(settings: RecoverySettings): number {
+  return 2.5 * Math.max(settings.checkMs, settings.runnerIntervalMs, settings.claimerIntervalMs);
+}
+
+/** A sweep by another that comes later than this is a takeover, and not only a late sweep. */
+export function takeoverAfterMs({ checkMs }: Pick<RecoverySettings, "checkMs">): number {
+  return 1.5 * checkMs;
+}
+
+/** For people: the time within which a death is known, if sweeps come in time. One sweep sees that its session is gone, and another that the grace is over. */
+export function knownWithinMs(settings: RecoverySettings): {
+  readonly silenceMs: number;
+  readonly sessionMs: number | undefined;
+} {
+  const { runningDeadAfterMs, sessionGraceMs, checkMs } = settings;
+  const sweepMs = nextRunWithinMs(checkMs);
   return {
-    staleFromMs: isOnlyWarned ? stalledAfterMs : undefined,
-    deadAfterMs: isOnlyWarned ? undefined : stalledAfterMs,
-    sessionGoneAfterMs: undefined,
+    silenceMs: runningDeadAfterMs + sweepMs,
+    sessionMs: sessionGraceMs === undefined ? undefined : sessionGraceMs + 2 * sweepMs,
   };
 }

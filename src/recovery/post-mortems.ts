@@ -20,6 +20,7 @@ import { toErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import { type DeathEvidence, evidenceLines } from "./death-evidence.ts";
 import { LAST_SIGNS } from "./last-signs.ts";
+import { LATEST_BEAT, MISSED_BEATS } from "./limits.ts";
 import { memoryOutlook } from "./memory-outlook.ts";
 import type { PassedBy } from "./passed-by.ts";
 import { probableCause } from "./probable-cause.ts";
@@ -141,7 +142,8 @@ export class PostMortems {
 
   async #examinePartOf(tx: Store, replicas: readonly ReplicaId[]): Promise<readonly NewPostMortem[]> {
     const found: NewPostMortem[] = [];
-    for (const replica of await readUnexamined(tx, replicas)) found.push(...(await this.#examine(tx, replica)));
+    const beats = { missed: MISSED_BEATS, latest: LATEST_BEAT };
+    for (const replica of await readUnexamined(tx, replicas, beats)) found.push(...(await this.#examine(tx, replica)));
     await writePostMortems(tx, found);
     return found;
   }

@@ -11,15 +11,13 @@ import { beginSweep, type SweepBegun } from "../sql/hearts.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { endAlerts } from "./ended-alerts.ts";
 import { whileListening } from "./keep-listening.ts";
+import { listeningGapMs, takeoverAfterMs } from "./limits.ts";
 import { PassedBy } from "./passed-by.ts";
 import type { LastSigns } from "./post-mortems.ts";
 import { sweepSilence } from "./silence-sweep.ts";
 import { HeartSource } from "./sources/hearts.ts";
 import { StallSource } from "./sources/stalls.ts";
 import { alertIfStopped } from "./stopped-sweeps.ts";
-
-/** A sweep that comes later than this many intervals is a takeover, and not only a late sweep. */
-const TAKEOVER_AFTER = 1.5;
 
 export interface ReaperParts {
   readonly database: Database;
@@ -84,7 +82,7 @@ class Reaper {
   async #sweep(): Promise<void> {
     const { database, settings, replica } = this.#parts;
     const { isReplica = true } = replica;
-    const gapMs = 2.5 * Math.max(settings.checkMs, settings.runnerIntervalMs, settings.claimerIntervalMs);
+    const gapMs = listeningGapMs(settings);
     const begun = await beginSweep(database, { id: replica.id, isReplica, gapMs });
     this.#tellOfTakeover(begun);
     await whileListening({ database, gapMs, isReplica }, async () => {
@@ -98,7 +96,7 @@ class Reaper {
   #tellOfTakeover({ sweptBy, sweptAgoMs }: SweepBegun): void {
     const { events, replica, settings } = this.#parts;
     if (sweptBy === null || sweptAgoMs === null || sweptBy === replica.id) return;
-    if (sweptAgoMs > TAKEOVER_AFTER * settings.checkMs)
+    if (sweptAgoMs > takeoverAfterMs(settings))
       events.emit("reaper.took-over", { replicaId: replica.id, before: sweptBy, sweptAgoMs });
   }
 }

@@ -36,6 +36,7 @@ import { isName } from "../task/settings.ts";
 import { deathByHand } from "./by-hand.ts";
 import { type Explanation, explain } from "./explain.ts";
 import { heartStateOf, type ReplicaWithHeart } from "./heart-state.ts";
+import { MISSED_BEATS } from "./limits.ts";
 import { LockedTaskError } from "./locked-task.ts";
 import { PartlyRecoveredError, type RefusedRecovery } from "./partly-recovered.ts";
 import { findPostMortems, type PostMortemQuery } from "./post-mortem-query.ts";
@@ -123,7 +124,7 @@ export class RecoveryOrders {
 
   /** Why this task is where it is, in plain words, with the evidence. */
   async explain(id: string): Promise<Explanation> {
-    const facts = await readTaskFacts(this.#database, toTaskIds([id])[0] as TaskId);
+    const facts = await readTaskFacts(this.#database, toTaskIds([id])[0] as TaskId, MISSED_BEATS);
     if (!facts) throw new TaskNotFoundError(id);
     return explain(facts, this.#settings);
   }

@@ -28,6 +28,11 @@ export function patienceMs(everyMs: number): number {
   return Math.max(LEAST_PATIENCE_MS, 3 * everyMs);
 }
 
+/** For people: the next run has begun by then, if all goes well. */
+export function nextRunWithinMs(everyMs: number): number {
+  return (1 + LATE) * everyMs;
+}
+
 /** From this place on, all ask equally seldom. */
 export function placesInLine(everyMs: number): number {
   return Math.min(MOST_PLACES, Math.max(1, Math.floor(patienceMs(everyMs) / everyMs)));

@@ -1,6 +1,6 @@
 /** Everything that explains why a task is where it is, in one look: all of it is true at the same moment. */
 import { HEARTS } from "../alert-kinds.ts";
-import { type RecoverySettings, WARN_AFTER_BEATS } from "../config/recovery-options.ts";
+import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Store } from "../database/database.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
@@ -169,7 +169,8 @@ export interface ListeningFacts {
   readonly isByOwner: boolean;
 }
 
-export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts | undefined> {
+/** `missedBeats`: a worker that has missed so many of its own beats does not count. */
+export async function readTaskFacts(store: Store, id: TaskId, missedBeats: number): Promise<TaskFacts | undefined> {
   const s = store.schema;
   const ms = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`;
   const [facts] = await store.query<TaskFacts>(
@@ -213,7 +214,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
                'inHand', coalesce(sum((select count(*) from ${s}.running y where y.replica_id = x.id))
                  filter (where t.name = any (x.tasks) and (x.queues is null or t.queue = any (x.queues))), 0))
              from ${s}.replica x left join ${s}.heart xh on xh.replica_id = x.id
-             where x.status = 'online' and coalesce(${s}.silent_ms(xh, x.started_at, l) < ${WARN_AFTER_BEATS} * xh.interval_ms, true)) as workers,
+             where x.status = 'online' and coalesce(${s}.silent_ms(xh, x.started_at, l) < $2::float8 * xh.interval_ms, true)) as workers,
             (select json_build_object('outcome', a.outcome, 'attempt', a.attempt, 'error', a.error, 'endedAgoMs', ${ms("c.now - a.ended_at")})
              from ${s}.attempt a where a.task_id = t.id order by a.claim_id desc limit 1) as last,
             case when u.claim_id is not null then json_build_object(
@@ -249,7 +250,7 @@ export async function readTaskFacts(store: Store, id: TaskId): Promise<TaskFacts
      left join ${s}.queue q on q.name = t.queue
      left join ${s}.listening_now() l on true
      left join ${s}.hold o on o.source = '${HEARTS}'`,
-    [id],
+    [id, missedBeats],
   );
   return facts && { ...facts, definition: facts.definition && storedSettings(facts.definition) };
 }

@@ -1,5 +1,4 @@
 /** Post-mortems: what is known about a death, and what was concluded from it. */
-import { WARN_AFTER_BEATS } from "../config/recovery-options.ts";
 import type { Store } from "../database/database.ts";
 import { storableText } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
@@ -103,7 +102,12 @@ export async function findUnexamined(store: Store, limit: number): Promise<Repli
 }
 
 /** Those of these replicas that nobody else has examined meanwhile. */
-export async function readUnexamined(store: Store, replicas: readonly ReplicaId[]): Promise<DeadReplica[]> {
+export async function readUnexamined(
+  store: Store,
+  replicas: readonly ReplicaId[],
+  /** Neighbours that have missed so many of their beats are gone, too; together with it, if their last beat was no further from its last. */
+  beats: { readonly missed: number; readonly latest: number },
+): Promise<DeadReplica[]> {
   const s = store.schema;
   const ms = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`;
   return store.query<DeadReplica>(
@@ -132,8 +136,8 @@ export async function readUnexamined(store: Store, replicas: readonly ReplicaId[
          select x.status in ('online', 'draining') as is_here, case
              when xh.session_free_since < 'infinity' and h.session_free_since < 'infinity'
              then abs(extract(epoch from xh.session_free_since - h.session_free_since)) < 0.5
-             else (x.status = 'dead' or ${s}.silent_ms(xh, x.started_at, l) > ${WARN_AFTER_BEATS} * xh.interval_ms)
-                  and abs(extract(epoch from xh.beat_at - h.beat_at)) * 1000 <= 1.5 * greatest(xh.interval_ms, h.interval_ms)
+             else (x.status = 'dead' or ${s}.silent_ms(xh, x.started_at, l) > $2::float8 * xh.interval_ms)
+                  and abs(extract(epoch from xh.beat_at - h.beat_at)) * 1000 <= $3::float8 * greatest(xh.interval_ms, h.interval_ms)
            end as is_gone
          from ${s}.replica x join ${s}.heart xh on xh.replica_id = x.id
          where x.machine_id = r.machine_id and x.id <> r.id and x.status <> 'offline' and x.started_at < r.died_at) o
@@ -148,7 +152,7 @@ export async function readUnexamined(store: Store, replicas: readonly ReplicaId[
        where o.id <> r.id and (o.tasks && r.tasks or o.queues && r.queues)) d
      where r.id = any ($1) and ${isUnexamined(s)}
      order by r.died_at`,
-    [replicas],
+    [replicas, beats.missed, beats.latest],
   );
 }
 

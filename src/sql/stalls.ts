@@ -1,5 +1,4 @@
 /** Attempts that do not get on: found, ended and told of. */
-import { WARN_AFTER_BEATS } from "../config/recovery-options.ts";
 import type { Store } from "../database/database.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import { endingValues, type Outcome } from "./outcomes.ts";
@@ -21,13 +20,20 @@ export interface StalledClaim {
   readonly note: string | null;
 }
 
-export async function findStalled(store: Store): Promise<StalledClaim[]> {
+/**
+ * Attempts that have been quiet for this part of their `stalledAfter`, unless their owner has missed so many of its own beats: then its heart is judged.
+ * Where no definition says `stalledAfter`, it is one look at a small table.
+ */
+export async function findStalled(
+  store: Store,
+  { fromPart, missedBeats }: { fromPart: number; missedBeats: number },
+): Promise<StalledClaim[]> {
   return store.query<StalledClaim>(
     `select claim_id as "claimId", task_id::text as "taskId", replica_id::text as "replicaId", name, attempt, failures,
             quiet_for_ms as "quietForMs", stalled_after_ms::float8 as "stalledAfterMs", settings,
             phase, details, share, note
-     from ${store.schema}.find_stalled($1)`,
-    [WARN_AFTER_BEATS],
+     from ${store.schema}.find_stalled($1, $2)`,
+    [missedBeats, fromPart],
   );
 }
 

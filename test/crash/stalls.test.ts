@@ -1,6 +1,7 @@
 /** Tasks that are alive and do not get on: noticed whatever their heart says, and treated as their definition says. */
 import { describe, expect, test, vi } from "vitest";
 import type { Everbeat } from "../../src/everbeat.ts";
+import { STALL_DOUBT } from "../../src/recovery/limits.ts";
 import { endStalled, findStalled } from "../../src/sql/stalls.ts";
 import { defineTask, type TaskOptions } from "../../src/task/define-task.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
@@ -147,7 +148,9 @@ describe("the judgement of a stall", () => {
     });
     await everbeat.work([slow], { handleSignals: false });
     const id = await everbeat.enqueue(slow, undefined);
-    const [found] = await eventually(() => findStalled(store), { until: (rows) => rows.length === 1 });
+    const [found] = await eventually(() => findStalled(store, STALL_DOUBT), {
+      until: (rows) => rows.length === 1,
+    });
     if (!found) throw new Error("it must be there");
     getOn();
     await eventually(async () => (await everbeat.tasks.show(id)).attempts[0]?.progress?.phase != null);

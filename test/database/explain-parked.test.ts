@@ -1,5 +1,6 @@
 /** What is said of a parked task: how many are let go before it when its key is free. */
 import { expect, test } from "vitest";
+import { MISSED_BEATS } from "../../src/recovery/limits.ts";
 import { readTaskFacts } from "../../src/sql/explain-task.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { handClaimer } from "../support/claims.ts";
@@ -21,11 +22,11 @@ test("those before it in its own queue, since the first of every queue is let go
     await put("photos"),
   ];
   await claimer.claim();
-  const ahead = async (id: typeof first) => (await readTaskFacts(everbeat.database, id))?.key?.ahead;
+  const ahead = async (id: typeof first) => (await readTaskFacts(everbeat.database, id, MISSED_BEATS))?.key?.ahead;
   expect([await ahead(urgent), await ahead(first), await ahead(second), await ahead(elsewhere)]).toEqual([0, 1, 2, 0]);
   if (holder) await claimer.complete(holder);
   const pending = await Promise.all(
-    [first, second, urgent, elsewhere].map((id) => readTaskFacts(everbeat.database, id)),
+    [first, second, urgent, elsewhere].map((id) => readTaskFacts(everbeat.database, id, MISSED_BEATS)),
   );
   expect(pending.map((facts) => facts?.isParked)).toEqual([true, true, false, false]);
 });

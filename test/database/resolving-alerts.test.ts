@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
 import { HEARTS } from "../../src/alert-kinds.ts";
+import { STALL_DOUBT } from "../../src/recovery/limits.ts";
 import { raiseAlert } from "../../src/sql/alerts.ts";
 import { beginHold, endHold } from "../../src/sql/holds.ts";
 import { saveDefinitions } from "../../src/sql/replicas.ts";
@@ -60,7 +61,7 @@ describe("an alert about a stalled task", () => {
       [worker.replicaId],
     );
     await database.query("update everbeat.replica set started_at = started_at - interval '1 hour'");
-    expect(await findStalled(everbeat.database)).toEqual([]);
+    expect(await findStalled(everbeat.database, STALL_DOUBT)).toEqual([]);
     await sweepLater();
     expect(await open()).toEqual([alert]);
   });

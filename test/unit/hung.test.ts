@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { blockageOn, blockedForMs } from "../../src/heart/blockage.ts";
 import { SharedDeadlines } from "../../src/heart/deadlines.ts";
 import { timedOutOutcome } from "../../src/heart/timed-out.ts";
-import { stallLimits } from "../../src/recovery/limits.ts";
+import { STALL_DOUBT, stallLimits } from "../../src/recovery/limits.ts";
 import { recoveryOf } from "../../src/recovery/recovery-action.ts";
 import { afterStall, type OnStall, saidWords, stallError } from "../../src/recovery/stall.ts";
 import { blameOn, crowdInRunner, noBlameOn } from "../../src/recovery/suspicion.ts";
@@ -27,6 +27,16 @@ describe("a stall", () => {
     const at = (onStall: OnStall) => [999, 1_000, 1_001].map((quietForMs) => verdict(quietForMs, onStall));
     expect(at("alert")).toEqual(["fresh", "stale", "stale"]);
     for (const onStall of ["fail", "retry"] as const) expect(at(onStall)).toEqual(["fresh", "fresh", "dead"]);
+  });
+
+  test("is none where nobody is to be asked about the attempt", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 1e6 }), fc.nat(1e6), (stalledAfterMs, silentForMs) => {
+        fc.pre(silentForMs < STALL_DOUBT.fromPart * stalledAfterMs);
+        for (const onStall of ["alert", "fail", "retry"] as const)
+          expect(verdict(silentForMs, onStall, stalledAfterMs)).toBe("fresh");
+      }),
+    );
   });
 
   test("ends the attempt as the definition says", () => {

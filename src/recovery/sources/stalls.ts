@@ -8,7 +8,7 @@ import type { Events } from "../../events.ts";
 import type { Outcome } from "../../sql/outcomes.ts";
 import { endStalled, findStalled, raiseStallAlerts, type StallAlert, type StalledClaim } from "../../sql/stalls.ts";
 import { storedSettings } from "../../task/stored-settings.ts";
-import { stallLimits } from "../limits.ts";
+import { STALL_DOUBT, stallLimits } from "../limits.ts";
 import type { PassedBy } from "../passed-by.ts";
 import type { Dead, Doubtful, Policy, Source } from "../source.ts";
 import { type AfterStall, afterStall, type OnStall, stallError } from "../stall.ts";
@@ -44,7 +44,7 @@ export class StallSource implements Source<Stalled> {
   }
 
   async findDoubtful(): Promise<Doubtful<Stalled>[]> {
-    return (await findStalled(this.#database)).map((claim) => {
+    return (await findStalled(this.#database, STALL_DOUBT)).map((claim) => {
       const { onStall = "alert", retry } = storedSettings(claim.settings);
       return {
         subject: `task ${claim.taskId} (${claim.name}), which has stalled,`,
