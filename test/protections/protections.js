@@ -91,6 +91,18 @@ export const PROTECTIONS = [
     ],
   },
   {
+    name: "hold of its own",
+    meaning: "the end of one source's hold ends those of all sources",
+    test: ["test/database/third-source.test.ts", "the hold of the hearts is not ended with it, and nor is their alert"],
+    changes: [
+      {
+        file: "migrations/routines/sweeps/end_hold.sql",
+        find: "delete from hold where source = p_source returning true",
+        replace: "delete from hold returning true",
+      },
+    ],
+  },
+  {
     name: "promise",
     meaning: "a heart is judged by the settings of whoever sweeps, and not by what it has promised",
     test: [SCENES, "promise: nobody is dead before the time in which its own heart stops its work"],
