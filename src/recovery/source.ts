@@ -46,7 +46,7 @@ export interface Policy<Context> {
   tell(done: readonly Dead<Context>[]): void;
 }
 
-/** Against a mass death that is none: who falls silent together is probably cut off together. */
+/** Against a mass death that is none: who falls silent together is probably cut off together. A `RememberedGuard` is one for any source. */
 export interface Guard<Context> {
   readonly policy: MassDeathPolicy;
   /** Those who fail independently of each other, and how many of them are dying. Judged by the first policy. */
