@@ -20,7 +20,7 @@ export interface GuardParts {
 
 /** What a source says of itself. */
 export interface Guarded<Context> {
-  /** Its name, which stays the same: an operator confirms its hold by this. */
+  /** Its name, which stays the same: an operator confirms its hold by this. It is made like the name of a task (`isName`). */
   readonly source: string;
   /** What fails independently of each other, in the plural: "machines". */
   readonly counted: string;
