@@ -206,6 +206,7 @@ test("a hold is shown with its source, and confirmed", async () => {
   );
   expect(stdout).toContain("3 of 4 machines fell silent at once");
   expect((await here(["recover", "--confirm", "exports"], at)).stdout).toContain("Nothing of exports is held");
+  expect((await here(["recover", "--confirm", ""], at)).stderr).toContain("source: ");
   const only = { code: 0, answer: { confirmed: ["imports"] } };
   expect(await everbeatJson(["recover", "--confirm", "imports"], at)).toEqual(only);
   const after = (await here(["status"], at)).stdout.replace(/\s+/g, " ");

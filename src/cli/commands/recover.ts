@@ -48,7 +48,8 @@ export function addRecover(cli: Cli, program: Command): void {
           ).conflicts([...["dryRun", "running", "claimed", "after", "name", "queue", "replica"]]),
         );
     },
-    run: (call) => (call.options.confirm ? confirmDeaths(call) : recover(call)),
+    // Also where the name of the source is empty, which is refused.
+    run: (call) => (call.options.confirm === undefined ? recover(call) : confirmDeaths(call)),
   });
 }
 
