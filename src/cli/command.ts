@@ -1,5 +1,5 @@
 /** The one shape of every command: how it is called, what its help shows, and what it does. */
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { EXIT, type ExitCode } from "./exit-codes.ts";
 import type { Screen } from "./screen.ts";
 
@@ -38,36 +38,12 @@ export function addCommand<Options extends object>(cli: Cli, parent: Command, pa
   if (parts.group) command.helpGroup(parts.group);
   parts.configure?.(command);
   showExamples(command, parts.examples);
-  const refused = noteRefusedValues(command);
   command.action(async () => {
-    if (refused.length > 0) command.error(`error: ${refused.join("\n")}`);
     const options = command.optsWithGlobals<Options & GlobalOptions>();
     cli.screen.given = options;
     cli.end((await parts.run({ words: command.args, options, screen: cli.screen })) ?? EXIT.ok);
   });
   return command;
-}
-
-/** The parser would end at the first value that an option cannot have. The user is told of all of them at once. */
-function noteRefusedValues(command: Command): string[] {
-  const refused: string[] = [];
-  for (const option of command.options) {
-    const { parseArg } = option;
-    if (!parseArg) continue;
-    option.parseArg = (text, previous) => {
-      try {
-        return parseArg(text, previous);
-      } catch (error) {
-        if (!(error instanceof InvalidArgumentError)) throw error;
-        const isFirst = refused.length === 0;
-        refused.push(
-          `${isFirst ? "option" : "Option"} '${option.flags}' argument '${text}' is invalid. ${error.message}`,
-        );
-        return previous;
-      }
-    };
-  }
-  return refused;
 }
 
 export function showExamples(command: Command, examples: readonly string[]): void {

@@ -1,6 +1,7 @@
 /** One run of the command line: arguments in, an exit code out. */
 import { EXIT, type ExitCode } from "./exit-codes.ts";
 import { createProgram } from "./program.ts";
+import { tellRefusedValuesTogether } from "./refused-values.ts";
 import { reportError } from "./report-error.ts";
 import { createScreen, type Screen } from "./screen.ts";
 
@@ -20,6 +21,7 @@ async function run(argv: readonly string[], screen: Screen): Promise<ExitCode> {
       exitCode = code;
     },
   });
+  tellRefusedValuesTogether(program);
   try {
     if (argv.length === 0) program.outputHelp();
     else await program.parseAsync(argv, { from: "user" });
