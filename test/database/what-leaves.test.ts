@@ -99,6 +99,7 @@ const BOUNDED: Record<string, string> = {
   rate: "test/database/lanes.test.ts",
   commit_check: "a row leaves with the transaction that wrote it (transactions)",
   ended_span: "as many as the pages of `ended`",
+  hold: "one row per source of silence",
   happening_mark: "one in five seconds, of the last ten minutes (following)",
   epoch_marker: "one row",
   listening: "one row",
