@@ -2,11 +2,11 @@
 // With --load, N processes keep the machine busy meanwhile. Exit 1: something failed in one of the runs.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { delimiter, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { parseArgs, stripVTControlCharacters } from "node:util";
 
 /** Ends with the process that started it, however that one ends. */
 const BUSY = `process.on("disconnect", () => process.exit());
@@ -43,7 +43,11 @@ process.exit();
 
 async function testOnce(file) {
   const startedMs = performance.now();
-  const code = await run([...tests, "--reporter=json", `--outputFile=${file}`], "ignore");
+  const words = `${file}.txt`;
+  const output = openSync(words, "w");
+  const reporters = ["--reporter=json", `--outputFile=${file}`, "--reporter=default"];
+  const code = await run([...tests, ...reporters], output);
+  closeSync(output);
   const took = `${((performance.now() - startedMs) / 1000).toFixed(0)} s, load ${loadavg()[0].toFixed(1)}`;
   if (!existsSync(file)) return { line: took, failed: [`vitest wrote no report, and exited with ${code}`] };
   const { testResults, numPassedTests, numFailedTests } = JSON.parse(readFileSync(file, "utf8"));
@@ -54,7 +58,7 @@ async function testOnce(file) {
     return tests.map(({ fullName, failureMessages }) => `${name}: ${fullName}${why(failureMessages)}`);
   });
   // As by an error that no test has awaited.
-  if (code !== 0 && failed.length === 0) failed.push(`no test, but vitest exited with ${code}`);
+  if (code !== 0 && failed.length === 0) failed.push(`no test, but vitest exited with ${code}${unhandled(words)}`);
   return { line: `${took}: ${numPassedTests} passed, ${numFailedTests} failed`, failed };
 }
 
@@ -65,6 +69,18 @@ function why([message = ""]) {
     .slice(0, 12)
     .map((line) => `\n         ${line}`)
     .join("");
+}
+
+/** What vitest says of errors that no test has awaited: the JSON has nothing of them. */
+function unhandled(file) {
+  const lines = stripVTControlCharacters(readFileSync(file, "utf8")).split("\n");
+  const from = lines.findIndex((line) => line.includes("Unhandled"));
+  return from < 0
+    ? ""
+    : lines
+        .slice(from, from + 40)
+        .map((line) => `\n         ${line}`)
+        .join("");
 }
 
 async function run(command, output) {
