@@ -1,6 +1,6 @@
 -- Of these locked rows of `ready`, those that this replica may claim now (`admitted`). The others are moved out of the way, so that
 -- the next claim does not walk over them again: parked behind their key, put off by their rate or because they are
--- suspected of having killed a worker and must run apart (see 0012), or expired. Some stay where they are, undecided: somebody else
+-- suspected of having killed a worker and must run apart, or expired. Some stay where they are, undecided: somebody else
 -- has their lock at this moment (`busy`: these locks).
 create or replace function admit(p_rows tid[], p_replica uuid, out admitted tid[], out busy bigint[])
 language plpgsql set search_path from current set plan_cache_mode = force_generic_plan
