@@ -1,13 +1,13 @@
 /** What following costs: nothing where nobody follows, little for a thousand who do, and nothing that stays when they have gone. */
 import { getActiveResourcesInfo } from "node:process";
-import { describe, expect, onTestFinished, test } from "vitest";
-import { Everbeat } from "../../src/everbeat.ts";
-import type { TaskUpdate } from "../../src/following/follow.ts";
+import { describe, expect, test } from "vitest";
 import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
+import { followingOn, readAll } from "../support/following.ts";
 
 const { everbeat, database } = await openTestEverbeat();
+const { another } = followingOn({ everbeat, database });
 const speak = defineTask({
   name: "speak",
   run: async (_: object, { phase }) => {
@@ -19,18 +19,6 @@ const count = async (table: string) =>
 const isDrawn = async () =>
   (await database.query<{ isDrawn: boolean }>(`select is_called as "isDrawn" from everbeat.happening_id`))[0]?.isDrawn;
 const later = { queue: "nobody-serves-it" };
-
-async function another(): Promise<Everbeat> {
-  const other = await Everbeat.open({ database: database.url, log: "silent" });
-  onTestFinished(() => other.close({ now: true }));
-  return other;
-}
-
-async function readAll(stream: AsyncIterable<TaskUpdate>): Promise<TaskUpdate[]> {
-  const updates: TaskUpdate[] = [];
-  for await (const update of stream) updates.push(update);
-  return updates;
-}
 
 test("where nobody follows, nothing is written", async () => {
   const worker = await everbeat.work([speak], { handleSignals: false });

@@ -537,7 +537,7 @@ export const PROTECTIONS = [
     name: "followers compare",
     meaning: "who follows a task waits for ever for an end that nobody has written down for followers",
     test: [
-      "test/database/follow.test.ts",
+      "test/database/follow-ends.test.ts",
       "also where nothing of it was written: a wrong row, a lost table, an old release",
     ],
     changes: [
@@ -551,7 +551,10 @@ export const PROTECTIONS = [
   {
     name: "positions know what was told",
     meaning: "who comes back is told again what was told before, and never what nobody has written down",
-    test: ["test/database/follow.test.ts", "goes on with what nobody has told meanwhile, from how the task stands"],
+    test: [
+      "test/database/follow-positions.test.ts",
+      "goes on with what nobody has told meanwhile, from how the task stands",
+    ],
     changes: [
       {
         file: "src/following/stream.ts",
@@ -563,7 +566,10 @@ export const PROTECTIONS = [
   {
     name: "happenings under way",
     meaning: "what a transaction has done that stayed open for longer than others is never told",
-    test: ["test/database/follow.test.ts", "is told of when it commits: nothing is missed, and nothing told twice"],
+    test: [
+      "test/database/follow-replicas.test.ts",
+      "is told of when it commits: nothing is missed, and nothing told twice",
+    ],
     changes: [
       {
         file: "migrations/routines/following/happenings_since.sql",
