@@ -7,13 +7,11 @@ import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import type { Events } from "../events.ts";
 import { SERVICES } from "../services/list.ts";
-import { createService, type Service, type ServiceRun } from "../services/service.ts";
+import { createNoticedService } from "../services/noticed-service.ts";
+import type { Service, ServiceRun } from "../services/service.ts";
 import { type ChangedAlert, type ChangesAsked, readAlertChanges } from "../sql/alerts.ts";
 import { readClock } from "../sql/clock.ts";
 
-const LOOK_EVERY_MS = SERVICES["alert watch"].everyMs;
-/** Where no notices can come, and after a look that failed: its notice has been heard. */
-const LOOK_UNTOLD_EVERY_MS = 2_000;
 /** A change is dated by the beginning of its transaction, and seen at its end. */
 const COMMITTED_WITHIN_MS = 600_000;
 const LONGEST_AWAY_MS = 365 * 86_400_000;
@@ -38,22 +36,17 @@ export class AlertWatch {
   readonly #told = new Map<string, number>();
   /** Since when somebody listens, by this process's own clock, and by the database's. */
   #heardFrom: { readonly ms: number; date: Date | undefined } | undefined;
-  #hasFailed = false;
   /** By its own clock. */
   #lookedAtMs = Number.NEGATIVE_INFINITY;
-  #unsubscribe: (() => void)[] = [];
 
   constructor(parts: AlertWatchParts) {
     this.#parts = parts;
-    this.#service = createService({
-      name: "alert watch",
-      intervalMs: LOOK_EVERY_MS,
-      pauseMs: () => (parts.notices.isListening && !this.#hasFailed ? LOOK_EVERY_MS : LOOK_UNTOLD_EVERY_MS),
+    this.#service = createNoticedService({
+      ...{ name: "alert watch", intervalMs: SERVICES["alert watch"].everyMs },
+      ...{ notices: parts.notices, word: "alert", onNotice: (change) => this.#onNotice(change) },
       runOnce: () => this.lookOnce(),
       // The next look reads what this one would have.
-      onError: () => {
-        this.#hasFailed = true;
-      },
+      onError: () => {},
     });
   }
 
@@ -65,19 +58,11 @@ export class AlertWatch {
   start(): void {
     if (!this.#isHeard) return;
     this.#heardFrom ??= { ms: performance.now(), date: undefined };
-    if (this.#unsubscribe.length > 0) return;
-    const { notices } = this.#parts;
-    this.#unsubscribe = [
-      notices.on("alert", (change) => this.#onNotice(change)),
-      notices.onReconnect(() => this.#service.trigger()),
-    ];
-    void notices.start();
     this.#service.start();
   }
 
-  async stop(): Promise<void> {
-    for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
-    await this.#service.stop();
+  stop(): Promise<void> {
+    return this.#service.stop();
   }
 
   async lookOnce(): Promise<void> {
@@ -103,7 +88,6 @@ export class AlertWatch {
     }
     this.#named = this.#named.slice(asked.named.length);
     this.#lookedAtMs = nowMs;
-    this.#hasFailed = false;
     for (const [key, toldAtMs] of this.#told) if (toldAtMs < nowMs - withinMs) this.#told.delete(key);
   }
 
@@ -119,12 +103,11 @@ export class AlertWatch {
     return new Date(clock.getTime() - (performance.now() - ms));
   }
 
-  #onNotice(text: string): void {
-    if (!this.#isHeard) return;
+  #onNotice(text: string): boolean {
     const [id = "", change] = text.split(" ");
-    if ((change === "raised" || change === "resolved") && this.#named.length < NAMED_MOST)
+    if (this.#isHeard && (change === "raised" || change === "resolved") && this.#named.length < NAMED_MOST)
       this.#named.push({ id, change });
-    this.#service.trigger();
+    return this.#isHeard;
   }
 
   get #isHeard(): boolean {

@@ -13,7 +13,8 @@ import type { Database } from "../database/database.ts";
 import type { Notices } from "../database/notices.ts";
 import type { Events } from "../events.ts";
 import { SERVICES } from "../services/list.ts";
-import { createService, type Service, type ServiceRun } from "../services/service.ts";
+import { createNoticedService } from "../services/noticed-service.ts";
+import type { Service, ServiceRun } from "../services/service.ts";
 import {
   type Delivery,
   nextDeliveryMs,
@@ -31,11 +32,9 @@ const DELIVERED_WITHIN_MS = 15_000;
 /** Longer than that, with a margin for the statements before and after. */
 const LEASE_MS = 60_000;
 const LONGEST_PAUSE_MS = 600_000;
-const LOOK_EVERY_MS = SERVICES["alert delivery"].everyMs;
-/** Where no notices can come, and after a look that failed: its notice has been heard. */
-const LOOK_UNTOLD_EVERY_MS = 2_000;
 /** What is due and was not taken, somebody has locked. */
 const LOCKED_PAUSE_MS = 1_000;
+const LEAST_PAUSE_MS = 50;
 const NOTED_EVERY_MS = 3_600_000;
 
 export interface AlertDeliveryParts {
@@ -52,26 +51,22 @@ export class AlertDelivery {
   readonly #stopping = new AbortController();
   readonly #underWay = new Set<Promise<void>>();
   #notedAtMs = Number.NEGATIVE_INFINITY;
-  #pauseMs = LOOK_EVERY_MS;
-  #unsubscribe: (() => void)[] = [];
+  #dueInMs = Number.POSITIVE_INFINITY;
 
   constructor(parts: AlertDeliveryParts) {
     this.#parts = parts;
-    this.#service = createService({
-      name: "alert delivery",
-      intervalMs: LOOK_EVERY_MS,
-      pauseMs: () => this.pauseMs,
+    this.#service = createNoticedService({
+      ...{ name: "alert delivery", intervalMs: SERVICES["alert delivery"].everyMs },
+      ...{ notices: parts.notices, word: "alert", dueInMs: () => this.dueInMs },
       runOnce: () => this.deliverDue(),
       // The database is away, which others tell. What was taken is due again when its time has run out.
-      onError: () => {
-        this.#pauseMs = LOOK_UNTOLD_EVERY_MS;
-      },
+      onError: () => {},
     });
   }
 
-  /** Until it looks again by itself. */
-  get pauseMs(): number {
-    return this.#pauseMs;
+  /** Until there is something to deliver, as far as the last look could see. */
+  get dueInMs(): number {
+    return this.#dueInMs;
   }
 
   get lastRun(): ServiceRun | undefined {
@@ -80,33 +75,24 @@ export class AlertDelivery {
 
   /** From now on each change is on record for this channel. Where that cannot be written, nothing else waits for it: the next look tries again. */
   async start(): Promise<void> {
-    const { notices } = this.#parts;
     await this.noteChannel().catch(() => {});
-    this.#unsubscribe = [
-      notices.on("alert", () => this.#service.trigger()),
-      notices.onReconnect(() => this.#service.trigger()),
-    ];
-    void notices.start();
     this.#service.start();
   }
 
   /** What is on its way is told to stop. What was not delivered goes out from another process, or later from this one. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
     await this.#service.stop();
     await Promise.all(this.#underWay);
   }
 
   /** Begins all that is due, so many at once. One that ends leads to the next look: its alert may be told to be over then. */
   async deliverDue(): Promise<void> {
-    const { notices } = this.#parts;
-    this.#pauseMs = LOOK_UNTOLD_EVERY_MS;
+    const { database, channel } = this.#parts;
     const noted = await this.#noteChannelIfDue().catch((error: unknown) => ({ error }));
     while (await this.#beginSome());
-    const longestMs = notices.isListening && !noted?.error ? LOOK_EVERY_MS : LOOK_UNTOLD_EVERY_MS;
-    const nextMs = (await nextDeliveryMs(this.#parts.database, this.#parts.channel.name)) ?? longestMs;
-    this.#pauseMs = nextMs > 0 ? Math.max(50, Math.min(longestMs, nextMs)) : LOCKED_PAUSE_MS;
+    const nextMs = (await nextDeliveryMs(database, channel.name)) ?? Number.POSITIVE_INFINITY;
+    this.#dueInMs = nextMs > 0 ? Math.max(LEAST_PAUSE_MS, nextMs) : LOCKED_PAUSE_MS;
     if (noted?.error) throw noted.error;
   }
 

@@ -188,7 +188,7 @@ test("one that somebody has locked is looked for again in a while, and not all t
   const delivery = new AlertDelivery({ database: everbeat.database, notices, events, channel: webhook(receiver.url) });
   onTestFinished(() => delivery.stop());
   await delivery.deliverDue();
-  expect(delivery.pauseMs).toBe(1_000);
+  expect(delivery.dueInMs).toBe(1_000);
 });
 
 test("an alert that has the id of one that was lost in a failover is another change for a receiver", async () => {

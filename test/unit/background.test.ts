@@ -52,7 +52,7 @@ const sources = readdirSync("src", { recursive: true, encoding: "utf8" })
   .map((file) => ({ file, text: readFileSync(`src/${file}`, "utf8") }));
 
 const WAITING = /\b(?:setInterval|setTimeout|new Timer|createBackoff|(?<!async |[.#\w])(?:delay|pause))\(/;
-const SERVICE = /\bcreateService\(/;
+const SERVICE = /\bcreate(?:Noticed)?Service\(/;
 
 const filesWith = (pattern: RegExp) => sources.flatMap(({ file, text }) => (pattern.test(text) ? file : []));
 
@@ -82,7 +82,7 @@ describe("what runs in the background", () => {
   });
 
   test("as a service is made in the place that the list knows, and nothing in the list is made nowhere", () => {
-    const made = filesWith(SERVICE).filter((file) => file !== "services/service.ts");
+    const made = filesWith(SERVICE).filter((file) => !/^services\/(noticed-)?service\.ts$/.test(file));
     const named = new Set(
       sources
         .filter(({ file }) => made.includes(file))
