@@ -5,7 +5,7 @@
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import type { Database } from "../database/database.ts";
 import type { Events } from "../events.ts";
-import type { ClusterService } from "../services/cluster-services.ts";
+import type { ClusterService } from "../services/cluster-service.ts";
 import { SERVICES } from "../services/list.ts";
 import { beginSweep, type SweepBegun } from "../sql/hearts.ts";
 import type { ReplicaId } from "../task/ids.ts";

@@ -3,7 +3,7 @@ import { delay } from "../database/backoff.ts";
 import type { Database } from "../database/database.ts";
 import { isAboutTheValues } from "../database/transient.ts";
 import { PassedBy, type PassedByParts } from "../recovery/passed-by.ts";
-import type { ClusterService } from "../services/cluster-services.ts";
+import type { ClusterService } from "../services/cluster-service.ts";
 import { findOldRows, PURGE_RULES, type PurgeAges, type PurgeRule, purge, purgeRows } from "../sql/purge.ts";
 
 const BATCH = 1_000;

@@ -2,7 +2,7 @@
 import type { Database } from "../database/database.ts";
 import { isAway } from "../database/transient.ts";
 import type { Events } from "../events.ts";
-import type { ClusterService } from "../services/cluster-services.ts";
+import type { ClusterService } from "../services/cluster-service.ts";
 import { SERVICES } from "../services/list.ts";
 import { runUpkeep } from "../sql/upkeep.ts";
 import { passedByUpkeep, runUpkeepInParts } from "./upkeep-in-parts.ts";

@@ -1,7 +1,8 @@
 /** Those who take turns, in the test's own process, with services of the test's own: what each has run, and how often it asked. */
 import { onTestFinished } from "vitest";
 import type { Database } from "../../src/database/database.ts";
-import { type ClusterService, ClusterServices } from "../../src/services/cluster-services.ts";
+import type { ClusterService } from "../../src/services/cluster-service.ts";
+import { ClusterServices } from "../../src/services/cluster-services.ts";
 import { newReplicaId } from "../../src/task/ids.ts";
 import { eventually } from "./eventually.ts";
 
