@@ -1,9 +1,11 @@
-/** The composition root: what starts, in what order, and what stops. */
+/**
+ * What a program can ask. Its parts are composed in composition.ts.
+ *
+ * What belongs to a subject (tasks, queues, alerts) is a class of orders of its own, and a property here: `everbeat.tasks.cancel()`. Here itself is only
+ * what a program does all the time: enqueue, wait for a result, follow, work, listen.
+ */
 import { AlertOrders } from "./alerts/alert-orders.ts";
-import { AlertWatch } from "./alerts/alert-watch.ts";
-import { Alerts } from "./alerts/alerts.ts";
-import { AlertDelivery } from "./alerts/delivery.ts";
-import { ServicesWithoutWorker } from "./background/without-worker.ts";
+import { Composition } from "./composition.ts";
 import { isFunction } from "./config/checks.ts";
 import type { Duration } from "./config/duration.ts";
 import { checkOpen, type OpenOptions, type OpenSettings } from "./config/open-options.ts";
@@ -11,13 +13,11 @@ import { InvalidOptionsError, Problems } from "./config/problems.ts";
 import type { Database } from "./database/database.ts";
 import { ClosedError } from "./database/errors.ts";
 import { assertSchemaFits, type MigrationProgress, type MigrationReport, migrate } from "./database/migrate.ts";
-import { Notices } from "./database/notices.ts";
 import { openDatabase } from "./database/open-database.ts";
 import { readSchemaState, type SchemaState } from "./database/schema-state.ts";
 import type { ExaminationProgress } from "./doctor/examine.ts";
 import type { Finding } from "./doctor/finding.ts";
-import { type EventListener, type EventName, Events } from "./events.ts";
-import { Feed } from "./following/feed.ts";
+import type { EventListener, EventName } from "./events.ts";
 import {
   type FollowOptions,
   followReplicas,
@@ -25,41 +25,23 @@ import {
   type ReplicaUpdate,
   type TaskUpdate,
 } from "./following/follow.ts";
-import { neverThrowing } from "./given-logger.ts";
-import { jsonLogger, type Logger } from "./log.ts";
-import { EVENT_NAMES, logEvents, unknownEvent } from "./log-events.ts";
-import { LogRecord } from "./log-health.ts";
-import { outletOf } from "./outlet/outlets.ts";
-import { Enqueuer } from "./queue/enqueue.ts";
+import { EVENT_NAMES, unknownEvent } from "./log-events.ts";
 import { checkMany, type EnqueueOptions } from "./queue/enqueue-options.ts";
 import { QueueOrders } from "./queue/queue-orders.ts";
-import { checkWait, Results } from "./queue/results.ts";
+import { checkWait } from "./queue/results.ts";
 import { TaskOrders } from "./queue/task-orders.ts";
 import type { ReplicaWithHeart } from "./recovery/heart-state.ts";
 import { RecoveryOrders } from "./recovery/recovery-orders.ts";
 import { isInsideRunner, WorkInsideRunnerError } from "./runner/inside-runner.ts";
-import { reportOf, type ServiceReports } from "./services/process-services.ts";
+import type { ServiceReports } from "./services/process-services.ts";
 import { readClock } from "./sql/clock.ts";
 import { listRunners, type RunnerRow } from "./sql/runners.ts";
 import { listTurns } from "./sql/turns.ts";
 import type { Task } from "./task/define-task.ts";
-import { toErrorRecord } from "./task/error-record.ts";
 import type { ReplicaId, TaskId } from "./task/ids.ts";
-import { LogWatch } from "./worker/log-watch.ts";
 import { checkWork, type WorkOptions } from "./worker/options.ts";
-import { Outages } from "./worker/outages.ts";
-import { Replica } from "./worker/replica.ts";
 import { leaveOnSignals } from "./worker/signals.ts";
-import { atMost } from "./worker/waiting.ts";
-import { Worker } from "./worker/worker.ts";
-
-/** How long a graceful end waits for those who wait for somebody else's unique key or id. */
-const KEY_PATIENCE_MS = 5_000;
-
-/** How long it waits for its alerts to be written, should the database be away. */
-const LAST_ALERTS_MS = 1_000;
-/** How long it waits for a look of those that follow something, should the database be away. */
-const LAST_LOOK_MS = 1_000;
+import type { Worker } from "./worker/worker.ts";
 
 /** A task's id that remembers what the task returns, so that `result` has its type. */
 export type TaskHandle<Output> = TaskId & { readonly __output?: Output };
@@ -88,21 +70,7 @@ export class Everbeat implements AsyncDisposable {
   readonly recovery: RecoveryOrders;
   readonly database: Database;
   readonly #settings: OpenSettings;
-  readonly #events: Events;
-  readonly #log: Logger;
-  /** Of a logger that was given, and of what this process's runners could not pass on to it. */
-  readonly #loggerHealth = new LogRecord();
-  readonly #runnersHealth = new LogRecord();
-  readonly #alerts: Alerts;
-  readonly #alertWatch: AlertWatch;
-  readonly #deliveries: readonly AlertDelivery[];
-  readonly #logWatch: LogWatch;
-  readonly #notices: Notices;
-  readonly #enqueuer: Enqueuer;
-  readonly #results: Results;
-  readonly #feed: Feed;
-  readonly #workers = new Set<Worker>();
-  readonly #services: ServicesWithoutWorker | undefined;
+  readonly #parts: Composition;
   #closed: Promise<void> | undefined;
 
   private constructor(settings: OpenSettings, database: Database) {
@@ -110,44 +78,12 @@ export class Everbeat implements AsyncDisposable {
     if (!database) throw new InvalidOptionsError("new Everbeat()", [OPEN_INSTEAD]);
     this.#settings = settings;
     this.database = database;
-    this.#log =
-      typeof settings.log === "string"
-        ? jsonLogger({ level: settings.log, write: (line) => void outletOf(process.stderr).write(line) })
-        : neverThrowing(settings.log, this.#loggerHealth);
-    this.#events = new Events((error, name) =>
-      this.#log.error({ event: name, error: toErrorRecord(error, "ERROR", "The listener") }, "an event listener threw"),
-    );
-    logEvents(this.#events, this.#log);
-    const streams = [outletOf(process.stdout).health, outletOf(process.stderr).health];
-    const logs = [this.#loggerHealth, this.#runnersHealth, ...streams];
-    const replica = () => [...this.#workers][0]?.replicaId;
-    const refusals = new Outages(this.#events);
-    const inTime = database.withReplyWithin(settings.replyTimeoutMs);
-    this.#alerts = new Alerts({ database: inTime, onRefused: (error) => refusals.noticed(error, "writing alerts") });
-    this.#logWatch = new LogWatch({ alerts: this.#alerts, events: this.#events, logs, replica });
-    this.#notices = new Notices(database);
-    const telling = { database: inTime, notices: this.#notices, events: this.#events };
-    this.#alertWatch = new AlertWatch(telling);
-    this.#deliveries = settings.alertChannels.map((channel) => new AlertDelivery({ ...telling, channel }));
-    this.#enqueuer = new Enqueuer(database, { inputLimitBytes: settings.maxJsonBytes });
-    this.#results = new Results(inTime, this.#notices);
-    this.#feed = new Feed(inTime, this.#notices);
+    this.#parts = new Composition(settings, database);
     const { cancelGraceMs, maxJsonBytes: inputLimitBytes } = settings;
     this.tasks = new TaskOrders(database, { cancelGraceMs, inputLimitBytes });
     this.queues = new QueueOrders(database);
     this.alerts = new AlertOrders(database);
-    this.recovery = new RecoveryOrders(database, this.#events, settings.recovery);
-    this.#services = settings.runsServices ? this.#createServices() : undefined;
-    if (this.#services) for (const one of [this.#services, this.#logWatch]) one.start();
-  }
-
-  #createServices(): ServicesWithoutWorker {
-    return new ServicesWithoutWorker({
-      outages: new Outages(this.#events),
-      awaitsSchema: this.#settings.migrate === "later",
-      database: this.database.withReplyWithin(this.#settings.replyTimeoutMs),
-      ...{ events: this.#events, settings: this.#settings.recovery },
-    });
+    this.recovery = new RecoveryOrders(database, this.#parts.events, settings.recovery);
   }
 
   /** Connects, and brings the schema up to date unless `migrate` says otherwise. */
@@ -164,7 +100,7 @@ export class Everbeat implements AsyncDisposable {
     }
     const everbeat = new Everbeat(settings, database);
     try {
-      for (const delivery of everbeat.#deliveries) await delivery.start();
+      await everbeat.#parts.startDeliveries();
     } catch (error) {
       await everbeat.close();
       throw error;
@@ -175,7 +111,7 @@ export class Everbeat implements AsyncDisposable {
   /** Brings the schema up to date. `onProgress` is called before each step. */
   async migrate(options: { onProgress?: MigrationProgress | undefined } = {}): Promise<MigrationReport> {
     const report = await migrate(this.database, options);
-    await Promise.all(this.#deliveries.map((delivery) => delivery.noteChannel()));
+    await this.#parts.noteChannels();
     return report;
   }
 
@@ -196,7 +132,7 @@ export class Everbeat implements AsyncDisposable {
     task: Task<Input, Output>,
     ...[input, options]: EnqueueArguments<Input>
   ): Promise<TaskHandle<Output>> {
-    return (await this.#enqueuer.enqueue({ task, input, options })) as TaskHandle<Output>;
+    return (await this.#parts.enqueuer.enqueue({ task, input, options })) as TaskHandle<Output>;
   }
 
   /** All or nothing. The ids come back in the order of the inputs. */
@@ -206,7 +142,7 @@ export class Everbeat implements AsyncDisposable {
     how: ManyOptions<Input> = {},
   ): Promise<TaskHandle<Output>[]> {
     const { options, tx } = checkMany(inputs, how);
-    return (await this.#enqueuer.enqueueMany({ task, inputs, options, tx })) as TaskHandle<Output>[];
+    return (await this.#parts.enqueuer.enqueueMany({ task, inputs, options, tx })) as TaskHandle<Output>[];
   }
 
   /** Waits until the task has ended. Throws a TaskEndedError unless it completed, a ResultTimeoutError if it takes too long. */
@@ -214,7 +150,7 @@ export class Everbeat implements AsyncDisposable {
     id: TaskHandle<Output> | string,
     options?: { timeout?: Duration | undefined; signal?: AbortSignal | undefined },
   ): Promise<Output> {
-    return (await this.#results.wait(id as TaskId, checkWait(id, options))) as Output;
+    return (await this.#parts.results.wait(id as TaskId, checkWait(id, options))) as Output;
   }
 
   /**
@@ -222,52 +158,31 @@ export class Everbeat implements AsyncDisposable {
    * first update is read, nor after the loop is left.
    */
   follow(id: TaskHandle<unknown> | string, options: FollowOptions = {}): AsyncIterableIterator<TaskUpdate, undefined> {
-    return followTask(this.#feed, id, options);
+    return followTask(this.#parts.feed, id, options);
   }
 
   /** What happens to one replica, or to all of them: joined, stale, draining, offline, dead, rejoined. It has no end. */
   followReplicas(
     options: FollowOptions & { replicaId?: ReplicaId | undefined } = {},
   ): AsyncIterableIterator<ReplicaUpdate, undefined> {
-    return followReplicas(this.#feed, options);
+    return followReplicas(this.#parts.feed, options);
   }
 
   /** Starts a worker in this process and returns it, running. */
   async work(tasks: readonly Task<never, unknown>[], options?: WorkOptions): Promise<Worker> {
     if (isInsideRunner()) throw new WorkInsideRunnerError();
     const settings = checkWork(tasks, options);
-    const { recovery, replyTimeoutMs, migrate: schema } = this.#settings;
     // Nobody has looked yet.
-    if (schema === "later") await assertSchemaFits(this.database);
-    const database = this.database.withReplyWithin(replyTimeoutMs);
-    const { queues, abortGraceMs } = settings;
-    const replica = new Replica({ database, settings: recovery, tasks, queues, abortGraceMs });
-    await replica.join(this.#notices);
-    const worker = new Worker({
-      database,
-      notices: this.#notices,
-      events: this.#events,
-      alerts: this.#alerts,
-      log: this.#log,
-      tasks,
-      settings,
-      resultLimitBytes: this.#settings.maxJsonBytes,
-      runnersHealth: this.#runnersHealth,
-      ...{ replica, recovery },
-    });
-    this.#workers.add(worker);
-    worker.start();
-    this.#logWatch.start();
-    this.#alertWatch.start();
-    const signals = settings.handleSignals
-      ? leaveOnSignals({ gracefully: () => this.close(), now: () => this.close({ now: true }) })
-      : undefined;
-    const unsubscribe = this.#events.on("worker.stopped", ({ replicaId }) => {
-      if (replicaId !== worker.replicaId) return;
-      unsubscribe();
-      signals?.close();
-      this.#workers.delete(worker);
-    });
+    if (this.#settings.migrate === "later") await assertSchemaFits(this.database);
+    const worker = await this.#parts.startWorker(tasks, settings);
+    if (settings.handleSignals) {
+      const signals = leaveOnSignals({ gracefully: () => this.close(), now: () => this.close({ now: true }) });
+      const unsubscribe = this.#parts.events.on("worker.stopped", ({ replicaId }) => {
+        if (replicaId !== worker.replicaId) return;
+        unsubscribe();
+        signals.close();
+      });
+    }
     return worker;
   }
 
@@ -283,10 +198,7 @@ export class Everbeat implements AsyncDisposable {
 
   /** What runs in the background: once in the cluster, by whom and how the last run went; and in this process. */
   async services(): Promise<ServiceReports> {
-    const ofWorkers = [...this.#workers].flatMap(({ background }) => background.reports());
-    const own = [this.#logWatch, this.#alerts, this.#alertWatch, ...this.#deliveries].map(reportOf);
-    const ofCluster = this.#services?.services.map(reportOf) ?? [];
-    return { cluster: await listTurns(this.database), process: [...ofWorkers, ...own, ...ofCluster] };
+    return { cluster: await listTurns(this.database), process: this.#parts.reports() };
   }
 
   replicas(): Promise<readonly ReplicaWithHeart[]> {
@@ -299,8 +211,8 @@ export class Everbeat implements AsyncDisposable {
     if (!EVENT_NAMES.includes(name)) problems.add(String(name), unknownEvent(String(name)));
     isFunction(listener, "the listener", problems);
     problems.throwIfAny("The subscription");
-    const unsubscribe = this.#events.on(name, listener);
-    this.#alertWatch.start();
+    const unsubscribe = this.#parts.events.on(name, listener);
+    this.#parts.alertWatch.start();
     return unsubscribe;
   }
 
@@ -310,28 +222,9 @@ export class Everbeat implements AsyncDisposable {
    * tasks at once, and waits for nobody's key.
    */
   close(options: { now?: boolean } = {}): Promise<void> {
-    if (options.now) {
-      for (const worker of this.#workers) void worker.stop({ now: true });
-      this.#enqueuer.giveUpWaiting();
-    }
-    this.#closed ??= this.#closeOnce(options);
+    if (options.now) this.#parts.hurry();
+    this.#closed ??= this.#parts.stop(options);
     return this.#closed;
-  }
-
-  async #closeOnce(options: { now?: boolean }): Promise<void> {
-    await Promise.all([...this.#workers].map((worker) => worker.stop(options)));
-    await this.#services?.stop();
-    await atMost(LAST_LOOK_MS, this.#feed.stop());
-    await this.#logWatch.stop();
-    await atMost(LAST_ALERTS_MS, this.#alerts.written());
-    this.#alerts.stop();
-    await atMost(LAST_ALERTS_MS, Promise.all([this.#alertWatch, ...this.#deliveries].map((one) => one.stop())));
-    const answered = this.#enqueuer.idle();
-    await atMost(KEY_PATIENCE_MS, answered);
-    this.#enqueuer.giveUpWaiting();
-    await Promise.all([answered, this.#results.idle()]);
-    await this.#notices.stop();
-    await this.database.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -80,9 +80,14 @@ const MAY_USE: Record<string, readonly string[]> = {
     "alerts",
   ],
   doctor: [...FOUNDATION, "alert-advice", "task", "sql", "database", "recovery", "services"],
+  // What an open Everbeat is made of, and what can be asked of it.
+  composition: [
+    ...[...FOUNDATION, "given-logger", "task", "events", "log-events", "database", "queue"],
+    ...["following", "worker", "services", "background", "alerts"],
+  ],
   everbeat: [
-    ...[...FOUNDATION, "given-logger", "task", "events", "log-events", "sql", "database", "queue", "heart", "recovery"],
-    ...["doctor", "following", "runner", "worker", "services", "background", "alerts"],
+    ...[...FOUNDATION, "task", "events", "log-events", "sql", "database", "queue", "recovery"],
+    ...["composition", "doctor", "following", "runner", "worker", "services", "alerts"],
   ],
   // What can be asked, over the public parts: a statement that is missing there is added there.
   operations: [...FOUNDATION, "alerts", "task", "queue", "recovery", "everbeat", "index"],
