@@ -1,41 +1,17 @@
 import { describe, expect, test } from "vitest";
+import { allCommands } from "../support/commands.ts";
 import { everbeat, everbeatJson } from "./run-cli.ts";
 import { everbeatHere } from "./run-here.ts";
-
-const COMMANDS = [
-  ["demo"],
-  ["dev"],
-  ["start"],
-  ["enqueue"],
-  ["tasks"],
-  ["tasks", "list"],
-  ["tasks", "show"],
-  ["tasks", "cancel"],
-  ["tasks", "retry"],
-  ["tasks", "review"],
-  ["queues"],
-  ["queues", "pause"],
-  ["queues", "resume"],
-  ["queues", "set"],
-  ["status"],
-  ["explain"],
-  ["replicas"],
-  ["machines"],
-  ["stale"],
-  ["recover"],
-  ["migrate"],
-  ["doctor"],
-];
 
 describe("help", () => {
   test("is shown where nothing is asked for, and that is no failure", async () => {
     const { code, stdout, stderr } = await everbeat([]);
     expect(code).toBe(0);
     expect(stderr).toBe("");
-    for (const [command = ""] of COMMANDS) expect(stdout).toMatch(new RegExp(`^  ${command}\\b`, "m"));
+    for (const [command = ""] of allCommands()) expect(stdout).toMatch(new RegExp(`^  ${command}\\b`, "m"));
   });
 
-  test.each(COMMANDS.map((words) => [words.join(" "), words] as const))(
+  test.each(allCommands().map((words) => [words.join(" "), words] as const))(
     "of %s has examples and the options of all",
     async (name, words) => {
       const { code, stdout } = await everbeatHere([...words, "--help"]);
