@@ -114,7 +114,8 @@ export class TaskView implements View<TaskNews> {
 
   compare(standing: Standing): TaskNews | undefined {
     const isKnown = this.#isOver || (!isEnded(standing.state) && this.#isToldAs(standing));
-    return isKnown ? undefined : this.begin(standing, false);
+    // Nobody has told the steps that led there.
+    return isKnown ? undefined : this.begin(standing, true);
   }
 
   happened({ kind, claimId, details, error }: Happening, standing: Standing | undefined): TaskNews | undefined {

@@ -103,7 +103,7 @@ describe("a position", () => {
     await stream.return?.();
     await database.query("update everbeat.running set cancel_requested_at = now() where task_id = $1", [id]);
     const late = (await another()).follow(id, { from: position });
-    expect(await next(late)).toMatchObject({ kind: "state", state: "running", isCancelling: true, missed: false });
+    expect(await next(late)).toMatchObject({ kind: "state", state: "running", isCancelling: true, missed: true });
     await late.return?.();
   });
 
