@@ -1,7 +1,8 @@
 /** A pool of the caller's: Everbeat listens for the errors of its connections, and hides none of them. */
-import pg from "pg";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import type pg from "pg";
+import { afterAll, expect, test } from "vitest";
 import { Everbeat } from "../../src/everbeat.ts";
+import { createCallersPool } from "../support/callers-pool.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -12,9 +13,7 @@ const EVENTS = ["error", "acquire", "release", "connect", "remove"] as const;
 const listenersOf = (pool: pg.Pool) => EVENTS.map((event) => pool.listenerCount(event));
 
 function createPool(): pg.Pool {
-  const pool = new pg.Pool({ connectionString: database.url, max: 3, application_name: "caller's" });
-  onTestFinished(() => pool.end());
-  return pool;
+  return createCallersPool({ connectionString: database.url, max: 3, application_name: "caller's" });
 }
 
 test("a connection that is ended, in use or not, is told to the caller's own listeners", async () => {

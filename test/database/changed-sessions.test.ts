@@ -1,9 +1,10 @@
 /** Sessions that somebody changes after Everbeat has looked at them, and frames that do not end as they should. */
-import pg from "pg";
+import type pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Everbeat } from "../../src/everbeat.ts";
 import { readOutlook } from "../../src/sql/claims.ts";
 import { defineTask } from "../../src/task/define-task.ts";
+import { createCallersPool } from "../support/callers-pool.ts";
 import { handClaimer } from "../support/claims.ts";
 import { holding } from "../support/crash-database.ts";
 import { createMigratedDatabase } from "../support/database.ts";
@@ -15,10 +16,7 @@ const add = defineTask({ name: "add", run: async (n: number) => n + 1 });
 async function openOnPool(options: pg.PoolConfig = {}) {
   const database = await createMigratedDatabase();
   onTestFinished(() => database.drop());
-  const pool = new pg.Pool({ connectionString: database.url, max: 1, ...options });
-  onTestFinished(() => pool.end());
-  // The database may be dropped while they are being closed.
-  pool.on("error", () => {});
+  const pool = createCallersPool({ connectionString: database.url, max: 1, ...options });
   const everbeat = await Everbeat.open({ database: pool, log: "silent" });
   onTestFinished(() => everbeat.close({ now: true }));
   return { database, pool, everbeat };

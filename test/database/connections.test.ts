@@ -1,9 +1,10 @@
 import { createServer, type Socket } from "node:net";
-import pg from "pg";
+import type pg from "pg";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { ownConnections } from "../../src/database/connections.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
+import { createCallersPool } from "../support/callers-pool.ts";
 import { createTestDatabase, LISTENING } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -14,7 +15,7 @@ const add = defineTask({ name: "add", run: (n: number) => n + 1 });
 describe("a pool of the caller's", () => {
   test("is used and not closed, whatever parsers the application has set for its own types", async () => {
     const upsideDown = { getTypeParser: () => (text: string) => `parsed ${text}` };
-    const pool = new pg.Pool({ connectionString: database.url, max: 3, types: upsideDown as never });
+    const pool = createCallersPool({ connectionString: database.url, max: 3, types: upsideDown as never });
     const everbeat = await Everbeat.open({ database: pool, log: "silent" });
     const worker = await everbeat.work([add], { handleSignals: false });
     const id = await everbeat.enqueue(add, 1, { metadata: { a: 1 } });
@@ -28,14 +29,13 @@ describe("a pool of the caller's", () => {
     await worker.stop();
     await everbeat.close();
     expect((await pool.query("select 1 as one")).rows).toEqual([{ one: "parsed 1" }]);
-    await pool.end();
   });
 });
 
 const { hostname, port, username, password, pathname } = new URL(database.url);
 
 test.skipIf(password === "")("a pool that was given its password by itself is listened beside, too", async () => {
-  const pool = new pg.Pool({
+  const pool = createCallersPool({
     host: hostname,
     port: Number(port),
     user: username,
@@ -47,7 +47,6 @@ test.skipIf(password === "")("a pool that was given its password by itself is li
   await eventually(async () => (await database.query(`select from ${LISTENING}`)).length > 0, { what: "a listener" });
   await worker.stop();
   await everbeat.close();
-  await pool.end();
 });
 
 test("of several hosts the one that answers is found by all who look for it at once", async () => {
@@ -89,11 +88,10 @@ test("the error of a statement leads to whoever asked, not only into the driver"
 });
 
 test("a pool is not taken for a transaction", async () => {
-  const pool = new pg.Pool({ connectionString: database.url });
+  const pool = createCallersPool({ connectionString: database.url });
   await using everbeat = await Everbeat.open({ database: pool, log: "silent" });
   await expect(everbeat.enqueue(add, 1, { tx: pool })).rejects.toThrow(/is a pool, not a transaction/);
   await everbeat.close();
-  await pool.end();
 });
 
 describe("a database that cannot be had", () => {

@@ -4,6 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { OpenOptions } from "../../src/config/open-options.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
+import { createCallersPool } from "../support/callers-pool.ts";
 import { createMigratedDatabase, createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { ALL_READ_COMMITTED, levelsSeen, useEverything, watchLevels } from "../support/isolation-levels.ts";
@@ -38,10 +39,7 @@ describe("where the database's default is another level, everything of ours is w
 
   test("on a pool of the caller's, whose own transactions stay as they are", async () => {
     const database = await strictDatabase();
-    const pool = new pg.Pool({ connectionString: database.url, max: 4 });
-    onTestFinished(() => pool.end());
-    // The database may be dropped while they are being closed.
-    pool.on("error", () => {});
+    const pool = createCallersPool({ connectionString: database.url, max: 4 });
     const everbeat = await open({ database: pool });
     await watchLevels(database);
     await useEverything(everbeat, database);
@@ -58,10 +56,7 @@ describe("where the database's default is another level, everything of ours is w
     const database = await createTestDatabase();
     onTestFinished(() => database.drop());
     const options = "-c default_transaction_isolation=serializable";
-    const pool = new pg.Pool({ connectionString: database.url, max: 4, options });
-    onTestFinished(() => pool.end());
-    // The database may be dropped while they are being closed.
-    pool.on("error", () => {});
+    const pool = createCallersPool({ connectionString: database.url, max: 4, options });
     const everbeat = await open({ database: pool });
     await watchLevels(database);
     await useEverything(everbeat, database);

@@ -5,6 +5,7 @@ import type { Store } from "../../src/database/database.ts";
 import { TransactionEndedError, TransactionRolledBackError } from "../../src/database/errors.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
+import { createCallersPool } from "../support/callers-pool.ts";
 import { createTestDatabase } from "../support/database.ts";
 
 const database = await createTestDatabase();
@@ -18,8 +19,7 @@ const written = async () =>
 describe.each(["an address", "a pool of the caller's"])("with %s", (given) => {
   async function open(): Promise<Everbeat> {
     await database.query("truncate ledger");
-    const pool = new pg.Pool({ connectionString: database.url, max: 2 });
-    onTestFinished(() => pool.end());
+    const pool = createCallersPool({ connectionString: database.url, max: 2 });
     const everbeat = await Everbeat.open({ database: given === "an address" ? database.url : pool, log: "silent" });
     onTestFinished(() => everbeat.close());
     return everbeat;

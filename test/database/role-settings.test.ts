@@ -1,9 +1,8 @@
-/** An administrator has set something for the role that our statements cannot be run with. They are run all the same. */
-import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Everbeat } from "../../src/everbeat.ts";
 import { enqueueByName } from "../../src/sql/enqueue-by-name.ts";
 import { defineTask } from "../../src/task/define-task.ts";
+import { createCallersPool } from "../support/callers-pool.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { createRole } from "../support/roles.ts";
 
@@ -26,8 +25,7 @@ async function openWith(given: (typeof GIVEN)[number], setting: string, value: s
   const database = await createTestDatabase();
   onTestFinished(() => database.drop());
   const { url } = await createRole(database, { [setting]: value });
-  const pool = new pg.Pool({ connectionString: url, max: 4 });
-  onTestFinished(() => pool.end());
+  const pool = createCallersPool({ connectionString: url, max: 4 });
   const everbeat = await Everbeat.open({ database: given === "an address" ? url : pool, log: "silent" });
   onTestFinished(() => everbeat.close({ now: true }));
   return { database, everbeat, pool };

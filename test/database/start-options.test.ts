@@ -4,6 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { OpenOptions } from "../../src/config/open-options.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
+import { createCallersPool } from "../support/callers-pool.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { startOptionRefusingProxy } from "../support/option-refusing-proxy.ts";
@@ -78,8 +79,7 @@ describe("the caller's own options are kept, also by the heart", () => {
 
   test("those of a pool", async () => {
     const database = await freshDatabase();
-    const pool = new pg.Pool({ connectionString: database.url, options: "-c app.mark=kept" });
-    onTestFinished(() => pool.end());
+    const pool = createCallersPool({ connectionString: database.url, options: "-c app.mark=kept" });
     expect(await marksOfHearts(database, () => ({ database: pool }))).toEqual(["kept"]);
   });
 });

@@ -1,5 +1,4 @@
 import { AssertionError } from "node:assert";
-import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
 import { z } from "zod";
 import { defineTask, Everbeat, InvalidOptionsError, type TaskContext, type Transaction } from "../../src/index.ts";
@@ -11,6 +10,7 @@ import {
   enqueued,
   openTestEverbeat,
 } from "../../src/testing/index.ts";
+import { createCallersPool } from "../support/callers-pool.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -58,8 +58,7 @@ describe("on a database", () => {
   });
 
   test("`await using` drops the schema, and a pool of the caller's stays open", async ({ onTestFinished }) => {
-    const pool = new pg.Pool({ connectionString: database.url });
-    onTestFinished(() => pool.end());
+    const pool = createCallersPool({ connectionString: database.url }, onTestFinished);
     const own = await openTestEverbeat({ database: pool });
     await own[Symbol.asyncDispose]();
     const left = await pool.query("select from pg_namespace where nspname = $1", [own.database.schemaName]);

@@ -5,6 +5,7 @@ import type { OpenOptions } from "../../src/config/open-options.ts";
 import { LIMITS } from "../../src/database/session-settings.ts";
 import { Everbeat } from "../../src/everbeat.ts";
 import { defineTask } from "../../src/task/define-task.ts";
+import { createCallersPool } from "../support/callers-pool.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -43,8 +44,7 @@ const GIVEN: readonly Given[] = ["an address", "a pool of the caller's"];
 
 async function openAs(given: Given, url: string, options: OpenOptions = {}): Promise<Everbeat> {
   if (given === "an address") return open({ database: url, ...options });
-  const pool = new pg.Pool({ connectionString: url });
-  onTestFinished(() => pool.end());
+  const pool = createCallersPool({ connectionString: url });
   return open({ database: pool, ...options });
 }
 
