@@ -11,7 +11,7 @@ import { Feed } from "./following/feed.ts";
 import { neverThrowing } from "./given-logger.ts";
 import { jsonLogger, type Logger } from "./log.ts";
 import { logEvents } from "./log-events.ts";
-import { LogRecord } from "./log-health.ts";
+import { LogHealth } from "./log-health.ts";
 import { outletOf } from "./outlet/outlets.ts";
 import { Enqueuer } from "./queue/enqueue.ts";
 import { Results } from "./queue/results.ts";
@@ -45,8 +45,8 @@ export class Composition {
   readonly #inTime: Database;
   readonly #log: Logger;
   /** Of a logger that was given, and of what this process's runners could not pass on to it. */
-  readonly #loggerHealth = new LogRecord();
-  readonly #runnersHealth = new LogRecord();
+  readonly #loggerHealth = new LogHealth();
+  readonly #runnersHealth = new LogHealth();
   readonly #alerts: Alerts;
   readonly #deliveries: readonly AlertDelivery[];
   readonly #logWatch: LogWatch;

@@ -1,26 +1,20 @@
 /** How a log is doing: how many lines of it were dropped, why, and whether lines can be written at present. */
-export interface LogHealth {
-  /** How many lines were dropped so far. */
-  readonly dropped: number;
-  /** Why the last one was, in words. */
-  readonly reason: string;
-  /** The last line was written, as far as is known here. */
-  readonly isWell: boolean;
-}
-
-export class LogRecord implements LogHealth {
+export class LogHealth {
   #dropped = 0;
   #reason = "";
   #isWell = true;
 
+  /** How many lines were dropped so far. */
   get dropped(): number {
     return this.#dropped;
   }
 
+  /** Why the last one was, in words. */
   get reason(): string {
     return this.#reason;
   }
 
+  /** The last line was written, as far as is known here. */
   get isWell(): boolean {
     return this.#isWell;
   }

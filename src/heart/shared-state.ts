@@ -14,6 +14,8 @@ const FIELDS = [
   "standInSeenAtMs",
   /** Written by the heart: how many beats it has sent. */
   "beats",
+  /** Of a runner's thread, written by its replica: how much it has read of what the thread has said. */
+  "readCharacters",
 ] as const;
 
 export type SharedField = (typeof FIELDS)[number];

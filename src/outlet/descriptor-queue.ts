@@ -10,7 +10,7 @@
  * In each state, an error other than "not now" drops what waits, and the queue is empty.
  */
 import { writeSync } from "node:fs";
-import { type LogRecord, linesIn } from "../log-health.ts";
+import { type LogHealth, linesIn } from "../log-health.ts";
 import { NOT_READ, reasonOf } from "./write-errors.ts";
 
 /** So many bytes may wait for the reader of a pipe or a terminal. */
@@ -28,7 +28,7 @@ const NEWLINE = 10;
 
 export interface DescriptorQueueParts {
   readonly fd: number;
-  readonly record: LogRecord;
+  readonly health: LogHealth;
   /** Sees to it that a write does not wait for the reader. */
   readonly doNotBlock: () => void;
   /** Called when a writer that was asked to wait need not do so any longer. */
@@ -56,7 +56,7 @@ export class DescriptorQueue {
   put(bytes: Buffer): boolean {
     // The reader may have made room without our knowing: while a loop prints without a pause, no timer fires.
     if (this.#isTooMuch(bytes)) this.#writeNow();
-    if (this.#isTooMuch(bytes)) this.#parts.record.noteDropped(linesIn(bytes), NOT_READ);
+    if (this.#isTooMuch(bytes)) this.#parts.health.noteDropped(linesIn(bytes), NOT_READ);
     else {
       this.#waiting.push(bytes);
       if (this.#waiting.length > MOST_PIECES) this.#waiting = [Buffer.concat(this.#waiting)];
@@ -106,7 +106,7 @@ export class DescriptorQueue {
     this.#takenAtMs = performance.now();
     this.#pauseMs = SOONEST_MS;
     this.#lineEnd = taken === bytes.length || bytes[taken - 1] === NEWLINE ? "written" : "waiting";
-    this.#parts.record.noteWritten();
+    this.#parts.health.noteWritten();
     return bytes.subarray(taken);
   }
 
@@ -125,7 +125,7 @@ export class DescriptorQueue {
   }
 
   #drop(rest: Buffer, reason: string): void {
-    if (rest.length > 0) this.#parts.record.noteDropped(linesIn(rest), reason);
+    if (rest.length > 0) this.#parts.health.noteDropped(linesIn(rest), reason);
     if (this.#lineEnd === "waiting") this.#lineEnd = "dropped";
     this.#becomeEmpty();
   }

@@ -6,14 +6,14 @@
  *   write ──▶ outlet ─┤
  *                     └─▶ stream writer ──▶ Node's stream    in a thread, which has no descriptor, and where somebody has replaced `write`
  */
-import { type Chunk, LogRecord } from "../log-health.ts";
+import { type Chunk, LogHealth } from "../log-health.ts";
 import { DescriptorQueue } from "./descriptor-queue.ts";
 import { openOwnDescription } from "./own-description.ts";
 import { type OwnWrite, replaceWrite, type StandardStream } from "./replaced-write.ts";
 import { StreamWriter } from "./stream-writer.ts";
 
 export class LogOutlet {
-  readonly health = new LogRecord();
+  readonly health = new LogHealth();
   readonly #stream: StandardStream;
   readonly #ownDescription: number | undefined;
   readonly #queue: DescriptorQueue;
@@ -23,12 +23,14 @@ export class LogOutlet {
   /** A writer was asked to wait until there is room. */
   #isAwaited = false;
 
-  constructor(stream: StandardStream) {
+  /** `ownDescription`: of a pipe that nobody shares and whose writes do not wait. */
+  constructor(stream: StandardStream, ownDescription?: number) {
     this.#stream = stream;
-    this.#ownDescription = typeof stream.fd === "number" ? openOwnDescription(stream.fd) : undefined;
+    this.#ownDescription =
+      ownDescription ?? (typeof stream.fd === "number" ? openOwnDescription(stream.fd) : undefined);
     this.#queue = new DescriptorQueue({
       fd: this.#ownDescription ?? stream.fd,
-      record: this.health,
+      health: this.health,
       doNotBlock: () => this.#doNotBlock(),
       onRoom: () => this.#onRoom(),
     });
@@ -53,15 +55,15 @@ export class LogOutlet {
   }
 
   /**
-   * Resolves when everything is written or dropped. After `takeOver`, it does not wait for a reader that stands still. Without it, Node's stream
-   * writes, and this waits for the reader for as long as that takes, as any program does.
+   * Resolves when everything is written or dropped. After `takeOver`, it does not wait for a reader that stands still. Without it, other code of the
+   * program may have written to Node's stream, and this waits until that stream is empty, for as long as that takes, as any program does.
    */
   flushed(): Promise<void> {
     if (this.#ownWrite && this.#usesDescriptor) return this.#queue.flushed();
     return this.#streamWriter.flushed(this.#ownWrite);
   }
 
-  /** The process ends: what still waits for the descriptor is counted as dropped. */
+  /** A runner ends: what still waits for the descriptor is counted as dropped, so that its replica can be told. */
   giveUp(): void {
     this.#queue.giveUp();
   }

@@ -12,3 +12,8 @@ export function outletOf(stream: StandardStream): LogOutlet {
   outlets.set(stream, outlet);
   return outlet;
 }
+
+/** For a process that has a pipe of its own for what it prints: from now on the stream's lines go there. To be called before anything is printed. */
+export function leadThrough(stream: StandardStream, fd: number): void {
+  outlets.set(stream, new LogOutlet(stream, fd));
+}

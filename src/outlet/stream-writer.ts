@@ -1,5 +1,5 @@
 /** Writes to Node's stream where there is no descriptor to write to: what the stream keeps is bounded, and its errors end no process. */
-import { type Chunk, type LogRecord, linesIn } from "../log-health.ts";
+import { type Chunk, type LogHealth, linesIn } from "../log-health.ts";
 import type { OwnWrite, StandardStream } from "./replaced-write.ts";
 import { NOT_READ, reasonOf } from "./write-errors.ts";
 
@@ -11,18 +11,18 @@ const MOST_WAITING = 8_388_608;
 
 export class StreamWriter {
   readonly #stream: StandardStream;
-  readonly #record: LogRecord;
+  readonly #health: LogHealth;
 
-  constructor(stream: StandardStream, record: LogRecord) {
+  constructor(stream: StandardStream, health: LogHealth) {
     this.#stream = stream;
-    this.#record = record;
+    this.#health = health;
   }
 
   /** False: the stream asks its writers to wait; it tells them itself when there is room again. */
   write(chunk: Chunk, ownWrite?: OwnWrite): boolean {
     const waiting = this.#stream.writableLength;
     if (waiting > 0 && waiting + chunk.length > MOST_WAITING) {
-      this.#record.noteDropped(linesIn(chunk), NOT_READ);
+      this.#health.noteDropped(linesIn(chunk), NOT_READ);
       return false;
     }
     return this.#call(ownWrite, chunk, (error) => this.#onWritten(chunk, error));
@@ -39,10 +39,10 @@ export class StreamWriter {
 
   #onWritten(chunk: Chunk, error: NodeJS.ErrnoException | null | undefined): void {
     if (!error) {
-      this.#record.noteWritten();
+      this.#health.noteWritten();
       return;
     }
-    this.#record.noteDropped(linesIn(chunk), reasonOf(error.code));
+    this.#health.noteDropped(linesIn(chunk), reasonOf(error.code));
     // An event follows, which would end a process in which nobody listens.
     if (this.#stream.listenerCount("error") === 0) this.#stream.once("error", () => {});
   }

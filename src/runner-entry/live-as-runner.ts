@@ -3,7 +3,7 @@ import { carryError, reviveError } from "../runner/carried-error.ts";
 import { openHandlerScopes } from "../runner/handler-scopes.ts";
 import { markAsRunner } from "../runner/inside-runner.ts";
 import { encodeSealed, type FromRunner, type RunnerCharge, type ToRunner } from "../runner/protocol.ts";
-import { JobServer } from "../runner/serve-jobs.ts";
+import { JobServer, type ServeParts } from "../runner/serve-jobs.ts";
 import { loadTasks } from "./load-tasks.ts";
 import { DroppedLines, takeOverPrinting } from "./take-over-printing.ts";
 
@@ -16,8 +16,9 @@ export interface RunnerLife {
 export interface RunnerLifeParts {
   /** Says what is sealed already. */
   readonly send: (sealed: string) => void;
+  readonly unread: () => number;
   readonly memory: () => number;
-  readonly areProcessesLeft: () => boolean;
+  readonly leftProcesses: ServeParts["leftProcesses"];
   /** From here on it beats. */
   readonly onBegin: (charge: RunnerCharge, seal: string) => void;
   /** Whether what it runs must be over when its replica's lease is. */
@@ -28,7 +29,7 @@ export interface RunnerLifeParts {
 }
 
 export function liveAsRunner(parts: RunnerLifeParts): RunnerLife {
-  const { send, memory, areProcessesLeft, onBegin, onMustStop, leave, end } = parts;
+  const { send, unread, memory, leftProcesses, onBegin, onMustStop, leave, end } = parts;
   let server: JobServer | undefined;
   let dropped: DroppedLines | undefined;
   markAsRunner();
@@ -40,7 +41,8 @@ export function liveAsRunner(parts: RunnerLifeParts): RunnerLife {
     dropped = new DroppedLines(say);
     try {
       const tasks = await loadTasks(charge);
-      server = new JobServer({ charge, tasks, send: say, memory, areProcessesLeft, scopes: openHandlerScopes() });
+      const scopes = openHandlerScopes();
+      server = new JobServer({ charge, tasks, send: say, unread, memory, leftProcesses, scopes });
       say({ type: "ready" });
     } catch (error) {
       say({ type: "failed", error: carryError(error) });

@@ -7,11 +7,12 @@ import { Worker as Thread } from "node:worker_threads";
 import { tick } from "../heart/heart.ts";
 import { residentMemoryReader } from "../heart/resident-memory.ts";
 import { SharedState } from "../heart/shared-state.ts";
+import { leadThrough } from "../outlet/outlets.ts";
 import { builtFile } from "../package-files.ts";
 import { endOwnGroup, Guardian } from "../runner/guardian.ts";
-import { areProcessesLeft } from "../runner/left-processes.ts";
+import { LeftProcesses } from "../runner/left-processes.ts";
 import { LineReader } from "../runner/line-reader.ts";
-import { MESSAGES_FD } from "../runner/pipes.ts";
+import { MESSAGES_FD, PRINTED_FDS } from "../runner/pipes.ts";
 import { decode, type RunnerCharge } from "../runner/protocol.ts";
 import { liveAsRunner } from "./live-as-runner.ts";
 import type { RunnerHeartData } from "./runner-heart-thread.ts";
@@ -20,6 +21,7 @@ import type { RunnerHeartData } from "./runner-heart-thread.ts";
 const TERMINATED = 143;
 
 const guardian = new Guardian();
+for (const name of ["stdout", "stderr"] as const) leadThrough(process[name], doNotWait(PRINTED_FDS[name]));
 const pipe = new Socket({ fd: MESSAGES_FD, readable: true, writable: true });
 const send = (sealed: string) => {
   if (pipe.writable) pipe.write(`${sealed}\n`);
@@ -34,8 +36,9 @@ process.on("SIGHUP", ignore);
 let heart: Thread | undefined;
 const life = liveAsRunner({
   send,
+  unread: () => pipe.writableLength,
   memory: residentMemoryReader(),
-  areProcessesLeft: () => areProcessesLeft(guardian.pid),
+  leftProcesses: new LeftProcesses(guardian.pid),
   onBegin: startHeart,
   onMustStop: (mustStop) => heart?.postMessage(mustStop),
   leave: () => guardian.dismiss(() => process.exit(0)),
@@ -58,6 +61,12 @@ pipe.on("data", (text: string) => {
 // The replica is gone. Its heart ends this process in a moment, should what is told to stop here not do so.
 pipe.on("error", () => life.abandon());
 pipe.on("close", () => life.abandon());
+
+/** Node lets no write to a pipe of its own wait for the reader. */
+function doNotWait(fd: number): number {
+  new Socket({ fd, readable: false, writable: true }).on("error", () => {}).unref();
+  return fd;
+}
 
 function startHeart({ beatEveryMs, leaseMs, stackAfterMs }: RunnerCharge, seal: string): void {
   const shared = new SharedState();

@@ -10,8 +10,13 @@ import { decode, encodeSealed } from "../runner/protocol.ts";
 import type { RunnerThreadData } from "../runner/thread-channel.ts";
 import { liveAsRunner } from "./live-as-runner.ts";
 
-tick(new SharedState((workerData as RunnerThreadData).buffer), () => 0);
-const send = (sealed: string) => parentPort?.postMessage(sealed);
+const shared = new SharedState((workerData as RunnerThreadData).buffer);
+tick(shared, () => 0);
+let sentCharacters = 0;
+const send = (sealed: string) => {
+  sentCharacters += sealed.length;
+  parentPort?.postMessage(sealed);
+};
 /** Its heap and its buffers. */
 const memory = () => {
   const { used_heap_size, external_memory } = getHeapStatistics();
@@ -19,9 +24,10 @@ const memory = () => {
 };
 const life = liveAsRunner({
   send,
+  unread: () => sentCharacters - shared.get("readCharacters"),
   memory,
   // What it starts belongs to the worker's process, and nobody ends it.
-  areProcessesLeft: () => false,
+  leftProcesses: undefined,
   onBegin({ beatEveryMs }, seal) {
     const beat = () =>
       send(encodeSealed(seal, { type: "beat", vitals: { heapUsed: getHeapStatistics().used_heap_size } }));

@@ -18,6 +18,12 @@ export class LatestCall {
     else this.#timer ??= setTimeout(() => this.flush(), waitMs);
   }
 
+  /** Sent now: what waits from before does not count any more. */
+  callNow(args: readonly unknown[]): void {
+    this.#unsent = args;
+    this.flush();
+  }
+
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -11,10 +11,19 @@ const KEPT_CHARACTERS = 8_192;
 const END_WITHIN_MS = 100;
 const LONGEST_WAITING = 65_536;
 
-/** Returns the end of what was passed on. */
-export function passOn(printed: Readable | null, name: "stdout" | "stderr"): () => string {
-  const decoder = new StringDecoder("utf8");
+/** Each pipe has lines of its own. Returns the end of all that was passed on. */
+export function passOn(pipes: readonly (Readable | null)[], name: "stdout" | "stderr"): () => string {
   let tail = "";
+  for (const printed of pipes) {
+    passOnOne(printed, name, (text) => {
+      tail = (tail + text).slice(-KEPT_CHARACTERS);
+    });
+  }
+  return () => tail;
+}
+
+function passOnOne(printed: Readable | null, name: "stdout" | "stderr", keep: (text: string) => void): void {
+  const decoder = new StringDecoder("utf8");
   let begun = "";
   let timer: NodeJS.Timeout | undefined;
   const write = (text: string) => {
@@ -27,7 +36,7 @@ export function passOn(printed: Readable | null, name: "stdout" | "stderr"): () 
   };
   printed?.on("data", (chunk: Buffer) => {
     const text = decoder.write(chunk);
-    tail = (tail + text).slice(-KEPT_CHARACTERS);
+    keep(text);
     const end = text.lastIndexOf("\n") + 1;
     if (end > 0) write(begun + text.slice(0, end));
     begun = end > 0 ? text.slice(end) : begun + text;
@@ -40,5 +49,4 @@ export function passOn(printed: Readable | null, name: "stdout" | "stderr"): () 
   // A pipe that breaks has ended.
   printed?.on("error", () => {});
   printed?.once("close", writeBegun);
-  return () => tail;
 }

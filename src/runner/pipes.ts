@@ -5,3 +5,8 @@ export const HEART_FD = 4;
 export const LEASE_FD = 5;
 /** For the runner's guardian alone: see guardian.ts. */
 export const GUARD_FD = 6;
+/**
+ * What handlers print goes this way. Standard output and error are left to the programs that handlers start, which share them: a write to these
+ * pipes does not wait for the reader, and on a pipe that is shared that would be so for the programs too, whose prints would fail (EAGAIN).
+ */
+export const PRINTED_FDS = { stdout: 7, stderr: 8 } as const;

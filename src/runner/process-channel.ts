@@ -8,7 +8,7 @@ import { GUARDIAN_SHELL } from "./guardian.ts";
 import { LineReader } from "./line-reader.ts";
 import { NO_CHANNEL } from "./open-channel.ts";
 import { passOn } from "./pass-on.ts";
-import { GUARD_FD, HEART_FD, MESSAGES_FD } from "./pipes.ts";
+import { GUARD_FD, HEART_FD, MESSAGES_FD, PRINTED_FDS } from "./pipes.ts";
 import { HAS_GROUPS, ProcessGroup } from "./process-group.ts";
 import { decodeSealed, encode } from "./protocol.ts";
 import { runnerArguments } from "./runner-arguments.ts";
@@ -24,7 +24,10 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
     [...runnerArguments(process.execArgv), ...heap, builtFile("runner-entry/runner-process.js")],
     {
       // What it prints appears where its replica's own output does, by way of the replica.
-      stdio: ["ignore", "pipe", "pipe", "pipe", "pipe", leaseFd ?? "ignore", GUARDIAN_SHELL ? "pipe" : "ignore"],
+      stdio: [
+        ...(["ignore", "pipe", "pipe", "pipe", "pipe", leaseFd ?? "ignore"] as const),
+        ...([GUARDIAN_SHELL ? "pipe" : "ignore", "pipe", "pipe"] as const),
+      ],
       // A group of its own, and no terminal: Ctrl-C is for the replica, which stops its runners in good order.
       detached: HAS_GROUPS,
     },
@@ -38,8 +41,8 @@ export const openProcess: OpenChannel = (listener, { heapLimitMb, leaseFd, seal,
   const messages = child.stdio[MESSAGES_FD] as Duplex;
   const heart = child.stdio[HEART_FD] as Duplex;
   const group = new ProcessGroup(child, (child.stdio as readonly unknown[])[GUARD_FD] as Duplex | null);
-  passOn(child.stdout, "stdout");
-  const stderrTail = passOn(child.stderr, "stderr");
+  passOn([printedBy(child).stdout, child.stdout], "stdout");
+  const stderrTail = passOn([printedBy(child).stderr, child.stderr], "stderr");
   let isGarbled = false;
   const onGarbled = (why: string) => {
     isGarbled = true;
@@ -111,10 +114,18 @@ const BETWEEN = "the pipe between the runner and its worker";
 const WROTE = `a handler wrote into ${BETWEEN}`;
 const CLOSED = `a handler closed ${BETWEEN}`;
 
+/** What its handlers print, beside what the programs do that they start. */
+function printedBy({ stdio }: ChildProcess): { stdout: Socket; stderr: Socket } {
+  const pipes = stdio as readonly unknown[];
+  return { stdout: pipes[PRINTED_FDS.stdout] as Socket, stderr: pipes[PRINTED_FDS.stderr] as Socket };
+}
+
 /** Nobody has to stay for these pipes. What the process that holds them prints still appears while this program lives. */
-function letGo({ stdio, stdout, stderr }: ChildProcess): void {
-  for (const pipe of stdio) {
-    if (pipe === stdout || pipe === stderr) (pipe as Socket | null)?.unref();
+function letGo(child: ChildProcess): void {
+  const own = printedBy(child);
+  const printed: readonly unknown[] = [child.stdout, child.stderr, own.stdout, own.stderr];
+  for (const pipe of child.stdio) {
+    if (printed.includes(pipe)) (pipe as Socket | null)?.unref();
     else pipe?.destroy();
   }
 }

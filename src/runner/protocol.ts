@@ -98,7 +98,7 @@ export type FromRunner =
       readonly memory: number;
       /** Something of this job may still go on over there: the runner is not for anybody else. */
       readonly isTainted: boolean;
-      /** An attempt of this job has not ended well, and processes that were started over there are still running. */
+      /** An attempt of this job has not ended well, and processes that were started over there since it began are still running. */
       readonly leavesProcesses: boolean;
     };
 

@@ -20,6 +20,7 @@ export interface RunnerContextParts {
   /** Makes the same call on the context that the replica has; nobody waits for it. */
   readonly call: (name: string, args: readonly unknown[]) => void;
   readonly progress: LatestCall;
+  readonly phases: LatestCall;
   readonly onCompleting: () => void;
 }
 
@@ -30,6 +31,7 @@ export function createRunnerContext({
   budget,
   call,
   progress,
+  phases,
   onCompleting,
 }: RunnerContextParts): TaskContext {
   const { task, claimId, replicaId } = item;
@@ -48,7 +50,10 @@ export function createRunnerContext({
     log: createLog(budget, call),
     async phase(name, details) {
       const { phase, details: json } = checkPhase(name, details);
-      call("phase", [phase, json === null ? undefined : JSON.parse(json)]);
+      const args = [phase, json === null ? undefined : JSON.parse(json)];
+      // Each of them; but while the replica reads nothing, only the last.
+      if (budget.hasRoom) phases.callNow(args);
+      else phases.call(args);
     },
     progress(value, note) {
       const { share, done, total, note: text } = checkProgress(value, note);

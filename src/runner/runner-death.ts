@@ -10,7 +10,7 @@ export type RunnerKind = "thread" | "process";
 
 /**
  * recycled     it had run its share, or had grown too large
- * left-behind  an attempt had not ended well and processes that it had started still ran, so it was ended with them
+ * left-behind  an attempt had not ended well and processes that were started meanwhile still ran, so it was ended with them
  * stopped      its worker stopped
  * aborted      its handler was told to stop and did not, so it was ended
  * silent       its heart was not heard any more, so it was ended

@@ -12,6 +12,7 @@ import { Snooze } from "../task/snooze.ts";
 import { carryError } from "./carried-error.ts";
 import type { HandlerScopes } from "./handler-scopes.ts";
 import { LatestCall } from "./latest-call.ts";
+import type { LeftProcesses } from "./left-processes.ts";
 import { LogBudget } from "./log-budget.ts";
 import type { CarriedOutcome, FromRunner, RunItem, RunnerCharge, ToRunner } from "./protocol.ts";
 import { createRunnerContext, droppedLine } from "./runner-context.ts";
@@ -21,8 +22,11 @@ export interface ServeParts {
   readonly tasks: ReadonlyMap<string, AnyTask>;
   readonly scopes: HandlerScopes;
   readonly send: (message: FromRunner) => void;
+  /** How many characters of what was sent the replica has not read yet. */
+  readonly unread: () => number;
   readonly memory: () => number;
-  readonly areProcessesLeft: () => boolean;
+  /** Undefined where what handlers start is not this runner's to end. */
+  readonly leftProcesses: Pick<LeftProcesses, "begin" | "areThere"> | undefined;
 }
 
 interface Job {
@@ -34,14 +38,15 @@ interface Job {
 
 export class JobServer {
   readonly #parts: ServeParts;
-  readonly #budget = new LogBudget();
+  readonly #budget: LogBudget;
   #current: Job | undefined;
-  /** Of the current job's items. */
-  readonly #progress: LatestCall[] = [];
+  /** Of the current job's items: what they have said last of themselves. */
+  readonly #latest: LatestCall[] = [];
   #isTainted = false;
 
   constructor(parts: ServeParts) {
     this.#parts = parts;
+    this.#budget = new LogBudget(parts.unread);
   }
 
   async run({ job: number, name, items }: ToRunner & { type: "run" }): Promise<void> {
@@ -49,14 +54,15 @@ export class JobServer {
     const task = this.#parts.tasks.get(name) as AnyTask;
     const job: Job = { number, task, items, aborts: items.map(() => new AbortController()) };
     this.#current = job;
+    const { send, memory, leftProcesses } = this.#parts;
+    leftProcesses?.begin();
     const outcomes = await this.#outcomes(job);
-    for (const progress of this.#progress.splice(0)) progress.flush();
+    for (const latest of this.#latest.splice(0)) latest.flush();
     this.#tellOfDropped(job);
     this.#current = undefined;
-    const { send, memory, areProcessesLeft } = this.#parts;
     // Another try may follow, or run somewhere else already, and nothing of this one must go on beside it.
     const hasEndedWell = outcomes.every(({ kind }) => kind === "returned") && !isToldToStop(job);
-    const leavesProcesses = !hasEndedWell && areProcessesLeft();
+    const leavesProcesses = !hasEndedWell && leftProcesses?.areThere() === true;
     for (const [item, outcome] of outcomes.entries()) send({ type: "outcome", job: number, item, outcome });
     send({ type: "ended", job: number, memory: memory(), isTainted: this.#isTainted, leavesProcesses });
   }
@@ -134,13 +140,14 @@ export class JobServer {
     const call = (name: string, args: readonly unknown[]) =>
       send({ type: "call", job: number, item: index, name, args });
     const progress = new LatestCall((args) => call("progress", args));
-    this.#progress.push(progress);
+    const phases = new LatestCall((args) => call("phase", args));
+    this.#latest.push(phases, progress);
     return createRunnerContext({
       item: items[index] as RunItem,
       signal: (aborts[index] as AbortController).signal,
       charge,
       budget: this.#budget,
-      ...{ call, progress },
+      ...{ call, progress, phases },
       onCompleting: () => send({ type: "completing", job: number, item: index }),
     });
   }

@@ -24,8 +24,8 @@ export const openThread: OpenChannel = (listener, { heapLimitMb, stackAfterMs, s
     ...{ stdout: true, stderr: true },
     ...(heapLimitMb === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: heapLimitMb } }),
   });
-  passOn(thread.stdout, "stdout");
-  const stderrTail = passOn(thread.stderr, "stderr");
+  passOn([thread.stdout], "stdout");
+  const stderrTail = passOn([thread.stderr], "stderr");
   let asking: Promise<unknown> = Promise.resolve();
   const watch = watchRunnerLoop({
     ...{ shared, stackAfterMs, tell: listener.onMessage },
@@ -38,7 +38,10 @@ export const openThread: OpenChannel = (listener, { heapLimitMb, stackAfterMs, s
   watch.start();
   let message: string | undefined;
   let killing: NodeJS.Timeout | undefined;
+  let readCharacters = 0;
   thread.on("message", (line: unknown) => {
+    if (typeof line === "string") readCharacters += line.length;
+    shared.set("readCharacters", readCharacters);
     const heard = decodeSealed(seal, line);
     if (heard) listener.onMessage(heard);
   });

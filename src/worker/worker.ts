@@ -14,7 +14,7 @@ import type { Events } from "../events.ts";
 import { createPromptClock } from "../heart/clock.ts";
 import { heartPlanOf } from "../heart/heart-plan.ts";
 import type { Logger } from "../log.ts";
-import type { LogRecord } from "../log-health.ts";
+import type { LogHealth } from "../log-health.ts";
 import { openHandlerScopes } from "../runner/handler-scopes.ts";
 import type { Runners } from "../runner/runners.ts";
 import { ProcessServices } from "../services/process-services.ts";
@@ -64,7 +64,7 @@ export interface WorkerParts {
   readonly settings: WorkSettings;
   readonly resultLimitBytes: number;
   /** Where lines are counted that runners could not pass on. */
-  readonly runnersHealth: LogRecord;
+  readonly runnersHealth: LogHealth;
   readonly replica: Replica;
   readonly recovery: RecoverySettings;
 }

@@ -3,8 +3,9 @@ import { spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { defineTask } from "../../src/task/define-task.ts";
 import { openTestEverbeat } from "../support/database.ts";
-import { projectWith } from "./run-cli.ts";
+import { projectWith, startEverbeat } from "./run-cli.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -68,4 +69,37 @@ test.each(["thread", "process"])("a %s that leaves tells how many lines it has d
   expect(end).toEqual({ because: "recycled", exitCode: 0 });
   expect(dropped).toBeGreaterThan(0);
   expect(printed.length + dropped).toBe(300_000);
+});
+
+test("a program that a task in a process starts with the streams of its runner can print as much as it likes, while the task prints too", async () => {
+  const { everbeat, database } = await openTestEverbeat();
+  const cwd = await projectWith({
+    "tasks.js": `
+      import { spawn } from "node:child_process";
+      import { defineTask } from "everbeat";
+      const printsBeside = async ({ lines }) => {
+        const printing = setInterval(() => { console.log("a line of the task"); console.error("another"); }, 1);
+        const script = \`seq 1 \${lines} && seq 1 \${lines} >&2\`;
+        const program = spawn("sh", ["-c", script], { stdio: ["ignore", "inherit", "inherit"] });
+        const code = await new Promise((resolve) => program.on("exit", resolve));
+        clearInterval(printing);
+        return code;
+      };
+      export const beside = defineTask({ name: "beside", runIn: "process", run: printsBeside });
+    `,
+  });
+  const file = join(cwd, "printed");
+  const output = openSync(file, "w");
+  onTestFinished(() => closeSync(output));
+  const streams = { stdout: output, stderr: output };
+  const worker = startEverbeat(["start", "tasks.js"], { database: database.url, cwd, ...streams });
+  const beside = defineTask({ name: "beside", run: async (_input: { lines: number }): Promise<number> => 0 });
+  const id = await everbeat.enqueue(beside, { lines: 300_000 });
+  expect(await everbeat.result(id, { timeout: 60_000 })).toBe(0);
+  worker.child.kill("SIGTERM");
+  expect((await worker.ended).code).toBe(0);
+  const printed = readFileSync(file, "utf8").split("\n");
+  expect(printed.filter((line) => /^\d+$/.test(line))).toHaveLength(600_000);
+  expect(printed).toContain("a line of the task");
+  expect(printed).toContain("another");
 });

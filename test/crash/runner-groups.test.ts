@@ -148,6 +148,31 @@ describe("a process that a completed task has left behind", () => {
     ]);
   });
 
+  test("goes on when an attempt fails that has left nothing, as does what a module has started when it was loaded", async () => {
+    const module = new URL("../support/helped-runner-tasks.js", import.meta.url).href;
+    const { database, worker, id, runner, left } = await leaveBehind({ how: "return" }, { task: { module } });
+    await database.everbeat.result(id, { timeout: 30_000 });
+    const failing = await database.everbeat.enqueue(task("throwPointless"), {});
+    await expect(database.everbeat.result(failing, { timeout: 30_000 })).rejects.toMatchObject({ code: "TASK_FAILED" });
+    const next = await database.everbeat.enqueue(task("look"), {});
+    expect(await database.everbeat.result(next, { timeout: 30_000 })).toMatchObject({ pid: runner });
+    expect(isAlive(left)).toBe(true);
+    expect(worker.messages.filter(({ event }) => event === "runner.ended")).toEqual([]);
+  });
+
+  test("ends when a later attempt does not end well and has left something itself", async () => {
+    const { database, worker, id, runner, left, allLeft, file } = await leaveBehind(
+      { how: "return" },
+      { task: { retry: { attempts: 1 } } },
+    );
+    await database.everbeat.result(id, { timeout: 30_000 });
+    const failing = await database.everbeat.enqueue(task("leaveBehind"), { file, how: "throw" });
+    await expect(database.everbeat.result(failing, { timeout: 30_000 })).rejects.toMatchObject({ code: "TASK_FAILED" });
+    expect(await worker.heard({ event: "runner.ended", pid: runner })).toMatchObject({ because: "left-behind" });
+    expect(allLeft()[0]).toBe(left);
+    expect(allLeft().map(isOver)).toEqual([true, true]);
+  });
+
   test("ends when its runner is recycled", async () => {
     const runners = { processes: 1, recycleAfter: 1 };
     const { database, worker, id, runner, left } = await leaveBehind({ how: "return" }, { work: { runners } });

@@ -145,6 +145,20 @@ describe.each(["thread", "process"] as const)("a task in a %s", (runIn) => {
     expect(lines).toBeLessThan(100_000);
   });
 
+  test("that floods its log while its worker reads nothing does not fill the memory, and ends as it would", async () => {
+    const { everbeat, url } = await openCrashDatabase();
+    const worker = await startRunnerWorker({ url, tasks: [{ handler: "floodLong", runIn }] });
+    const id = await everbeat.enqueue(task("floodLong"), { ms: 3_000 });
+    await worker.heard({ said: "begun" });
+    worker.block(4_000);
+    expect(await everbeat.result(id, { timeout: 50_000 })).toBeLessThan(100);
+    expect((await everbeat.tasks.show(id)).attempts[0]?.progress).toMatchObject({ phase: "last" });
+    const lines = worker.messages.filter(({ said }) => said?.startsWith("xxx")).length;
+    const dropped = worker.messages.filter(({ said }) => said?.startsWith("lines of this log were dropped"));
+    expect(lines).toBeGreaterThan(0);
+    expect(dropped.length).toBeGreaterThan(0);
+  });
+
   test("does not own its runner: events about runners come outside of the context of every task", async () => {
     const { url } = await openCrashDatabase();
     const local = await Everbeat.open({ database: url, log: "silent" });

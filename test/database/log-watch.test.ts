@@ -2,7 +2,7 @@
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { Alerts } from "../../src/alerts/alerts.ts";
 import { Events } from "../../src/events.ts";
-import { LogRecord } from "../../src/log-health.ts";
+import { LogHealth } from "../../src/log-health.ts";
 import { resolveEndedAlerts } from "../../src/sql/alerts.ts";
 import type { ReplicaId } from "../../src/task/ids.ts";
 import { LogWatch } from "../../src/worker/log-watch.ts";
@@ -18,7 +18,7 @@ const { everbeat, database } = await openTestEverbeat();
 beforeEach(() => database.query("delete from everbeat.alert"));
 
 function watching(replica: () => ReplicaId | undefined = () => undefined) {
-  const logs = { logger: new LogRecord(), stdout: new LogRecord(), stderr: new LogRecord(), runners: new LogRecord() };
+  const logs = { logger: new LogHealth(), stdout: new LogHealth(), stderr: new LogHealth(), runners: new LogHealth() };
   const told: unknown[] = [];
   const events = new Events((error) => {
     throw error;

@@ -20,6 +20,8 @@ export interface LeftBehind {
   readonly left: number;
   /** The same for each attempt so far. */
   allLeft(): number[];
+  /** Where such processes write to. */
+  readonly file: string;
   /** The claims for which a line was written, in order. */
   lines(): string[];
 }
@@ -43,6 +45,7 @@ export async function leaveBehind(
     tasks: [
       { handler: "leaveBehind", runIn: "process", ...options.task },
       { handler: "look", runIn: "process" },
+      { handler: "throwPointless", runIn: "process" },
     ],
     work: { abortGrace: 300, runners: { processes: 1 }, ...options.work },
     nodeArguments: options.nodeArguments ?? [],
@@ -56,5 +59,5 @@ export async function leaveBehind(
   const left = (await worker.heard({ said: "left behind", taskId: id }))["left"] as number;
   const runner = (await worker.heard({ said: "begun", taskId: id })).pid as number;
   const lines = () => readFileSync(file, "utf8").trimEnd().split("\n");
-  return { database, worker, id, runner, left, allLeft, lines };
+  return { database, worker, id, runner, left, allLeft, file, lines };
 }

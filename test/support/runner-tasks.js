@@ -207,6 +207,20 @@ export const HANDLERS = {
     for (let line = 0; line < 1_000; line++) process.stderr.write(`${"x".repeat(100)}\n`);
     return "flooded";
   },
+  /** Logs lines as long as they may be, for so long, whether anybody reads them or not; returns by how much its process has grown at the most. */
+  async floodLong({ ms }, context) {
+    await begun(context);
+    const text = "x".repeat(60_000);
+    const before = process.memoryUsage().rss;
+    let grown = 0;
+    for (const until = performance.now() + ms; performance.now() < until; await pause(1)) {
+      for (let line = 0; line < 10; line++) context.log.info({ text }, text);
+      for (let phase = 0; phase < 100; phase++) await context.phase(`phase ${phase}`, { text: text.slice(0, 4_000) });
+      grown = Math.max(grown, process.memoryUsage().rss - before);
+    }
+    await context.phase("last");
+    return grown / 1_048_576;
+  },
   /** A line every 10 ms, for as long as it runs. */
   async append({ file }, context) {
     await begun(context);

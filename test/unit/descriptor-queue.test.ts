@@ -1,7 +1,7 @@
 /** What waits for a descriptor, on real pipes and files: bounded, in order, and counted to the line where it is dropped. */
 import { closeSync, openSync } from "node:fs";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { LogRecord } from "../../src/log-health.ts";
+import { LogHealth } from "../../src/log-health.ts";
 import { DescriptorQueue } from "../../src/outlet/descriptor-queue.ts";
 import { eventually } from "../support/eventually.ts";
 import { openPipe } from "../support/pipe.ts";
@@ -9,10 +9,10 @@ import { openPipe } from "../support/pipe.ts";
 const MOST_WAITING = 1_048_576;
 
 function queueTo(fd: number) {
-  const record = new LogRecord();
+  const health = new LogHealth();
   const onRoom = vi.fn();
-  const queue = new DescriptorQueue({ fd, record, doNotBlock() {}, onRoom });
-  return { record, onRoom, put: (text: string) => queue.put(Buffer.from(text)), flushed: () => queue.flushed() };
+  const queue = new DescriptorQueue({ fd, health, doNotBlock() {}, onRoom });
+  return { health, onRoom, put: (text: string) => queue.put(Buffer.from(text)), flushed: () => queue.flushed() };
 }
 
 /** Lines of a hundred bytes, each with its number. */
@@ -27,16 +27,16 @@ function putLines(put: (text: string) => boolean, lines: number): string[] {
 
 test("writes at once what the reader has room for, and asks nobody to wait", () => {
   const pipe = openPipe();
-  const { put, record } = queueTo(pipe.writeEnd);
+  const { put, health } = queueTo(pipe.writeEnd);
   expect(put("one\n")).toBe(true);
   expect(put("two\n")).toBe(true);
   expect(pipe.read()).toBe("one\ntwo\n");
-  expect(record).toMatchObject({ dropped: 0, isWell: true });
+  expect(health).toMatchObject({ dropped: 0, isWell: true });
 });
 
 test("keeps what the reader does not take yet, asks writers to wait, and tells them when there is room", async () => {
   const pipe = openPipe();
-  const { put, record, onRoom, flushed } = queueTo(pipe.writeEnd);
+  const { put, health, onRoom, flushed } = queueTo(pipe.writeEnd);
   const lines = putLines(put, 2_000);
   expect(put("last\n")).toBe(false);
   onRoom.mockClear();
@@ -48,20 +48,20 @@ test("keeps what the reader does not take yet, asks writers to wait, and tells t
   await flushed();
   expect(onRoom).toHaveBeenCalled();
   expect(printed).toBe(`${lines.join("")}last\n`);
-  expect(record).toMatchObject({ dropped: 0, isWell: true });
+  expect(health).toMatchObject({ dropped: 0, isWell: true });
 });
 
 test("drops whole lines beyond its bound, counts each, and goes on when the reader comes back", async () => {
   const pipe = openPipe();
-  const { put, record, flushed } = queueTo(pipe.writeEnd);
+  const { put, health, flushed } = queueTo(pipe.writeEnd);
   const lines = putLines(put, 30_000);
-  expect(record).toMatchObject({ isWell: false, reason: "its reader does not read" });
-  const { dropped } = record;
+  expect(health).toMatchObject({ isWell: false, reason: "its reader does not read" });
+  const { dropped } = health;
   let printed = "";
   await eventually(() => {
     const text = pipe.read();
     printed += text;
-    return text === "" && record.isWell;
+    return text === "" && health.isWell;
   });
   await flushed();
   printed += pipe.read();
@@ -71,12 +71,12 @@ test("drops whole lines beyond its bound, counts each, and goes on when the read
   expect(printed.length).toBeLessThan(MOST_WAITING + 1_048_576);
   expect(put("again\n")).toBe(true);
   expect(pipe.read()).toBe("again\n");
-  expect(record.dropped).toBe(dropped);
+  expect(health.dropped).toBe(dropped);
 });
 
 test("a loop that prints without a pause to a reader that is quick enough loses nothing", async () => {
   const pipe = openPipe();
-  const { put, record } = queueTo(pipe.writeEnd);
+  const { put, health } = queueTo(pipe.writeEnd);
   const lines = Array.from({ length: 30_000 }, (_, number) => line(number));
   let printed = "";
   // No timer can fire in this loop, and the pipe is full at its beginning.
@@ -84,7 +84,7 @@ test("a loop that prints without a pause to a reader that is quick enough loses 
     put(each);
     if (number > 1_000 && number % 100 === 0) printed += pipe.read();
   });
-  expect(record.dropped).toBe(0);
+  expect(health.dropped).toBe(0);
   await eventually(() => {
     printed += pipe.read();
     return printed.length === lines.join("").length;
@@ -94,13 +94,13 @@ test("a loop that prints without a pause to a reader that is quick enough loses 
 
 test("is flushed when its reader stands still, holds no process, and loses nothing that was kept", async () => {
   const pipe = openPipe();
-  const { put, record, flushed } = queueTo(pipe.writeEnd);
+  const { put, health, flushed } = queueTo(pipe.writeEnd);
   const lines = putLines(put, 2_000);
   // Nobody reads: only a reader that stands still ends this.
   await flushed();
   expect(put("for nobody\n")).toBe(true);
   await expect(flushed()).resolves.toBeUndefined();
-  expect(record.dropped).toBe(0);
+  expect(health.dropped).toBe(0);
   let printed = "";
   await eventually(() => {
     printed += pipe.read();
@@ -111,13 +111,13 @@ test("is flushed when its reader stands still, holds no process, and loses nothi
 
 test("counts all that waits as dropped, with its reason, when the reader goes away", async () => {
   const pipe = openPipe();
-  const { put, record, flushed } = queueTo(pipe.writeEnd);
+  const { put, health, flushed } = queueTo(pipe.writeEnd);
   // At once, so that the pipe is full in the middle of a line.
   put(Array.from({ length: 2_000 }, (_, number) => line(number)).join(""));
   pipe.closeReader();
   await flushed();
-  const { dropped } = record;
-  expect(record).toMatchObject({ isWell: false, reason: "nobody reads it any more (EPIPE)" });
+  const { dropped } = health;
+  expect(health).toMatchObject({ isWell: false, reason: "nobody reads it any more (EPIPE)" });
   // What the pipe had taken is in it still. The line in whose middle it was full was dropped.
   pipe.openReader();
   const whole = pipe.read().split("\n").slice(0, -1);
@@ -126,30 +126,30 @@ test("counts all that waits as dropped, with its reason, when the reader goes aw
 
 test("begins a line of its own after one whose end was dropped, and counts that end once", async () => {
   const pipe = openPipe();
-  const { put, record, flushed } = queueTo(pipe.writeEnd);
+  const { put, health, flushed } = queueTo(pipe.writeEnd);
   put(Array.from({ length: 2_000 }, (_, number) => line(number)).join(""));
   pipe.closeReader();
   await flushed();
-  const before = record.dropped;
+  const before = health.dropped;
   put("one\ntwo\n");
   put("three\n");
-  expect(record.dropped).toBe(before + 3);
+  expect(health.dropped).toBe(before + 3);
   pipe.openReader();
   const cut = pipe.read();
   expect(cut).toMatch(/[^\n]$/);
   put("four\n");
   put("five\n");
   expect(pipe.read()).toBe("\nfour\nfive\n");
-  expect(record).toMatchObject({ dropped: before + 3, isWell: true });
+  expect(health).toMatchObject({ dropped: before + 3, isWell: true });
 });
 
 test("counts the lines of what a full disk does not take, and keeps none of them", async () => {
   const full = openSync("/dev/full", "w");
   onTestFinished(() => closeSync(full));
-  const { put, record, flushed } = queueTo(full);
+  const { put, health, flushed } = queueTo(full);
   expect(put("one\ntwo\n")).toBe(true);
   put("half a line");
   put("");
   await flushed();
-  expect(record).toMatchObject({ dropped: 3, isWell: false, reason: "no space left on the device (ENOSPC)" });
+  expect(health).toMatchObject({ dropped: 3, isWell: false, reason: "no space left on the device (ENOSPC)" });
 });

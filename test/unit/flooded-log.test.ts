@@ -23,8 +23,8 @@ function serving() {
       close() {},
     },
     send: (message) => sent.push(message),
-    memory: () => 0,
-    areProcessesLeft: () => false,
+    ...{ unread: () => 0, memory: () => 0 },
+    leftProcesses: undefined,
   });
   const run = async (job: number, lines: number) => {
     const item = { input: lines, task: { id: "t", enqueuedAt: new Date().toISOString() } } as unknown as RunItem;

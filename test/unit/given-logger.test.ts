@@ -2,15 +2,15 @@
 import { expect, test } from "vitest";
 import { neverThrowing } from "../../src/given-logger.ts";
 import type { Logger } from "../../src/log.ts";
-import { LogRecord } from "../../src/log-health.ts";
+import { LogHealth } from "../../src/log-health.ts";
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 
 /** Does the same on each level. */
 function loggerThat(does: () => unknown, more: Partial<Logger> = {}) {
-  const record = new LogRecord();
+  const health = new LogHealth();
   const given = Object.fromEntries(LEVELS.map((level) => [level, does])) as unknown as Logger;
-  return { record, log: neverThrowing({ ...given, ...more }, record) };
+  return { health, log: neverThrowing({ ...given, ...more }, health) };
 }
 
 const unexaminable = new Proxy(
@@ -39,49 +39,49 @@ const THROWN: Record<string, [thrown: unknown, told: string]> = {
 };
 
 test.each(Object.entries(THROWN))("%s that it throws is told in words, and its line counted", (_, [thrown, told]) => {
-  const { log, record } = loggerThat(() => {
+  const { log, health } = loggerThat(() => {
     throw thrown;
   });
   for (const level of LEVELS) log[level]({}, "line");
-  expect([record.dropped, record.isWell]).toEqual([4, false]);
-  expect(record.reason).toBe(`the logger threw an error (cause: ${told})`);
+  expect([health.dropped, health.isWell]).toEqual([4, false]);
+  expect(health.reason).toBe(`the logger threw an error (cause: ${told})`);
 });
 
 test("where it throws nothing at all, its line is counted as well", () => {
-  const { log, record } = loggerThat(() => {
+  const { log, health } = loggerThat(() => {
     throw undefined;
   });
   log.error({}, "line");
-  expect([record.dropped, record.reason]).toEqual([1, "the logger threw an error"]);
+  expect([health.dropped, health.reason]).toEqual([1, "the logger threw an error"]);
 });
 
 test("what it throws is told shortly, however long it is", () => {
-  const { log, record } = loggerThat(() => {
+  const { log, health } = loggerThat(() => {
     throw new Error("x".repeat(1_000_000));
   });
   log.error({}, "line");
-  expect(record.reason.length).toBeLessThan(1_000);
+  expect(health.reason.length).toBeLessThan(1_000);
 });
 
 test("a line that it takes is no trouble, and ends the one before", () => {
   let mustThrow = true;
-  const { log, record } = loggerThat(() => {
+  const { log, health } = loggerThat(() => {
     if (mustThrow) throw new Error("EPIPE");
   });
   log.info({}, "dropped");
   mustThrow = false;
   log.info({}, "taken");
-  expect(record).toMatchObject({ dropped: 1, isWell: true });
+  expect(health).toMatchObject({ dropped: 1, isWell: true });
 });
 
 test("a promise that it returns may fail later, and that is nobody's unhandled rejection", async () => {
   let fail: (error: unknown) => void = () => {};
-  const { log, record } = loggerThat(() => new Promise((_, reject) => (fail = reject)));
+  const { log, health } = loggerThat(() => new Promise((_, reject) => (fail = reject)));
   log.warn({}, "line");
-  expect(record).toMatchObject({ dropped: 0 });
+  expect(health).toMatchObject({ dropped: 0 });
   fail(Object.create(null));
   await new Promise((resume) => setImmediate(resume));
-  expect(record).toMatchObject({ dropped: 1, isWell: false });
+  expect(health).toMatchObject({ dropped: 1, isWell: false });
 });
 
 test("one that does not say which levels it takes is asked for all", () => {

@@ -36,7 +36,7 @@ function carried(call: (log: Log) => void) {
     item: { task, claimId: "1", replicaId: "r" },
     signal: new AbortController().signal,
     charge: { schema: "everbeat", resultLimitBytes: 1 },
-    budget: new LogBudget(),
+    budget: new LogBudget(() => 0),
     call: (_: string, args: readonly unknown[]) => calls.push(args),
   } as never);
   call(log);

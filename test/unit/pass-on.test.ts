@@ -21,8 +21,8 @@ async function passedOn(work: (written: readonly string[]) => Promise<void>): Pr
 
 test("the lines of two runners do not get mixed up, however they are cut", async () => {
   const [one, other] = [new PassThrough(), new PassThrough()];
-  passOn(one, "stdout");
-  passOn(other, "stdout");
+  passOn([one], "stdout");
+  passOn([other], "stdout");
   const written = await passedOn(async (soFar) => {
     one.write("one says ");
     other.write("the other says this\nand ");
@@ -38,7 +38,7 @@ test("the lines of two runners do not get mixed up, however they are cut", async
 
 test("a line without an end is shown after a moment, and what follows goes on in it", async () => {
   const printed = new PassThrough();
-  passOn(printed, "stdout");
+  passOn([printed], "stdout");
   const written = await passedOn(async (soFar) => {
     printed.write("Password: ");
     await eventually(() => soFar.includes("Password: "));
@@ -50,8 +50,8 @@ test("a line without an end is shown after a moment, and what follows goes on in
 
 test("a line without an end is shown when its runner ends, and when it is too long to keep", async () => {
   const [ending, endless] = [new PassThrough(), new PassThrough()];
-  passOn(ending, "stdout");
-  passOn(endless, "stdout");
+  passOn([ending], "stdout");
+  passOn([endless], "stdout");
   const long = "x".repeat(70_000);
   const written = await passedOn(async (soFar) => {
     endless.write(long);
@@ -63,7 +63,7 @@ test("a line without an end is shown when its runner ends, and when it is too lo
 
 test("a character whose bytes come one after the other arrives whole", async () => {
   const printed = new PassThrough();
-  passOn(printed, "stdout");
+  passOn([printed], "stdout");
   const written = await passedOn(async (soFar) => {
     for (const byte of Buffer.from("é🙂\n")) printed.write(Buffer.from([byte]));
     await eventually(() => soFar.join("").endsWith("\n"));
@@ -73,7 +73,7 @@ test("a character whose bytes come one after the other arrives whole", async () 
 
 test("the end of what was printed is kept, for the post-mortem", async () => {
   const printed = new PassThrough();
-  const tail = passOn(printed, "stdout");
+  const tail = passOn([printed], "stdout");
   const text = Array.from({ length: 2_000 }, (_, line) => `line ${line}\n`).join("");
   await passedOn(async (soFar) => {
     printed.write(text);
@@ -84,7 +84,7 @@ test("the end of what was printed is kept, for the post-mortem", async () => {
 
 test("a pipe that breaks has ended, and is nobody's error", async () => {
   const printed = new PassThrough();
-  passOn(printed, "stdout");
+  passOn([printed], "stdout");
   const written = await passedOn(async (soFar) => {
     printed.write("half a line");
     await new Promise((resume) => setImmediate(resume));

@@ -177,11 +177,21 @@ describe("what a runner is started with", () => {
 
 describe("a log budget", () => {
   test("grants so many in a second, and tells of those that it did not", () => {
-    const budget = new LogBudget();
+    const budget = new LogBudget(() => 0);
     const granted = Array.from({ length: 1_500 }, () => budget.take(0)).filter(({ isGranted }) => isGranted);
     expect(granted).toHaveLength(1_000);
     expect(budget.take(1_000)).toEqual({ isGranted: true, dropped: 500 });
     expect(budget.take(1_000)).toEqual({ isGranted: true, dropped: 0 });
+  });
+
+  test("is closed while much of what was sent is not read", () => {
+    let unread = 0;
+    const budget = new LogBudget(() => unread);
+    expect(budget.take(0)).toEqual({ isGranted: true, dropped: 0 });
+    unread = 10_000_000;
+    expect([budget.take(0), budget.take(5_000)]).toEqual(Array(2).fill({ isGranted: false, dropped: 0 }));
+    unread = 1_000;
+    expect(budget.take(5_000)).toEqual({ isGranted: true, dropped: 2 });
   });
 });
 
@@ -196,6 +206,15 @@ describe("a call of which only the last counts", () => {
     expect(sent.at(-1)).toBe(50_000);
     expect(sent.length).toBeLessThan(1_000);
     expect(new Set(sent).size).toBe(sent.length);
+  });
+
+  test("that is to be sent now takes the place of one that waits", () => {
+    const sent: unknown[] = [];
+    const phases = new LatestCall(([name]) => sent.push(name));
+    for (const name of ["first", "second", "third"]) phases.call([name]);
+    phases.callNow(["fourth"]);
+    phases.flush();
+    expect(sent).toEqual(["first", "fourth"]);
   });
 });
 
