@@ -35,7 +35,11 @@ export async function runSupervisor(run: SupervisorRun): Promise<ExitCode> {
   });
   const terminal = new Terminal();
   const stopWatching = terminal.watch();
-  const stop = listenForStop(() => (terminal.isClosing ? supervisor.leave({ now: false }) : supervisor.roll()));
+  const stop = listenForStop(() => {
+    if (terminal.isClosing) return false;
+    supervisor.roll();
+    return true;
+  });
   void stop.first.then(() => {
     if (screen.isTerminal) screen.remark("Stopping when all tasks have ended. Ctrl-C again: at once.");
     supervisor.leave({ now: false });

@@ -4,10 +4,10 @@ import type { Everbeat } from "../everbeat.ts";
 import type { SupervisorLink } from "../supervisor/supervised.ts";
 import type { AnyTask } from "../task/define-task.ts";
 import type { WorkOptions } from "../worker/options.ts";
+import { tellOfEarlyExit } from "./early-exit.ts";
 import { EXIT, type ExitCode } from "./exit-codes.ts";
 import type { Screen } from "./screen.ts";
 import { listenForStop, stopWhenTold } from "./stop-signals.ts";
-import { tellOfUnaskedExit } from "./unasked-exit.ts";
 
 /** What a second signal leaves to the worker: time to abort what runs, and to have it written down that it was given back. */
 const HURRY_MS = 3_000;
@@ -33,7 +33,7 @@ export async function runWorker({ everbeat, tasks, options, screen, beside, link
     // Ours, not the worker's own: a command that was asked to stop and did has succeeded, and exits with 0.
     const worker = await everbeat.work(tasks, { ...options, handleSignals: false });
     // A supervisor tells of the exits of its children.
-    unwatch = link ? undefined : tellOfUnaskedExit(worker, screen);
+    unwatch = link ? undefined : tellOfEarlyExit(worker, stop, screen);
     const company = beside?.(stopping.signal);
     await stop.first;
     stopping.abort();

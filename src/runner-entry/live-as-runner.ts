@@ -55,15 +55,15 @@ export function liveAsRunner(parts: RunnerLifeParts): RunnerLife {
     onMustStop(false);
   }
 
-  const sayLast = async () => dropped?.sayLast();
+  const sayLast = async (withinMs: number) => dropped?.sayLast(withinMs);
 
   return {
     hear(message) {
       if (message.type === "begin") void begin(message);
       else if (message.type === "run") void run(message);
       else if (message.type === "abort") server?.abort(message.job, message.item, reviveError(message.reason));
-      else if (message.type === "leave") void sayLast().then(leave);
-      else if (message.type === "end") end(sayLast);
+      else if (message.type === "leave") void sayLast(message.withinMs).then(leave);
+      else if (message.type === "end") end(() => sayLast(message.withinMs));
     },
     abandon: () => server?.abandon(),
   };

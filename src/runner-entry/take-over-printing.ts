@@ -8,8 +8,8 @@ import { outletOf } from "../outlet/outlets.ts";
 import type { FromRunner } from "../runner/protocol.ts";
 
 const COUNT_EVERY_MS = 1_000;
-/** Less than the replica gives a runner to leave. It takes so long only where the replica is blocked, or the machine is very busy. */
-const LAST_WORDS_MS = 2_000;
+/** Of the time that the replica gives a runner to leave. The rest is for its exit. It takes so long only where the replica is blocked, or the machine is very busy. */
+const LAST_WORDS_SHARE = 0.6;
 
 const outlets = () => [outletOf(process.stdout), outletOf(process.stderr)];
 
@@ -28,8 +28,9 @@ export class DroppedLines {
   }
 
   /** Before the runner leaves: what its handlers have printed is passed on, and what the replica does not take within a moment is counted. */
-  async sayLast(): Promise<void> {
-    await Promise.race([Promise.all(outlets().map((outlet) => outlet.flushed())), delay(LAST_WORDS_MS)]);
+  async sayLast(withinMs: number): Promise<void> {
+    const flushed = Promise.all(outlets().map((outlet) => outlet.flushed()));
+    await Promise.race([flushed, delay(LAST_WORDS_SHARE * withinMs)]);
     for (const outlet of outlets()) outlet.giveUp();
     this.#tell();
   }

@@ -55,10 +55,10 @@ export type ToRunner =
       readonly mustStop: boolean;
     }
   | { readonly type: "abort"; readonly job: number; readonly item: number; readonly reason: CarriedError }
-  /** There is nothing more to do. */
-  | { readonly type: "leave" }
+  /** There is nothing more to do. It is ended after that time. */
+  | { readonly type: "leave"; readonly withinMs: number }
   /** Its handler was told to stop and did not. */
-  | { readonly type: "end" };
+  | { readonly type: "end"; readonly withinMs: number };
 
 export type CarriedOutcome =
   | { readonly kind: "returned"; readonly resultJson: string }

@@ -146,7 +146,7 @@ export class Runner {
   leave(because: RunnerEndReason, withinMs = this.#parts.graces.leaveMs): void {
     if (this.#isEnding) return;
     this.#beginEnd(because);
-    this.#channel.send({ type: "leave" });
+    this.#channel.send({ type: "leave", withinMs });
     this.#nextStepAfter(withinMs, () => this.#killNow());
   }
 
@@ -154,9 +154,10 @@ export class Runner {
   end(because: RunnerEndReason): void {
     if (this.#isEnding) return;
     this.#beginEnd(because);
-    this.#channel.send({ type: "end" });
+    const withinMs = this.#parts.graces.terminateMs;
+    this.#channel.send({ type: "end", withinMs });
     this.#channel.terminate();
-    this.#nextStepAfter(this.#parts.graces.terminateMs, () => this.#killNow());
+    this.#nextStepAfter(withinMs, () => this.#killNow());
   }
 
   kill(because: RunnerEndReason): void {

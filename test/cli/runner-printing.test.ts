@@ -9,17 +9,28 @@ import { projectWith, startEverbeat } from "./run-cli.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
+interface Printing {
+  readonly runIn: string;
+  readonly lines: number;
+  readonly awaitsCount: boolean;
+  /** Its attempt fails and leaves a process, and its worker reads slowly, because its loop stands still again and again. */
+  readonly isHurried?: boolean;
+}
+
 /** Runs one task that prints so many lines of a hundred bytes without a pause, and leaves its runner; returns what became of the lines. */
-async function printAndLeave({ runIn, lines, awaitsCount }: { runIn: string; lines: number; awaitsCount: boolean }) {
+async function printAndLeave({ runIn, lines, awaitsCount, isHurried = false }: Printing) {
   const { database } = await openTestEverbeat();
   const cwd = await projectWith({
     "tasks.js": `
+      import { spawn } from "node:child_process";
       import { defineTask } from "everbeat";
       export const print = defineTask({
-        ...{ name: "print", module: import.meta.url },
+        ...{ name: "print", module: import.meta.url, retry: { attempts: 1 } },
         runIn: "${runIn}",
         run: async (lines) => {
+          if (${isHurried}) spawn("sleep", ["60"], { stdio: "ignore" });
           for (let line = 0; line < lines; line++) process.stdout.write(String(line).padEnd(99, ".") + "\\n");
+          if (${isHurried}) throw new Error("as asked");
         },
       });
     `,
@@ -30,7 +41,11 @@ async function printAndLeave({ runIn, lines, awaitsCount }: { runIn: string; lin
       const ended = new Promise((resolve) => everbeat.on("runner.ended", resolve));
       const back = new Promise((resolve) => everbeat.on("log.back", resolve));
       await everbeat.work([print], { handleSignals: false, runners: { recycleAfter: 1 } });
-      await everbeat.result(await everbeat.enqueue(print, ${lines}));
+      const standStill = () => { for (const until = performance.now() + 300; performance.now() < until; ); };
+      let standing;
+      if (${isHurried}) everbeat.on("task.started", () => { standing = setInterval(standStill, 5); });
+      void ended.then(() => clearInterval(standing));
+      await everbeat.result(await everbeat.enqueue(print, ${lines})).catch(() => {});
       const { because, exitCode } = await ended;
       const dropped = ${awaitsCount} ? (await back).dropped : 0;
       await everbeat.close();
@@ -69,6 +84,15 @@ test.each(["thread", "process"])("a %s that leaves tells how many lines it has d
   expect(end).toEqual({ because: "recycled", exitCode: 0 });
   expect(dropped).toBeGreaterThan(0);
   expect(printed.length + dropped).toBe(300_000);
+});
+
+test("a runner that is given little time to leave counts in that time what its worker does not read", async () => {
+  const { printed, dropped, ...end } = await printAndLeave({
+    ...{ runIn: "process", lines: 30_000, awaitsCount: true, isHurried: true },
+  });
+  expect(end).toEqual({ because: "left-behind", exitCode: 0 });
+  expect(dropped).toBeGreaterThan(0);
+  expect(printed.length + dropped).toBe(30_000);
 });
 
 test("a program that a task in a process starts with the streams of its runner can print as much as it likes, while the task prints too", async () => {

@@ -38,7 +38,27 @@ describe("start", () => {
     await everbeat.enqueue(named<void, void>(`leaves-${code}`));
     const ended = await worker.ended;
     expect(ended.code).toBe(exitCode);
-    expect(ended.stderr).toContain(`The process exits with code ${code} while 1 task was running`);
+    expect(ended.stderr).toContain(
+      `The process exits with code ${code} while 1 task was running. Nobody had asked it to.`,
+    );
+  });
+
+  test("a program whose own listener exits at SIGTERM is told that it did not wait, and keeps its exit code", async () => {
+    const cwd = await projectWith({
+      "tasks.js": `
+        import { defineTask } from "everbeat";
+        process.on("SIGTERM", () => process.exit(0));
+        export const waits = defineTask({ name: "waits-for-ever", run: () => new Promise(() => {}) });
+      `,
+    });
+    const worker = startEverbeat(["start", "tasks.js"], { ...at, cwd });
+    await worker.says("worker started");
+    await untilRunning(await everbeat.enqueue(named<void, void>("waits-for-ever")));
+    worker.child.kill("SIGTERM");
+    const { code, stderr } = await worker.ended;
+    expect(code).toBe(0);
+    expect(stderr).toContain("The process exits with code 0 while 1 task was running. It had been asked to stop");
+    expect(stderr).not.toContain("Nobody had asked");
   });
 
   test("runs the tasks of a TypeScript file, with what it imports", async () => {
