@@ -530,7 +530,7 @@ create index post_mortem_age on post_mortem (happened_at);
 create table crash (
   replica_id  uuid primary key,
   happened_at timestamptz not null default now(),
-  running     integer not null,
+  suspects    integer not null,  -- how many tasks may have caused it
   most        integer not null,  -- the most earlier crashes that one of them had been at
   with_most   integer not null   -- how many of them have been at so many
 );

@@ -112,7 +112,7 @@ const EVERBEAT_LINES: Lines<EventName> = {
     message: (e) =>
       e.pid === 0
         ? `runner ${e.runnerId} (${e.kind}) could not be made: ${e.message}`
-        : `runner ${e.runnerId} (${e.kind}, process ${e.pid}) ended: ${e.because}, ${e.signal ?? `exit code ${e.exitCode}`}`,
+        : `runner ${e.runnerId} (${e.kind}, process ${e.pid}) ended: ${e.because}, ${e.signal ?? (e.exitCode === null ? e.message : `exit code ${e.exitCode}`)}`,
   },
   "runners.suspended": {
     level: "error",

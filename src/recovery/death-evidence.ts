@@ -38,8 +38,8 @@ export interface DeathEvidence {
   readonly phase?: string | undefined;
   readonly log?: readonly string[] | undefined;
   readonly running?: number | undefined;
-  /** Of a runner that was killed for memory which others share: how many tasks ran beside it in its worker. */
-  readonly beside?: number | undefined;
+  /** Of a runner that was killed for memory which others share: how many tasks ran elsewhere in its worker. */
+  readonly inWorker?: number | undefined;
   /** Of a replica: some of the tasks that it was running in threads, which share its process. */
   readonly inThreads?: readonly NamedTask[] | undefined;
   /** Of those that it was running: some that had told it to stop. */
@@ -130,6 +130,7 @@ export function backWords({ afterMs, how }: NonNullable<DeathEvidence["cameBack"
 }
 
 function endWords({ because, signal, exitCode, isThread }: DeathEvidence): string {
+  if (isThread && exitCode === null) return "its thread could not be ended, and was left to itself";
   if (isThread && exitCode !== undefined) return `its thread ended with exit code ${exitCode}`;
   if (signal) return `its process was ended by ${signal}`;
   if (exitCode !== undefined && exitCode !== null) return `its process ended with exit code ${exitCode}`;
@@ -149,10 +150,11 @@ function heapWords({ used, limit }: NonNullable<DeathEvidence["heap"]>): string 
 }
 
 /** Of a runner that several tasks may have ended. */
-function companyLines({ kind, running = 0, beside = 0, before }: DeathEvidence): string[] {
+function companyLines({ kind, running = 0, inWorker = 0, before }: DeathEvidence): string[] {
   const isUsed = before !== undefined && before.count > 0;
-  if (kind !== "runner" || (running + beside <= 1 && !isUsed)) return [];
-  const others = beside > 0 ? [`beside it, its worker ran ${counted(beside, "other task")} within the same limit`] : [];
+  if (kind !== "runner" || (running + inWorker <= 1 && !isUsed)) return [];
+  const others =
+    inWorker > 0 ? [`beside it, its worker ran ${counted(inWorker, "other task")} within the same limit`] : [];
   const earlier = isUsed
     ? block(`it had run ${counted(before.count, "task")} before, which may have left something behind; the last`, [
         ...before.last.slice(0, MOST_LINES),

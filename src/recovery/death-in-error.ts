@@ -1,21 +1,30 @@
 /** What the error on record of an attempt says of the death that ended it, as far as it can be understood: see `crashError`. Pure. */
 import { type DeathRecord, readDeath } from "../task/death.ts";
 
-export interface DeathInError extends DeathRecord {
-  readonly sentence?: string | undefined;
-  /** How many other tasks ran there, and how many a runner had run before. */
-  readonly beside?: number | undefined;
+/** How many other tasks may have caused a death. Those that were not there, or that are no suspects, are left out. */
+export interface OtherSuspects {
+  /** In the same runner, at the same time… */
+  readonly inRunner?: number | undefined;
+  /** …and earlier: they may have left something behind. */
   readonly before?: number | undefined;
+  /** In the same worker. Of a runner: those elsewhere in its worker, within the same memory limit. */
+  readonly inWorker?: number | undefined;
+  /** Of a replica: those in all workers within the same memory limit, also in its own. */
+  readonly withinLimit?: number | undefined;
+}
+
+export interface DeathInError extends DeathRecord, OtherSuspects {
+  readonly sentence?: string | undefined;
   /** Where it was a runner that died: its worker is well. */
   readonly runner?: { readonly kind: "thread" | "process"; readonly what: string } | undefined;
 }
 
 export function readDeathIn(error: unknown): DeathInError {
-  const { sentence, beside, before, runner } = fieldsOf(error);
+  const { sentence, inRunner, before, inWorker, withinLimit, runner } = fieldsOf(error);
   return {
     ...readDeath(error),
     sentence: typeof sentence === "string" ? sentence : undefined,
-    ...{ beside: count(beside), before: count(before) },
+    ...{ inRunner: count(inRunner), before: count(before), inWorker: count(inWorker), withinLimit: count(withinLimit) },
     runner: typeof runner === "object" && runner !== null ? runnerIn(fieldsOf(runner)) : undefined,
   };
 }

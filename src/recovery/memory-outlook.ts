@@ -1,6 +1,5 @@
 /** Memory against its limit over the last beats, and where it was heading; whether a kill was for want of it. Pure. */
-import type { DeathRecord, GroupMemory } from "../task/death.ts";
-import type { ReplicaId } from "../task/ids.ts";
+import type { GroupMemory } from "../task/death.ts";
 
 export interface Memory {
   readonly rss: number;
@@ -59,18 +58,6 @@ export function wantOfMemory(memory: Memory | undefined, group: GroupMemory | un
   if (!isFull && !isNearItsLimit(memory)) return undefined;
   return { isCounted, isShared: isFull && !(memory && isAtItsLimit(memory)) };
 }
-
-/** Whose it may be as well: where it was killed for memory that it shared with others, and that it did not fill by itself. */
-export function sharersOf(death: DeathRecord): readonly ReplicaId[] {
-  const { signal, exitCode, vitals, group, sharedWith = [] } = death;
-  if (sharedWith.length === 0 || !(signal === "SIGKILL" || exitCode === KILLED_CODE)) return [];
-  const { rss, memoryLimit } = (vitals ?? {}) as Readonly<Record<string, number | undefined>>;
-  const memory = rss === undefined ? undefined : memoryOutlook([{ agoMs: 0, rss, limit: memoryLimit ?? 0 }]);
-  return wantOfMemory(memory, group)?.isShared ? (sharedWith as readonly ReplicaId[]) : [];
-}
-
-/** What a shell makes of SIGKILL. */
-const KILLED_CODE = 137;
 
 export function memoryWords(memory: Memory): string {
   const { rss, limit, growthPerSecond } = memory;

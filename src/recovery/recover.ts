@@ -8,9 +8,9 @@ import { type OwnedClaim, readClaimsOf } from "../sql/recovery.ts";
 import { clearBystanders, countStoppers, noteCrash } from "../sql/suspicion.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 import { storedSettings } from "../task/stored-settings.ts";
+import type { OtherSuspects } from "./death-in-error.ts";
 import { counted } from "./explain-words.ts";
 import { freeClaims } from "./free-claims.ts";
-import { sharersOf } from "./memory-outlook.ts";
 import type { PassedBy } from "./passed-by.ts";
 import type { PostMortems } from "./post-mortems.ts";
 import {
@@ -22,7 +22,7 @@ import {
   type RecoveryAction,
   recoveryOf,
 } from "./recovery-action.ts";
-import { type Blame, blameOn, type Crowd, noBlameOn } from "./suspicion.ts";
+import { type Blame, blameOn, type Crowd, noBlameOn, sharersOf } from "./suspicion.ts";
 
 const BATCH = 1_000;
 /** The part of the sweep that tells of tasks that cannot be put right. */
@@ -70,9 +70,9 @@ export async function recoverTasksOf(parts: RecoveryParts, death: Death): Promis
   const replicaId = death.replicaId as ReplicaId;
   // Counted before the first of them is gone, and kept.
   const blamed = settings.recoversRunning ? blamedFor(death, await countStoppers(database, replicaId)) : "nobody";
-  const crowd = blamed === "nobody" ? undefined : await noteCrash(database, replicaId, sharersOf(death));
-  const beside = crowd && crowd.running > 1 ? { beside: crowd.running - 1 } : {};
-  const crash: Crash = { death: { ...death, ...beside }, blamed, crowd, convicted: [] };
+  const sharers = sharersOf(death);
+  const crowd = blamed === "nobody" ? undefined : await noteCrash(database, replicaId, sharers);
+  const crash: Crash = { death: { ...death, ...otherSuspects(crowd, sharers) }, blamed, crowd, convicted: [] };
   const read = (after?: ClaimId) => readClaimsOf(database, replicaId, { after, limit: BATCH });
   const recovered: Recovered[] = [];
   let reading = read();
@@ -93,6 +93,12 @@ export async function recoverTasksOf(parts: RecoveryParts, death: Death): Promis
   }
   await telling;
   return recovered;
+}
+
+function otherSuspects(crowd: Crowd | undefined, sharers: readonly ReplicaId[]): OtherSuspects {
+  const others = crowd ? crowd.suspects - 1 : 0;
+  if (others <= 0) return {};
+  return sharers.length > 0 ? { withinLimit: others } : { inWorker: others };
 }
 
 /** Its error is that of whoever waits for it, who does so later. */
@@ -140,12 +146,12 @@ async function end(database: Database, death: Death, planned: readonly Planned[]
 }
 
 /** The post-mortems before the events: whoever hears of a task can read why. */
-async function tellOf(parts: RecoveryParts, { death, crowd }: Crash, done: readonly Planned[]): Promise<Recovered[]> {
+async function tellOf(parts: RecoveryParts, { death }: Crash, done: readonly Planned[]): Promise<Recovered[]> {
   await parts.postMortems?.writeAttempts(
     death,
     done
       .filter(({ action }) => action.kind === "fail" || action.kind === "again")
-      .map((plan) => crashedAttempt(plan, crowd)),
+      .map((plan) => crashedAttempt(plan, death)),
   );
   return done.flatMap(({ claim, action }) => {
     const { taskId, claimId, name, attempt } = claim;
@@ -175,17 +181,22 @@ function isConviction(action: RecoveryAction): boolean {
   return action.kind === "fail" && action.because === "crash-budget";
 }
 
-function crashedAttempt(plan: Planned, crowd: Crowd | undefined) {
+function crashedAttempt(plan: Planned, others: OtherSuspects) {
   const { replicaId, taskId, claimId, name } = plan.claim;
-  return { replicaId, taskId, claimId, name, part: partWords(plan, crowd) };
+  return { replicaId, taskId, claimId, name, part: partWords(plan, others) };
 }
 
-function partWords({ claim, blame: { share }, action }: Planned, crowd: Crowd | undefined): string {
+function partWords({ claim, blame: { share }, action }: Planned, others: OtherSuspects): string {
   if (share === "cleared") return "its part in it: none, and it costs the task nothing";
   const did = claim.isStopper ? "it, or its batch, told the process to stop" : "it ran";
-  const company = `${did} ${crowd && crowd.running > 1 ? `beside ${counted(crowd.running - 1, "other")}` : "alone"}`;
+  const company = `${did} ${companyWords(others)}`;
   if (isConviction(action)) return `its part in it: ${company}, and no other had been at as many crashes`;
   return `its part in it: ${company}, and is ${share === "charged" ? "charged with it" : "suspected with them"}`;
+}
+
+function companyWords({ inWorker, withinLimit }: OtherSuspects): string {
+  if (withinLimit) return `within the same memory limit as ${counted(withinLimit, "other")}`;
+  return inWorker ? `beside ${counted(inWorker, "other")}` : "alone";
 }
 
 const ACTIONS: Record<RecoveryAction["kind"], Recovered["action"] | undefined> = {

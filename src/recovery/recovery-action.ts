@@ -4,7 +4,7 @@ import { formatDuration } from "../config/duration.ts";
 import { DEATH_REASONS, type DeathRecord } from "../task/death.ts";
 import type { ErrorRecord } from "../task/error-record.ts";
 import { backoffMs, DEFAULT_RETRY, type RetryPolicy } from "../task/retry.ts";
-import type { DeathInError } from "./death-in-error.ts";
+import type { DeathInError, OtherSuspects } from "./death-in-error.ts";
 import { deathsWords } from "./explain-words.ts";
 import { type Blame, type CrashRecord, isAtItsLastChance, isConvicted } from "./suspicion.ts";
 
@@ -57,16 +57,13 @@ export function recoveryOf(task: OwnedTask, blame: Blame, policy: RecoveryPolicy
 }
 
 /** A death as recovery knows it: what is on record, whose death it is, and what was found out since. */
-export interface Death extends DeathRecord {
+export interface Death extends DeathRecord, OtherSuspects {
   readonly replicaId: string;
   /** It was not dead after all: it has come back under another id. */
   readonly cameBack?: boolean | undefined;
   /** What its post-mortem says, where there is one. */
   readonly probableCause?: string | undefined;
   readonly sentence?: string | undefined;
-  /** How many other tasks it was running, and, if it was a runner, how many it had run before: any of them may have caused its end. */
-  readonly beside?: number | undefined;
-  readonly before?: number | undefined;
   /** Where it was a runner that died, and not its replica. */
   readonly runner?: {
     readonly id: string;

@@ -1,16 +1,31 @@
 /**
- * Which of the tasks that a dead process was running may have killed it. Pure.
+ * Which of the tasks that were there when a process died may have killed it. Pure.
  *
  * Whoever ran alone is *charged*. Of several, all are *suspected*: that costs nothing, but is remembered. A task is
  * *convicted* when it has been at as many crashes as its budget allows, at more than any other that was there. Before it comes
  * to that, at its last chance, it is run apart: beside no other suspect, so that the next crash convicts or clears it. A
  * conviction explains the crashes that the task was at, and clears the others who were there.
+ *
+ * The words for who else was there:
+ *
+ *   suspects     the tasks that may have caused a crash, wherever they ran
+ *   crowd        how many suspects there are, and at how many crashes they have been before
+ *   company      of a runner that was killed for shared memory: who was at work elsewhere in its worker (worker/company.ts)
+ *   sharers      of a replica that was killed for shared memory: the other replicas within that limit (`sharedWith` in the record of a death)
+ *   bystanders   suspects of a crash that is explained: they are cleared
+ *   inRunner, inWorker, withinLimit   of the other suspects, those in the same runner, in the same worker, in any worker within the same limit;
+ *                counted for people, in errors and post-mortems
+ *   neighbours   replicas on the same machine that were there, for the probable cause of a death: nobody is blamed by it
  */
+
 import { MAX_COUNT } from "../task/counts.ts";
+import type { DeathRecord } from "../task/death.ts";
+import type { ReplicaId } from "../task/ids.ts";
+import { memoryOutlook, wantOfMemory } from "./memory-outlook.ts";
 
 export interface Crowd {
-  /** How many tasks the process was running. */
-  readonly running: number;
+  /** How many suspects there are. */
+  readonly suspects: number;
   /** The most earlier crashes that one of them had been at… */
   readonly most: number;
   /** …and how many of them had been at so many. */
@@ -18,12 +33,12 @@ export interface Crowd {
 }
 
 /**
- * Any of so many tasks may have ended a runner. If there are several, none of them is convicted of it. In the runner itself nobody had been at a
- * crash before: a task that has been at one gets a fresh runner to itself. Of those that ran beside it in its worker, where memory that is shared
- * ran out, some may have been. But which of them grew is not known, and who was at most crashes may only have been the largest.
+ * Of the suspects of a runner's end. It is not asked at how many crashes each of them has been. In the runner itself nobody has been at one: a task that
+ * has been gets a fresh runner to itself. Elsewhere in the worker, where shared memory ran out, a task that was at many crashes may only have been the
+ * largest. So all are counted as equal: where there are several, nobody is convicted.
  */
-export function crowdInRunner(tasks: number): Crowd {
-  return { running: tasks, most: 0, withMost: tasks };
+export function crowdAtRunner(suspects: number): Crowd {
+  return { suspects, most: 0, withMost: suspects };
 }
 
 export interface CrashRecord {
@@ -50,7 +65,7 @@ export function presencesOf({ crashes, suspicion }: CrashRecord): number {
 
 export function blameOn(task: CrashRecord, crowd: Crowd): Blame {
   const earlier = presencesOf(task);
-  const isAlone = crowd.running <= 1;
+  const isAlone = crowd.suspects <= 1;
   return {
     share: isAlone ? "charged" : "suspected",
     presences: earlier + 1,
@@ -71,3 +86,15 @@ export function isConvicted(blame: Blame, crashBudget: number): boolean {
 export function isAtItsLastChance(presences: number, crashBudget: number): boolean {
   return presences > 0 && presences + 1 >= crashBudget;
 }
+
+/** Whose a death may be as well: where it was killed for memory that it shared with others, and that it did not fill by itself. */
+export function sharersOf(death: DeathRecord): readonly ReplicaId[] {
+  const { signal, exitCode, vitals, group, sharedWith = [] } = death;
+  if (sharedWith.length === 0 || !(signal === "SIGKILL" || exitCode === KILLED_CODE)) return [];
+  const { rss, memoryLimit } = (vitals ?? {}) as Readonly<Record<string, number | undefined>>;
+  const memory = rss === undefined ? undefined : memoryOutlook([{ agoMs: 0, rss, limit: memoryLimit ?? 0 }]);
+  return wantOfMemory(memory, group)?.isShared ? (sharedWith as readonly ReplicaId[]) : [];
+}
+
+/** What a shell makes of SIGKILL. */
+const KILLED_CODE = 137;

@@ -7,11 +7,21 @@ export function unchargedWords(error: unknown): string | undefined {
   return why && `no crash is charged: ${why}`;
 }
 
-function reasonOf({ before = 0, beside = 0, runner, wasDraining }: DeathInError): string | undefined {
+function reasonOf({ inRunner, before, inWorker, withinLimit, runner, wasDraining }: DeathInError): string | undefined {
   if (wasDraining) return "its worker had been told to go";
-  const others =
-    beside === 0 ? undefined : `${counted(beside, "other task")} ran in the same ${runner ? "runner" : "worker"}`;
-  if (before === 0) return others;
-  const earlier = `its runner had run ${counted(before, "task")} before it, which may have left something behind`;
-  return others ? `${earlier}, and ${others}` : earlier;
+  const words = [
+    others(before, (tasks) => `its runner had run ${tasks} before it, which may have left something behind`, "task"),
+    others(inRunner, (tasks) => `${tasks} ran in the same runner`),
+    others(
+      inWorker,
+      (tasks) =>
+        `${tasks} ran ${runner ? "elsewhere in its worker, within the same memory limit" : "in the same worker"}`,
+    ),
+    others(withinLimit, (tasks) => `${tasks} ran, or had just run, in the workers that share its memory limit`),
+  ];
+  return words.filter((part) => part !== undefined).join(", and ") || undefined;
+}
+
+function others(count: number | undefined, words: (tasks: string) => string, what = "other task"): string | undefined {
+  return count ? words(counted(count, what)) : undefined;
 }

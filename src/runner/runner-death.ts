@@ -82,15 +82,17 @@ export class NoRunnerError extends EverbeatError {
   }
 }
 
-/** "process 123 was ended by SIGSEGV", without its subject. */
-export function describeEnd({ kind, pid, because, exitCode, signal, message, silentForMs }: RunnerDeath): string {
+/** "(process 123) was ended by SIGSEGV": the end of a sentence about the runner. */
+export function describeEnd(death: RunnerDeath): string {
+  const { kind, pid, exitCode, signal, message } = death;
   const who = kind === "process" ? `(process ${pid})` : "(a thread)";
-  const how = signal ? `was ended by ${signal}` : `exited with code ${exitCode}`;
-  const why =
-    because === "silent"
-      ? `after its heart had been silent for ${formatDuration(silentForMs)}`
-      : because === "aborted"
-        ? "because its handler did not stop when it was told to"
-        : "";
-  return [who, how, why, message ? `(${message})` : ""].filter((part) => part !== "").join(" ");
+  const hasEnded = signal !== null || exitCode !== null;
+  const how = signal ? `was ended by ${signal}` : hasEnded ? `exited with code ${exitCode}` : "was to end and has not";
+  const parts = [who, how, hasEnded ? whyItEnded(death) : "", message ? `(${message})` : ""];
+  return parts.filter((part) => part !== "").join(" ");
+}
+
+function whyItEnded({ because, silentForMs }: RunnerDeath): string {
+  if (because === "silent") return `after its heart had been silent for ${formatDuration(silentForMs)}`;
+  return because === "aborted" ? "because its handler did not stop when it was told to" : "";
 }

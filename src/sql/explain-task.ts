@@ -143,7 +143,7 @@ export interface OwnerFacts extends SignsOfLife {
   readonly stoppers: number;
   readonly isStoppedByTask: boolean;
   /** What it is running, or of that those who have told it to stop, if any: see suspicion. */
-  readonly crowd: { readonly running: number; readonly most: number; readonly withMost: number };
+  readonly crowd: { readonly suspects: number; readonly most: number; readonly withMost: number };
 }
 
 export interface RunnerFacts extends Pick<RunnerRow, "kind" | "pid" | "status"> {
@@ -234,7 +234,7 @@ export async function readTaskFacts(store: Store, id: TaskId, missedBeats: numbe
               'cameBack', r.came_back_at is not null, 'abortGraceMs', r.abort_grace_ms,
               'stoppers', (select count(*) from ${s}.stoppers_of(u.replica_id)),
               'isStoppedByTask', coalesce(u.claim_id = any (r.stopped_by), false),
-              'crowd', (select json_build_object('running', w.running, 'most', w.most, 'withMost', w.with_most)
+              'crowd', (select json_build_object('suspects', w.suspects, 'most', w.most, 'withMost', w.with_most)
                         from ${s}.crowd_of(u.replica_id) w)) end as owner,
             case when l.epoch is not null then json_build_object('sweptAgoMs', ${ms(`c.now - ${s}.last_swept_at(l)`)},
               'hearingForMs', ${ms("c.now - l.hearing_since")}, 'heldForMs', ${ms("c.now - o.since")},

@@ -29,14 +29,14 @@ export interface Outcome {
 
 /** Written with the ends of the attempts: whoever claims the tasks next asks whether they are suspects. */
 interface SharedCrash {
-  /** That of the runner. */
+  /** That of the runner, or of the stop. */
   readonly id: string;
   /** How many tasks may have caused it. */
-  readonly running: number;
+  readonly suspects: number;
   /** From now on it runs beside no other suspect. */
   readonly isApart: boolean;
-  /** Tasks that were in the runner before. */
-  readonly before: readonly TaskId[];
+  /** Of these, some that this outcome is not about: they were in the runner earlier, or elsewhere in its worker within the same memory. */
+  readonly others: readonly TaskId[];
 }
 
 export interface EndingReport {

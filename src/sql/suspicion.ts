@@ -4,17 +4,17 @@ import type { ErrorRecord } from "../task/error-record.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../task/ids.ts";
 
 /**
- * What this replica was running when it died: counted once, however often its recovery is begun. Undefined: nothing. `beside`: replicas whose
- * tasks may have caused it as well.
+ * Notes the death of a replica, and how many of the tasks that it was running are suspects: counted once, however often its recovery is begun. Undefined:
+ * it was running nothing. `sharers`: replicas whose tasks may have caused it as well.
  */
 export async function noteCrash(
   store: Store,
   replicaId: ReplicaId,
-  beside: readonly ReplicaId[] = [],
-): Promise<{ running: number; most: number; withMost: number } | undefined> {
-  const [row] = await store.query<{ running: number; most: number; withMost: number }>(
-    `select running, most, with_most as "withMost" from ${store.schema}.note_crash($1, $2)`,
-    [replicaId, beside],
+  sharers: readonly ReplicaId[] = [],
+): Promise<{ suspects: number; most: number; withMost: number } | undefined> {
+  const [row] = await store.query<{ suspects: number; most: number; withMost: number }>(
+    `select suspects, most, with_most as "withMost" from ${store.schema}.note_crash($1, $2)`,
+    [replicaId, sharers],
   );
   return row;
 }

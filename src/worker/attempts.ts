@@ -318,7 +318,7 @@ export class Attempts {
     const attempt = { ref, crashes, suspicion, completedInTransaction };
     const after = { settings: task.settings, policy: this.#parts.recovery, random: Math.random() };
     if (ending.kind === "crashed") {
-      const company = this.#parts.company.suspectsBeside(ending.death, performance.now());
+      const company = this.#parts.company.companyOf(ending.death, performance.now());
       return runnerCrashOutcomeOf(attempt, { death: ending.death, company }, after);
     }
     return ownStop && ownStopOutcomeOf(attempt, { ...ownStop, hostname: hostname() }, after);

@@ -10,12 +10,12 @@ import { runnerMemory } from "./runner-memory.ts";
 
 export interface Company {
   /** Those that were in other runners or inline, and may run again. */
-  readonly beside: readonly TaskId[];
+  readonly inWorker: readonly TaskId[];
   /** Another had just ended well or failed. */
   readonly hasJustEnded: boolean;
 }
 
-export const NOBODY: Company = { beside: [], hasJustEnded: false };
+export const NOBODY: Company = { inWorker: [], hasJustEnded: false };
 
 /** The end of a runner is known later than it was killed, by at most this. */
 const JUST_ENDED_MS = 1_000;
@@ -31,6 +31,8 @@ export class CompanyWatch {
   #lastEnded: Ended | undefined;
   /** The kernel may kill several at once. */
   #crashed: readonly Ended[] = [];
+  /** Asked of each death more than once: for its post-mortem, and for each of its attempts. */
+  readonly #answers = new WeakMap<RunnerDeath, Company>();
 
   constructor(atWork: () => readonly TaskId[]) {
     this.#atWork = atWork;
@@ -42,22 +44,28 @@ export class CompanyWatch {
     else this.#lastEnded = ended;
   }
 
-  /** Those who may have caused this end from elsewhere in the worker. */
-  suspectsBeside(death: RunnerDeath, nowMs: number): Company {
+  /** Those who may have caused this end from elsewhere in the worker. The first answer is kept: they change while the end is dealt with. */
+  companyOf(death: RunnerDeath, nowMs: number): Company {
+    const company = this.#answers.get(death) ?? this.#lookFor(death, nowMs);
+    this.#answers.set(death, company);
+    return company;
+  }
+
+  #lookFor(death: RunnerDeath, nowMs: number): Company {
     if (!isForSharedMemory(death)) return NOBODY;
     const own = new Set(death.attempts.map(({ taskId }) => taskId));
     const crashed = this.#crashed.filter((each) => isJust(each, nowMs)).map(({ taskId }) => taskId);
-    const beside = new Set([...this.#atWork(), ...crashed]);
+    const inWorker = new Set([...this.#atWork(), ...crashed]);
     const last = this.#lastEnded;
     return {
-      beside: [...beside].filter((id) => !own.has(id)),
+      inWorker: [...inWorker].filter((id) => !own.has(id)),
       hasJustEnded: last !== undefined && isJust(last, nowMs) && !own.has(last.taskId),
     };
   }
 }
 
-export function countOf({ beside, hasJustEnded }: Company): number {
-  return beside.length + (hasJustEnded ? 1 : 0);
+export function countOf({ inWorker, hasJustEnded }: Company): number {
+  return inWorker.length + (hasJustEnded ? 1 : 0);
 }
 
 function isJust({ atMs }: Ended, nowMs: number): boolean {

@@ -1,8 +1,9 @@
 /** What becomes of an attempt whose runner died in the middle of it, or whose handler has stopped its own worker. Pure. */
+import type { OtherSuspects } from "../recovery/death-in-error.ts";
 import { probableCause } from "../recovery/probable-cause.ts";
 import { crashOutcome } from "../recovery/recover.ts";
 import { type Death, type RecoveryAction, type RecoveryPolicy, recoveryOf } from "../recovery/recovery-action.ts";
-import { type Blame, blameOn, crowdInRunner } from "../recovery/suspicion.ts";
+import { type Blame, blameOn, crowdAtRunner } from "../recovery/suspicion.ts";
 import { describeEnd, type RunnerDeath } from "../runner/runner-death.ts";
 import type { Outcome } from "../sql/outcomes.ts";
 import type { TaskId } from "../task/ids.ts";
@@ -48,19 +49,24 @@ export function runnerCrashOutcomeOf(
     silentForMs: death.because === "silent" ? Math.round(death.silentForMs) : undefined,
     ...{ vitals: death.vitals, probableCause: cause, sentence },
     ...(death.stack === undefined ? {} : { stack: death.stack }),
-    ...(death.attempts.length > 1 ? { beside: death.attempts.length - 1 } : {}),
-    ...(death.before.count > 0 ? { before: death.before.count } : {}),
+    ...othersAt(death, company),
     runner: {
       ...{ id: death.runnerId, kind: death.kind, pid: death.pid, exitCode: death.exitCode, signal: death.signal },
       what: `its runner ${describeEnd(death)}`,
     },
   };
   // Of the last ones also those that returned: their results may not have been written.
-  const before = [
-    ...new Set([...death.before.last.map(({ taskId }) => taskId), ...death.before.again, ...company.beside]),
+  const others = [
+    ...new Set([...death.before.last.map(({ taskId }) => taskId), ...death.before.again, ...company.inWorker]),
   ];
-  const tasks = Math.max(1, death.attempts.length) + death.before.count + countOf(company);
-  return outcomeOfCrash(attempt, evidence, { id: death.runnerId, tasks, before }, after);
+  const count = Math.max(1, death.attempts.length) + death.before.count + countOf(company);
+  return outcomeOfCrash(attempt, evidence, { id: death.runnerId, count, others }, after);
+}
+
+/** For people. */
+function othersAt({ attempts, before }: RunnerDeath, company: Company): OtherSuspects {
+  const counts = { inRunner: attempts.length - 1, before: before.count, inWorker: countOf(company) };
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
 }
 
 /** The worker leaves in good order, and gives the other tasks back. */
@@ -73,7 +79,7 @@ export function ownStopOutcomeOf(
     ...{ replicaId: attempt.ref.replica, machineId: undefined, hostname: stop.hostname },
     ...{ because: "stopped-by-task", silentForMs: undefined, vitals: undefined },
   };
-  return outcomeOfCrash(attempt, evidence, { ...stop, before: [] }, after);
+  return outcomeOfCrash(attempt, evidence, { id: stop.id, count: stop.tasks, others: [] }, after);
 }
 
 /** The tasks that may have caused a crash. */
@@ -81,9 +87,9 @@ interface Suspects {
   /** The crash's id: that of the runner, or of the stop. */
   readonly id: string;
   /** How many there are. */
-  readonly tasks: number;
-  /** Those that were in the runner earlier, or beside it where that matters. */
-  readonly before: readonly TaskId[];
+  readonly count: number;
+  /** Those that were in the runner earlier, or elsewhere in its worker where that matters. */
+  readonly others: readonly TaskId[];
 }
 
 /** As a reaper would recover it, had the whole replica died. But here the end is certain, so it is never left as it is. */
@@ -91,7 +97,7 @@ function outcomeOfCrash(attempt: CrashedAttempt, death: Death, suspects: Suspect
   const { ref, crashes, suspicion } = attempt;
   const { onCrash, retry, crashBudget } = after.settings;
   const task = { state: "running", crashes, suspicion, isCancelled: false, onCrash, retry, crashBudget } as const;
-  const blame = blameOn(task, crowdInRunner(suspects.tasks));
+  const blame = blameOn(task, crowdAtRunner(suspects.count));
   const action = recoveryOf(task, blame, { ...after.policy, recoversRunning: true }, after.random);
   const outcome: Outcome = { ...(crashOutcome(ref, action, death) as Outcome), ...guiltOf(suspects, blame, action) };
   return attempt.completedInTransaction ? { ...outcome, confirm: true } : outcome;
@@ -99,12 +105,12 @@ function outcomeOfCrash(attempt: CrashedAttempt, death: Death, suspects: Suspect
 
 /** Its own task is no suspect if it does not run again. The others may still be suspects then. */
 function guiltOf(
-  { id, tasks, before }: Suspects,
+  { id, count, others }: Suspects,
   { share }: Blame,
   action: RecoveryAction,
 ): Pick<Outcome, "crash" | "isConvicted"> {
   if (action.kind === "fail" && action.because === "crash-budget") return { isConvicted: true };
   const runsAgain = action.kind === "again";
-  if (share !== "suspected" || (!runsAgain && before.length === 0)) return {};
-  return { crash: { id, running: tasks, isApart: runsAgain && action.isApart, before } };
+  if (share !== "suspected" || (!runsAgain && others.length === 0)) return {};
+  return { crash: { id, suspects: count, isApart: runsAgain && action.isApart, others } };
 }

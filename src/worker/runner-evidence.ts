@@ -20,7 +20,7 @@ export function runnerEvidence(death: RunnerDeath, company: Company): DeathEvide
     group: death.group,
     stack,
     running: death.attempts.length,
-    beside: countOf(company),
+    inWorker: countOf(company),
     before: { count: death.before.count, last: death.before.last.map(({ name, taskId }) => `${name} ${taskId}`) },
     stderr: lines.filter((line) => line.trim() !== ""),
   };

@@ -42,8 +42,8 @@ export function createWorkerRunners(
     onDropped: (lines, reason) =>
       runnersHealth.noteDroppedElsewhere(lines, `a runner could not pass on what it printed: ${reason}`),
     onDeath(death) {
-      const beside = company.suspectsBeside(death, performance.now());
-      onRunnerDeath({ events, replica, postMortems, reporting: { flush } }, death, beside);
+      const others = company.companyOf(death, performance.now());
+      onRunnerDeath({ events, replica, postMortems, reporting: { flush } }, death, others);
     },
     onSuspended(kind, { failures, pauseMs, message }) {
       events.emit("runners.suspended", { replicaId: replica.id, kind, failures, pauseMs, message });

@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { unchargedWords } from "../../src/recovery/uncharged-words.ts";
 import { openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { memoryCgroup, noMemoryCgroup } from "../support/memory-cgroup.ts";
@@ -100,5 +101,10 @@ test.skipIf(without !== undefined)(
     expect(suspects).toContainEqual({ task_id: innocent, is_charged: false });
     expect(suspects).toContainEqual({ task_id: grower, is_charged: false });
     expect(await database.crashesOf(innocent)).toBe(0);
+    // It ran alone in its worker.
+    const { attempts } = await everbeat.tasks.show(innocent);
+    expect(unchargedWords(attempts[0]?.error)).toContain(
+      "1 other task ran, or had just run, in the workers that share",
+    );
   },
 );

@@ -290,7 +290,7 @@ const NO_COUNTERS: Readonly<Record<string, readonly string[]>> = {
     ...["alert.id", "alert_delivery.alert_id", "blocked_loop.id", "happening.id", "happening_mark.last_id", "late.id"],
     ...["post_mortem.id", "unrest.id"],
   ],
-  "how many tasks one process has in hand": ["crash.running", "crash.with_most"],
+  "how many tasks one process has in hand": ["crash.suspects", "crash.with_most"],
   "an option, bounded where it is given and by the type that takes it": [
     ...[
       "definition.priority",

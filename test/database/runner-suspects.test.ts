@@ -50,7 +50,7 @@ async function scene(options: EnqueueOptions = {}) {
       {
         ...again(present, own.replicaId),
         ...{ to, outcome: to === "failed" ? "failed" : "crashed" },
-        crash: { id: newReplicaId(), running: 2, isApart: false, before: [earlier] },
+        crash: { id: newReplicaId(), suspects: 2, isApart: false, others: [earlier] },
       },
     ]);
   return { task, own, other, earlier, claimEarlier, next, crash };

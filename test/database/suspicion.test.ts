@@ -80,7 +80,7 @@ describe("of a process with several tasks", () => {
     const ids = await everbeat.enqueueMany(task, [1, 2]);
     const first = worker();
     const claimed = await first.claim();
-    expect(await noteCrash(everbeat.database, first.replicaId)).toMatchObject({ running: 2, most: 0, withMost: 2 });
+    expect(await noteCrash(everbeat.database, first.replicaId)).toMatchObject({ suspects: 2, most: 0, withMost: 2 });
     // The other half was put right by a reaper that died after that.
     const [gone, left] = claimed;
     if (!gone || !left) throw new Error("two were claimed");

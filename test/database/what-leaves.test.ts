@@ -47,7 +47,7 @@ const RULES: Record<string, Put> = {
     "insert into everbeat.blocked_loop (replica_id, began_at, seen_at, blocked_ms, tasks) values (UUID, AGO, AGO, 1, '[]')",
   ),
   crash: put(
-    "insert into everbeat.crash (replica_id, happened_at, running, most, with_most) values (UUID, AGO, 1, 0, 1)",
+    "insert into everbeat.crash (replica_id, happened_at, suspects, most, with_most) values (UUID, AGO, 1, 0, 1)",
   ),
   definition: put("insert into everbeat.definition (name, settings, seen_at) values (UUID, '{}', AGO)"),
   ended: ofTask("select"),
@@ -79,7 +79,7 @@ const RULES: Record<string, Put> = {
     "insert into everbeat.runner (id, replica_id, kind, pid, started_at, beat_at, status, ended_at) values (UUID, UUID, 'thread', 1, AGO, AGO, 'ended', AGO)",
   ),
   suspicion:
-    put(`with c as (insert into everbeat.crash (replica_id, happened_at, running, most, with_most) values (UUID, AGO, 1, 0, 1))
+    put(`with c as (insert into everbeat.crash (replica_id, happened_at, suspects, most, with_most) values (UUID, AGO, 1, 0, 1))
     insert into everbeat.suspicion (task_id, replica_id, is_charged, is_apart) values (UUID, UUID, true, true)`),
   task: ofTask("select"),
   turn: put(

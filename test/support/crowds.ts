@@ -4,5 +4,5 @@ import { type CrashRecord, type Crowd, presencesOf } from "../../src/recovery/su
 export function crowdOf(tasks: readonly CrashRecord[]): Crowd {
   const earlier = tasks.map(presencesOf);
   const most = Math.max(0, ...earlier);
-  return { running: tasks.length, most, withMost: earlier.filter((count) => count === most).length };
+  return { suspects: tasks.length, most, withMost: earlier.filter((count) => count === most).length };
 }

@@ -1,6 +1,7 @@
 /** Who is a suspect when the kernel kills a runner for memory that others share. */
 import { describe, expect, test } from "vitest";
 import { evidenceLines } from "../../src/recovery/death-evidence.ts";
+import { unchargedWords } from "../../src/recovery/uncharged-words.ts";
 import type { RunnerDeath } from "../../src/runner/runner-death.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
@@ -26,8 +27,17 @@ const watching = (...atWork: string[]) => new CompanyWatch(() => atWork.map(id))
 
 describe("beside a runner that the kernel killed for its memory", () => {
   test("everybody who is at work in the worker is a suspect, and the killed one is not beside itself", () => {
-    expect(watching("steady", "hog").suspectsBeside(DEATH, 0)).toEqual({ beside: ["hog"], hasJustEnded: false });
-    expect(watching("steady").suspectsBeside(DEATH, 0)).toEqual(NOBODY);
+    expect(watching("steady", "hog").companyOf(DEATH, 0)).toEqual({ inWorker: ["hog"], hasJustEnded: false });
+    expect(watching("steady").companyOf(DEATH, 0)).toEqual(NOBODY);
+  });
+
+  test("it is asked once who was there: the answer for its post-mortem is that for its attempts", () => {
+    const atWork = [steady, id("hog")];
+    const watch = new CompanyWatch(() => atWork);
+    const company = watch.companyOf(DEATH, 0);
+    atWork.pop();
+    expect(watch.companyOf(DEATH, 5_000)).toEqual(company);
+    expect(watch.companyOf({ ...DEATH }, 5_000)).toEqual(NOBODY);
   });
 
   test("so is who was there a moment ago: one that has ended since, and one whose runner was killed as well", () => {
@@ -35,8 +45,8 @@ describe("beside a runner that the kernel killed for its memory", () => {
     watch.noteEnd(id("hog"), false, 0);
     watch.noteEnd(id("neighbour"), true, 0);
     watch.noteEnd(steady, true, 0);
-    expect(watch.suspectsBeside(DEATH, 900)).toEqual({ beside: ["neighbour"], hasJustEnded: true });
-    expect(watch.suspectsBeside(DEATH, 1_000)).toEqual(NOBODY);
+    expect(watch.companyOf(DEATH, 900)).toEqual({ inWorker: ["neighbour"], hasJustEnded: true });
+    expect(watch.companyOf({ ...DEATH }, 1_000)).toEqual(NOBODY);
   });
 
   test.each<[string, Partial<RunnerDeath>, boolean]>([
@@ -51,8 +61,8 @@ describe("beside a runner that the kernel killed for its memory", () => {
     ["it was another signal", { signal: "SIGSEGV" }, false],
     ["its worker has killed it", { because: "garbled" }, false],
   ])("%s: %o", (_what, given, isShared) => {
-    const { beside } = watching("steady", "hog").suspectsBeside({ ...DEATH, ...given }, 0);
-    expect(beside).toEqual(isShared ? ["hog"] : []);
+    const { inWorker } = watching("steady", "hog").companyOf({ ...DEATH, ...given }, 0);
+    expect(inWorker).toEqual(isShared ? ["hog"] : []);
   });
 });
 
@@ -70,11 +80,11 @@ describe("a task whose runner was killed for its memory", () => {
     );
 
   test("is not charged beside others, however often, and they are suspects too", () => {
-    const company = { beside: [id("hog")], hasJustEnded: true };
+    const company = { inWorker: [id("hog")], hasJustEnded: true };
     for (const suspicion of [0, 1, 2, 7])
       expect(outcome(company, suspicion)).toMatchObject({
         ...{ to: "pending", crashes: 0 },
-        crash: { id: "r1", running: 3, isApart: suspicion > 0, before: ["hog"] },
+        crash: { id: "r1", suspects: 3, isApart: suspicion > 0, others: ["hog"] },
       });
   });
 
@@ -85,7 +95,7 @@ describe("a task whose runner was killed for its memory", () => {
 
   test("is convicted by its budget on a busy worker too, where it filled the limit by itself", () => {
     const death = { ...DEATH, ...holding(95) };
-    const company = watching("steady", "hog", "neighbour").suspectsBeside(death, 0);
+    const company = watching("steady", "hog", "neighbour").companyOf(death, 0);
     expect(outcome(company, 0, death)).toMatchObject({ to: "pending", crashes: 1 });
     const convicted = outcome(company, 2, death);
     expect(convicted).toMatchObject({ to: "failed", crashes: 3, isConvicted: true, error: { code: "POISONED" } });
@@ -94,9 +104,16 @@ describe("a task whose runner was killed for its memory", () => {
     expect(evidenceLines(runnerEvidence(death, company)).join()).not.toContain("suspect");
   });
 
+  test("says in its error who else was there, so that it is known why it is not charged", () => {
+    const company = { inWorker: [id("hog")], hasJustEnded: true };
+    expect(outcome(company, 0).error).toMatchObject({ inWorker: 2 });
+    expect(unchargedWords(outcome(company, 0).error)).toContain("2 other tasks ran elsewhere in its worker");
+    expect(unchargedWords(outcome(NOBODY, 0).error)).toBeUndefined();
+  });
+
   test("is told what is known, and who else was there", () => {
     expect(outcome(NOBODY, 0).error?.message).toContain("which need not be the one that grew.");
-    const lines = evidenceLines(runnerEvidence(DEATH, { beside: [id("hog")], hasJustEnded: true }));
+    const lines = evidenceLines(runnerEvidence(DEATH, { inWorker: [id("hog")], hasJustEnded: true }));
     expect(lines).toContain("beside it, its worker ran 2 other tasks within the same limit");
     expect(lines).toContain("nobody is charged with its end: each of these tasks is a suspect");
     expect(evidenceLines(runnerEvidence(DEATH, NOBODY)).join()).not.toContain("suspect");

@@ -66,7 +66,15 @@ describe("a record of a death", () => {
 
 describe("the error of an attempt", () => {
   test("has the death in it read in full", () => {
-    const death = { because: "exited", exitCode: 3, sentence: "It ended.", beside: 2, before: 1 };
+    const death = {
+      because: "exited",
+      exitCode: 3,
+      sentence: "It ended.",
+      inRunner: 2,
+      before: 1,
+      inWorker: 3,
+      withinLimit: 4,
+    };
     const runner = { id: "r", kind: "thread", pid: 7, what: "its runner (a thread) exited" };
     expect(readDeathIn({ code: "WORKER_CRASHED", message: "m", ...death, runner })).toEqual({
       ...death,
@@ -74,7 +82,7 @@ describe("the error of an attempt", () => {
     });
   });
 
-  test.each([undefined, null, "text", { because: "by-hand", beside: "many", runner: 7, sentence: {} }])(
+  test.each([undefined, null, "text", { because: "by-hand", inRunner: "many", runner: 7, sentence: {} }])(
     "that is odd (%j) has no more of it than can be understood",
     (error) => {
       expect(readDeathIn(error)).toEqual({ because });

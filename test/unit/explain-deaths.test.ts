@@ -81,11 +81,19 @@ test("a crash of which nobody is convicted is explained by whoever else may have
   expect(evidenceOn({ runner, before: 1 })).toEqual([
     "no crash is charged: its runner had run 1 task before it, which may have left something behind",
   ]);
-  expect(evidenceOn({ runner, before: 7, beside: 2 })).toEqual([
+  expect(evidenceOn({ runner, before: 7, inRunner: 2 })).toEqual([
     "no crash is charged: its runner had run 7 tasks before it, which may have left something behind, and 2 other tasks ran in the same runner",
   ]);
-  expect(evidenceOn({ beside: 1 })).toEqual(["no crash is charged: 1 other task ran in the same worker"]);
-  expect(evidenceOn({ beside: 1, wasDraining: true })).toEqual(["no crash is charged: its worker had been told to go"]);
+  expect(evidenceOn({ runner, inWorker: 3 })).toEqual([
+    "no crash is charged: 3 other tasks ran elsewhere in its worker, within the same memory limit",
+  ]);
+  expect(evidenceOn({ withinLimit: 3 })).toEqual([
+    "no crash is charged: 3 other tasks ran, or had just run, in the workers that share its memory limit",
+  ]);
+  expect(evidenceOn({ inWorker: 1 })).toEqual(["no crash is charged: 1 other task ran in the same worker"]);
+  expect(evidenceOn({ inWorker: 1, wasDraining: true })).toEqual([
+    "no crash is charged: its worker had been told to go",
+  ]);
   expect(evidenceOn({ runner }, 1)).toEqual([]);
 });
 

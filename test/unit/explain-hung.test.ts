@@ -22,7 +22,7 @@ const owner: OwnerFacts = {
     runner: null,
     blocked: null,
   },
-  ...{ cameBack: false, stoppers: 0, isStoppedByTask: false, crowd: { running: 1, most: 0, withMost: 1 } },
+  ...{ cameBack: false, stoppers: 0, isStoppedByTask: false, crowd: { suspects: 1, most: 0, withMost: 1 } },
 };
 const definition: DefinitionFacts = {
   ...{ onCrash: null, retry: null, timeoutMs: null, stalledAfterMs: null, onStall: null },

@@ -20,7 +20,7 @@ const owner: OwnerFacts = {
     isOfThisEpoch: true,
     abortGraceMs: 10_000,
   },
-  crowd: { running: 1, most: 0, withMost: 1 },
+  crowd: { suspects: 1, most: 0, withMost: 1 },
 };
 const definition: DefinitionFacts = { onCrash: null, retry: null, timeoutMs: 2_000, stalledAfterMs: null };
 const running: TaskFacts = {

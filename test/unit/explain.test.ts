@@ -37,7 +37,7 @@ const owner: OwnerFacts = {
   ...{ vitals: { blockedForMs: 20 }, diedAgoMs: null, death: null, runner: null, blocked: null, cameBack: false },
   stoppers: 0,
   isStoppedByTask: false,
-  crowd: { running: 1, most: 0, withMost: 1 },
+  crowd: { suspects: 1, most: 0, withMost: 1 },
 };
 const defined = { onCrash: null, retry: null, timeoutMs: null, stalledAfterMs: null, onStall: null } as const;
 const running: TaskFacts = {

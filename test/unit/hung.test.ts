@@ -7,7 +7,7 @@ import { timedOutOutcome } from "../../src/heart/timed-out.ts";
 import { STALL_DOUBT, stallLimits } from "../../src/recovery/limits.ts";
 import { recoveryOf } from "../../src/recovery/recovery-action.ts";
 import { afterStall, type OnStall, saidWords, stallError } from "../../src/recovery/stall.ts";
-import { blameOn, crowdInRunner, noBlameOn } from "../../src/recovery/suspicion.ts";
+import { blameOn, crowdAtRunner, noBlameOn } from "../../src/recovery/suspicion.ts";
 import { verdictOn } from "../../src/recovery/verdict.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
@@ -201,7 +201,7 @@ describe("the recovery of a task whose process was ended on another's account", 
     expect(recoveryOf(owned, noBlameOn(owned), policy, 0)).toEqual({
       ...{ kind: "again", crashes: 2, delayMs: 0, isApart: false },
     });
-    expect(recoveryOf(owned, blameOn(owned, crowdInRunner(1)), policy, 0)).toMatchObject({
+    expect(recoveryOf(owned, blameOn(owned, crowdAtRunner(1)), policy, 0)).toMatchObject({
       kind: "fail",
       because: "crash-budget",
     });

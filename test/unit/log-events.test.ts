@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { Events, type EverbeatEvents } from "../../src/events.ts";
 import { logEvents } from "../../src/log-events.ts";
+import type { ReplicaId } from "../../src/task/ids.ts";
 import { recordingLogger } from "../../src/testing/recording-logger.ts";
 
 const fail = (error: unknown) => {
@@ -55,4 +56,21 @@ test("that the database is back is said as loudly as that it was lost", () => {
   events.emit("database.lost", { error: new Error("gone"), doing: "claiming" });
   events.emit("database.back", { doing: "claiming" });
   expect(logger.lines.map(({ level }) => level)).toEqual(["warn", "warn"]);
+});
+
+test("a thread that could not be ended has not exited", () => {
+  const runner = {
+    runnerId: "r",
+    replicaId: "x" as ReplicaId,
+    kind: "thread",
+    pid: 7,
+    exitCode: null,
+    signal: null,
+  } as const;
+  const [line] = linesOf((events) =>
+    events.emit("runner.ended", {
+      ...{ ...runner, because: "aborted", message: "it cannot be ended and was left to itself", claimId: undefined },
+    }),
+  );
+  expect(line?.message).toBe("runner r (thread, process 7) ended: aborted, it cannot be ended and was left to itself");
 });

@@ -13,7 +13,7 @@ import {
   type RecoveryPolicy,
   recoveryOf,
 } from "../../src/recovery/recovery-action.ts";
-import { blameOn, crowdInRunner } from "../../src/recovery/suspicion.ts";
+import { blameOn, crowdAtRunner } from "../../src/recovery/suspicion.ts";
 import { type Silence, verdictOn } from "../../src/recovery/verdict.ts";
 
 const settingsOf = (options: unknown) => {
@@ -204,7 +204,7 @@ describe("what becomes of a dead owner's task", () => {
     ...{ onCrash: undefined, retry: undefined, crashBudget: undefined },
   };
   const recovery = (given: OwnedTask, by: RecoveryPolicy = policy) =>
-    recoveryOf(given, blameOn(given, crowdInRunner(1)), by, 0);
+    recoveryOf(given, blameOn(given, crowdAtRunner(1)), by, 0);
 
   test("that was only claimed: back to its place, nothing spent", () => {
     expect(recovery({ ...task, state: "claimed", onCrash: "fail" })).toEqual({ kind: "release" });

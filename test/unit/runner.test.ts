@@ -1,6 +1,7 @@
 /** What runners decide and how they speak, without any running. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { evidenceLines } from "../../src/recovery/death-evidence.ts";
 import { afterFailedStart, afterPause, type Breaker, CLOSED } from "../../src/runner/breaker.ts";
 import { carryError, reviveError } from "../../src/runner/carried-error.ts";
 import { LatestCall } from "../../src/runner/latest-call.ts";
@@ -16,7 +17,7 @@ import {
 } from "../../src/runner/protocol.ts";
 import { NOTHING_BEFORE, withJob } from "../../src/runner/ran-before.ts";
 import { runnerArguments } from "../../src/runner/runner-arguments.ts";
-import type { RunnerDeath } from "../../src/runner/runner-death.ts";
+import { describeEnd, type RunnerDeath } from "../../src/runner/runner-death.ts";
 import { listeningOn, runnerSilenceMs } from "../../src/runner/runner-silence.ts";
 import { defineTask } from "../../src/task/define-task.ts";
 import { toErrorRecord } from "../../src/task/error-record.ts";
@@ -25,6 +26,7 @@ import type { ClaimId, ReplicaId, TaskId } from "../../src/task/ids.ts";
 import { ClaimableNames } from "../../src/worker/claimable-names.ts";
 import { NOBODY } from "../../src/worker/company.ts";
 import { runnerCrashOutcomeOf } from "../../src/worker/crash-outcome.ts";
+import { runnerEvidence } from "../../src/worker/runner-evidence.ts";
 import { Slots } from "../../src/worker/slots.ts";
 
 describe("messages", () => {
@@ -284,6 +286,20 @@ describe("the outcome of a crash", () => {
     expect(outcome("retry", 0)).toMatchObject({ to: "pending", delayMs: 50 });
     expect(outcome("requeue", 2)).toMatchObject({ to: "failed", crashes: 3 });
     expect(outcome("fail", 0, true)).toMatchObject({ confirm: true });
+  });
+
+  test("does not say that a thread has exited which could not be ended", () => {
+    const stuck = {
+      ...death,
+      kind: "thread",
+      because: "aborted",
+      signal: null,
+      message: "it was left to itself",
+    } as const;
+    expect(describeEnd(stuck)).toBe("(a thread) was to end and has not (it was left to itself)");
+    expect(evidenceLines(runnerEvidence(stuck, NOBODY))[0]).toBe(
+      "its thread could not be ended, and was left to itself",
+    );
   });
 });
 

@@ -1,6 +1,6 @@
--- How many tasks this replica is running, the most crashes that one of them has been at before, and how many have been at so many. Where some
+-- How many suspects there are among the tasks that this replica is running, the most crashes that one of them has been at before, and how many have been at so many. Where some
 -- of them have told it to stop, only those are counted.
-create or replace function crowd_of(p_replica uuid) returns table (running integer, most integer, with_most integer)
+create or replace function crowd_of(p_replica uuid) returns table (suspects integer, most integer, with_most integer)
 language sql stable set search_path from current
 as $$
   with stopper as materialized (
@@ -11,7 +11,7 @@ as $$
     from running u where u.replica_id = p_replica and u.state = 'running'
       and (not exists (select from stopper) or u.claim_id in (select s.claim_id from stopper s))
   ), counted as (
-    select count(*)::integer as running, coalesce(max(earlier), 0) as most from present
+    select count(*)::integer as suspects, coalesce(max(earlier), 0) as most from present
   )
-  select c.running, c.most, (select count(*)::integer from present p where p.earlier = c.most) from counted c
+  select c.suspects, c.most, (select count(*)::integer from present p where p.earlier = c.most) from counted c
 $$;

@@ -9,11 +9,11 @@ begin
   with told as (
     select x.task, x.claim, x."to" = 'pending' as runs_again, c.*
     from json_to_recordset(p_outcomes) as x (claim bigint, task uuid, "to" text, crash json)
-    cross join json_to_record(x.crash) as c (id uuid, running integer, "isApart" boolean)
+    cross join json_to_record(x.crash) as c (id uuid, suspects integer, "isApart" boolean)
     join running u on u.task_id = x.task and u.claim_id = x.claim
     where x.crash is not null
   ), crashed as (
-    insert into crash (replica_id, running, most, with_most) select distinct id, running, 0, running from told on conflict do nothing
+    insert into crash (replica_id, suspects, most, with_most) select distinct id, suspects, 0, suspects from told on conflict do nothing
   ), noted as (
     insert into suspicion (task_id, replica_id, is_charged, is_apart) select task, id, false, "isApart" from told where runs_again
     on conflict do nothing

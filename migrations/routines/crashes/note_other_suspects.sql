@@ -1,6 +1,7 @@
--- The tasks that were in these runners before are suspects too, those of them that may run again. They are gated: a task that waits, at once,
--- unless somebody has locked its row; a parked one when it is let go (make_ready); one that runs when it waits again (is_suspect).
-create or replace function note_earlier_suspects(p_outcomes json) returns void
+-- The tasks that were in these runners earlier, or elsewhere in their workers where memory was shared, are suspects too, those of them that may run
+-- again. They are gated: a task that waits, at once, unless somebody has locked its row; a parked one when it is let go (make_ready); one that runs
+-- when it waits again (is_suspect).
+create or replace function note_other_suspects(p_outcomes json) returns void
 language plpgsql set search_path from current set enable_seqscan = off set jit = off
 as $$
 declare
@@ -10,8 +11,8 @@ begin
     insert into suspicion (task_id, replica_id, is_charged, is_apart)
     select distinct b.task, c.id, false, false
     from json_to_recordset(p_outcomes) as x (crash json)
-    cross join json_to_record(x.crash) as c (id uuid, before uuid[])
-    cross join unnest(c.before) as b (task)
+    cross join json_to_record(x.crash) as c (id uuid, others uuid[])
+    cross join unnest(c.others) as b (task)
     join task t on t.id = b.task
     where x.crash is not null
       and exists (select from crash k where k.replica_id = c.id)
