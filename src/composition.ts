@@ -39,6 +39,8 @@ export class Composition {
   readonly feed: Feed;
   /** Tells listeners of alerts. To be started whenever somebody may have begun to listen. */
   readonly alertWatch: AlertWatch;
+  /** Tells of dropped log lines. To be started with the first thing that the process does besides asking. */
+  readonly logWatch: LogWatch;
   readonly #settings: OpenSettings;
   readonly #database: Database;
   /** With an end to each statement: who waits for the reply of one that was lost asks again. */
@@ -49,7 +51,6 @@ export class Composition {
   readonly #runnersHealth = new LogHealth();
   readonly #alerts: Alerts;
   readonly #deliveries: readonly AlertDelivery[];
-  readonly #logWatch: LogWatch;
   readonly #notices: Notices;
   readonly #workers = new Set<Worker>();
   readonly #services: ServicesWithoutWorker | undefined;
@@ -74,7 +75,7 @@ export class Composition {
       database: this.#inTime,
       onRefused: (error) => refusals.noticed(error, "writing alerts"),
     });
-    this.#logWatch = new LogWatch({ alerts: this.#alerts, events: this.events, logs, replica });
+    this.logWatch = new LogWatch({ alerts: this.#alerts, events: this.events, logs, replica });
     this.#notices = new Notices(database);
     const telling = { database: this.#inTime, notices: this.#notices, events: this.events };
     this.alertWatch = new AlertWatch(telling);
@@ -83,7 +84,7 @@ export class Composition {
     this.results = new Results(this.#inTime, this.#notices);
     this.feed = new Feed(this.#inTime, this.#notices);
     this.#services = settings.runsServices ? this.#createServices() : undefined;
-    if (this.#services) for (const one of [this.#services, this.#logWatch]) one.start();
+    if (this.#services) for (const one of [this.#services, this.logWatch]) one.start();
   }
 
   #createServices(): ServicesWithoutWorker {
@@ -115,7 +116,7 @@ export class Composition {
     });
     this.#workers.add(worker);
     worker.start();
-    this.#logWatch.start();
+    this.logWatch.start();
     this.alertWatch.start();
     const unsubscribe = this.events.on("worker.stopped", ({ replicaId }) => {
       if (replicaId !== worker.replicaId) return;
@@ -128,7 +129,7 @@ export class Composition {
   /** What runs in this process, and how its last runs went. */
   reports(): ProcessServiceReport[] {
     const ofWorkers = [...this.#workers].flatMap(({ background }) => background.reports());
-    const own = [this.#logWatch, this.#alerts, this.alertWatch, ...this.#deliveries].map(reportOf);
+    const own = [this.logWatch, this.#alerts, this.alertWatch, ...this.#deliveries].map(reportOf);
     const ofCluster = this.#services?.services.map(reportOf) ?? [];
     return [...ofWorkers, ...own, ...ofCluster];
   }
@@ -143,7 +144,7 @@ export class Composition {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)));
     await this.#services?.stop();
     await atMost(LAST_LOOK_MS, this.feed.stop());
-    await this.#logWatch.stop();
+    await this.logWatch.stop();
     await atMost(LAST_ALERTS_MS, this.#alerts.written());
     this.#alerts.stop();
     await atMost(LAST_ALERTS_MS, Promise.all([this.alertWatch, ...this.#deliveries].map((one) => one.stop())));

@@ -132,6 +132,7 @@ export class Everbeat implements AsyncDisposable {
     task: Task<Input, Output>,
     ...[input, options]: EnqueueArguments<Input>
   ): Promise<TaskHandle<Output>> {
+    this.#parts.logWatch.start();
     return (await this.#parts.enqueuer.enqueue({ task, input, options })) as TaskHandle<Output>;
   }
 
@@ -141,6 +142,7 @@ export class Everbeat implements AsyncDisposable {
     inputs: readonly NoInfer<Input>[],
     how: ManyOptions<Input> = {},
   ): Promise<TaskHandle<Output>[]> {
+    this.#parts.logWatch.start();
     const { options, tx } = checkMany(inputs, how);
     return (await this.#parts.enqueuer.enqueueMany({ task, inputs, options, tx })) as TaskHandle<Output>[];
   }

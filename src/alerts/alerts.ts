@@ -48,6 +48,7 @@ export class Alerts {
     this.#parts = parts;
     this.#service = createService({
       ...{ name: "open alerts", intervalMs: SAID_AGAIN_MS, firstAfterMs: SAID_AGAIN_MS, pauseMs: () => SAID_AGAIN_MS },
+      keepsProcess: false,
       runOnce: () => this.sayAgain(),
       // What fails was told where it was written.
       onError: () => {},

@@ -23,6 +23,15 @@ export function createBackoff(options: { firstMs: number; maxMs: number }): Back
 
 /** Resolves after the time, or as soon as one of the signals fires. Takes several, since a signal made of others is a large thing. */
 export function delay(ms: number, ...signals: readonly (AbortSignal | undefined)[]): Promise<void> {
+  return wait(signals, (done) => new Timer(ms, done));
+}
+
+/** The same, where a process that has nothing else to do does not wait, but ends. */
+export function idleDelay(ms: number, ...signals: readonly (AbortSignal | undefined)[]): Promise<void> {
+  return wait(signals, (done) => new Timer(ms, done).unref());
+}
+
+function wait(signals: readonly (AbortSignal | undefined)[], start: (done: () => void) => Timer): Promise<void> {
   return new Promise((resolve) => {
     if (signals.some((signal) => signal?.aborted)) return resolve();
     const done = () => {
@@ -30,7 +39,7 @@ export function delay(ms: number, ...signals: readonly (AbortSignal | undefined)
       for (const signal of signals) signal?.removeEventListener("abort", done);
       resolve();
     };
-    const timer = new Timer(ms, done);
+    const timer = start(done);
     for (const signal of signals) signal?.addEventListener("abort", done, { once: true });
   });
 }

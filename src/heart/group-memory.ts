@@ -1,6 +1,10 @@
 /**
  * The memory of all processes that share a limit with this one: its cgroup's own figures, of version 2 or 1. When the kernel kills one of them, it may be
  * a small one, and its own memory says nothing.
+ *
+ * `memory.failcnt` (version 1) and `max` in `memory.events` (version 2) are not read. They count how often the limit was reached, and each time the kernel
+ * took back the cache of files instead of killing they count, too: in a container that reads files they rise all day. Version 1 does not count kills
+ * before Linux 4.13. There only the use of the group is known, at two looks a second.
  */
 import { basename, dirname, join } from "node:path";
 import type { GroupMemory } from "../task/death.ts";

@@ -114,7 +114,7 @@ const CASES: readonly Case[] = [
     cause: "killed",
     fits: (evidence) => isSignal(evidence, "SIGKILL"),
     sentence: ({ memory }) =>
-      `The process was killed (SIGKILL)${memory ? ", though it had memory left" : ""}: by an operator, a supervisor, the kernel or its own code. Nobody saw which.`,
+      `The process was killed (SIGKILL)${memory ? ", though at its last beat the process itself was below its limit" : ""}: by an operator, a supervisor, the kernel or its own code. Nobody saw which.`,
   },
   {
     cause: "terminated",

@@ -1,5 +1,5 @@
 /** The one shape of everything that runs in the background: `runOnce` holds what is worth testing, the loop is shared. */
-import { delay } from "../database/backoff.ts";
+import { delay, idleDelay } from "../database/backoff.ts";
 import type { ServiceName } from "./list.ts";
 
 export interface Service {
@@ -30,6 +30,8 @@ export interface ServiceOptions {
   readonly pauseMs?: () => number;
   /** The signal fires when the service stops: a long run ends early. */
   readonly runOnce: (signal: AbortSignal) => Promise<void>;
+  /** False: a process that has nothing else to do does not stay for the next run. */
+  readonly keepsProcess?: boolean;
   /** A run that throws is reported, and the service goes on. */
   readonly onError: (error: unknown) => void;
 }
@@ -64,7 +66,8 @@ export function createService(options: ServiceOptions): Service {
   }
 
   async function pause(ms: number): Promise<void> {
-    await delay(ms, stopping.signal, wake.signal);
+    const idle = options.keepsProcess === false ? idleDelay : delay;
+    await idle(ms, stopping.signal, wake.signal);
     if (wake.signal.aborted) wake = new AbortController();
   }
 

@@ -31,10 +31,13 @@ interface Trouble {
   raisedFor: ReplicaId | undefined;
 }
 
+/** Which of those that have had trouble comes next: kept for the module, because the process is what they have in common. */
+let nextPlace = 1;
+
 export class LogWatch {
   readonly name = "log watch";
   readonly #parts: LogWatchParts;
-  readonly #subject = `process ${process.pid} on ${hostname()}`;
+  #place: number | undefined;
   readonly #service: Service;
   /** How many lines each log had dropped at the last look. */
   readonly #dropped = new Map<LogHealth, number>();
@@ -44,6 +47,7 @@ export class LogWatch {
     this.#parts = parts;
     this.#service = createService({
       ...{ name: "log watch", intervalMs: SERVICES["log watch"].everyMs, onError: () => {} },
+      keepsProcess: false,
       runOnce: async () => this.lookOnce(),
     });
   }
@@ -60,6 +64,12 @@ export class LogWatch {
   async stop(): Promise<void> {
     await this.#service.stop();
     if (this.#trouble) this.#parts.alerts.resolve(KIND, this.#subject);
+  }
+
+  /** Of its alert. Each Everbeat of a process has logs and troubles of its own, so each has an alert of its own. */
+  get #subject(): string {
+    this.#place ??= nextPlace++;
+    return `process ${process.pid} on ${hostname()}${this.#place === 1 ? "" : ` (its Everbeat ${this.#place})`}`;
   }
 
   lookOnce(nowMs = performance.now()): void {

@@ -4,6 +4,7 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { Alerts } from "../../src/alerts/alerts.ts";
 import { openTestEverbeat } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { openPipe } from "../support/pipe.ts";
@@ -137,4 +138,47 @@ test("a stalled reader of a user's own program neither keeps it from leaving nor
   expect(reason).toBe("its reader does not read");
   expect(kept[1] - kept[0]).toBeLessThan(10 * 1024 * 1024);
   expect(stderr.read()).toContain("worker started");
+});
+
+test("a program that only enqueues tells of its dropped log lines", async () => {
+  const { everbeat: api, database } = await openTestEverbeat();
+  const cwd = await projectWith({
+    "program.js": `
+      import { defineTask, Everbeat } from "everbeat";
+      const log = () => { throw new Error("the disk is full"); };
+      const everbeat = await Everbeat.open({
+        ...{ database: process.env.DATABASE_URL, log: { debug: log, info: log, warn: log, error: log } },
+      });
+      everbeat.on("alert.raised", () => {});
+      await everbeat.enqueue(defineTask({ name: "elsewhere", run: () => {} }));
+      process.stdin.on("data", async () => {
+        await everbeat.close();
+        process.stdin.destroy();
+      });
+    `,
+  });
+  const program = spawn(process.execPath, ["program.js"], {
+    ...{ cwd, env: { ...process.env, DATABASE_URL: database.url } },
+    stdio: ["pipe", "inherit", "inherit"],
+  });
+  onTestFinished(() => void program.kill("SIGKILL"));
+  const ofProgram = async () =>
+    (await api.alerts.list()).find(({ subject }) => subject.startsWith(`process ${program.pid} `));
+  // Each alert is a line in the log of whoever listens for alerts.
+  const others = new Alerts({ database: api.database, onRefused: () => {} });
+  onTestFinished(() => others.stop());
+  const raise = async (round: number) => {
+    await others.raise({ kind: "log-dropped", subject: `round ${round}`, message: "another process" });
+    return await ofProgram();
+  };
+  let round = 0;
+  const alert = await eventually(() => raise(round++), {
+    within: 30_000,
+    every: 200,
+    what: "the alert of the program",
+  });
+  expect(alert?.message).toContain("the logger threw an error");
+  program.stdin?.end("close\n");
+  expect(await new Promise((resolve) => program.once("exit", resolve))).toBe(0);
+  expect((await ofProgram())?.resolvedAt).not.toBeNull();
 });

@@ -138,6 +138,17 @@ test("an alert that is refused is tried again, and one that has left the record 
   expect(await alerts()).toEqual(["log-dropped open: the disk is full"]);
 });
 
+test("two in one process have an alert each: the end of one leaves that of the other open", async () => {
+  const [one, other] = [watching(), watching()];
+  for (const { stderr, look } of [one, other]) {
+    stderr.noteDropped(1, "the disk is full");
+    await look(0);
+  }
+  await one.watch.stop();
+  await one.said.written();
+  expect(await alerts()).toEqual(["log-dropped open: the disk is full", "log-dropped resolved: the disk is full"]);
+});
+
 test("the alert of a process that leaves is resolved", async () => {
   const { watch, said, look, stderr } = watching();
   stderr.noteDropped(1, "the disk is full");

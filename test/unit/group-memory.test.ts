@@ -118,4 +118,13 @@ describe("a process that was killed (SIGKILL) with memory of its own left", () =
   ])("%s", (_, group, cause) => {
     for (const kind of ["runner", "replica"] as const) expect(told(kind, group).cause).toBe(cause);
   });
+
+  test("is not said to have had memory left where nobody counts kills (version 1, before Linux 4.13): the limit may have been full between two looks", () => {
+    const looks = [40, 60].map((used) => ({ used, limit: 100, kills: undefined }));
+    const { cause, sentence } = told("runner", signOf(looks));
+    expect(cause).toBe("killed");
+    expect(sentence).toBe(
+      "The process was killed (SIGKILL), though at its last beat the process itself was below its limit: by an operator, a supervisor, the kernel or its own code. Nobody saw which.",
+    );
+  });
 });
