@@ -18,7 +18,7 @@ import { LoopWatch } from "./loop-watch.ts";
 import type { RunnerSign } from "./runner-signs.ts";
 import { SharedState } from "./shared-state.ts";
 import { readMainStack } from "./thread-stack.ts";
-import { createVitals } from "./vitals.ts";
+import { createReplicaVitals } from "./vitals.ts";
 
 export interface HeartData {
   /** The heart's thread is told when it has changed. */
@@ -59,7 +59,7 @@ export function liveAsHeart(
     isServerDown,
     promise: data.plan.promise,
     fenceAfter: data.plan.fenceAfter,
-    vitals: createVitals(shared, steadyNowMs),
+    vitals: createReplicaVitals(shared, steadyNowMs),
     runners,
     standInSeenAt: () => shared.get("standInSeenAtMs") || undefined,
     steadyNow: steadyNowMs,

@@ -1,9 +1,17 @@
 /** How a process is doing: what a beat carries besides being there. */
+import { readGroupUse } from "./group-memory.ts";
 import { readMemoryLimit } from "./memory-limit.ts";
 import { residentMemoryReader } from "./resident-memory.ts";
 import type { SharedState } from "./shared-state.ts";
 
-export interface Vitals {
+export interface Vitals extends OwnVitals {
+  /** The memory of all processes that share a limit with this one, and that limit. Zero where no cgroup of it has a limit. */
+  readonly groupUsed: number;
+  readonly groupLimit: number;
+}
+
+/** Those of the process alone. */
+export interface OwnVitals {
   /** Resident memory, against what the process may have before it is killed for it. */
   readonly rss: number;
   readonly memoryLimit: number;
@@ -19,7 +27,7 @@ export interface Vitals {
   readonly inHand: number;
 }
 
-export function createVitals(shared: SharedState, steadyNow: () => number): () => Vitals {
+export function createVitals(shared: SharedState, steadyNow: () => number): () => OwnVitals {
   const residentMemory = residentMemoryReader();
   let last = { cpu: process.cpuUsage(), at: steadyNow() };
   return () => {
@@ -41,6 +49,15 @@ export function createVitals(shared: SharedState, steadyNow: () => number): () =
       blockedForMs: Math.max(0, Math.round(now.at - shared.get("tickedAtMs"))),
       cpu: round(cpu, 2),
     };
+  };
+}
+
+/** With those of the group: for a replica's heart. Whoever is killed along with all others of its container leaves them on record. */
+export function createReplicaVitals(shared: SharedState, steadyNow: () => number): () => Vitals {
+  const own = createVitals(shared, steadyNow);
+  return () => {
+    const group = readGroupUse();
+    return { groupLimit: group?.limit ?? 0, groupUsed: group?.used ?? 0, ...own() };
   };
 }
 

@@ -28,6 +28,20 @@ export function memoryOutlook(samples: readonly MemorySample[]): Memory | undefi
   return { rss: last.rss, limit: last.limit, agoMs: last.agoMs, growthPerSecond };
 }
 
+/** The memory of its cgroup as its last two beats told it, where nobody was there to see more. No beat tells of kills. */
+export function groupAtLast(
+  beats: readonly { readonly agoMs: number; readonly vitals: Readonly<Record<string, number>> | null }[],
+): GroupMemory | undefined {
+  const told = [...beats]
+    .sort((a, b) => a.agoMs - b.agoMs)
+    .flatMap(({ vitals }) => {
+      const { groupUsed = 0, groupLimit = 0 } = vitals ?? {};
+      return groupLimit > 0 ? [{ used: groupUsed, limit: groupLimit }] : [];
+    });
+  const [last, before] = told;
+  return last && { used: Math.max(last.used, before?.used ?? 0), limit: last.limit, kills: 0 };
+}
+
 /** It was at its limit when it was last heard. */
 export function isAtItsLimit({ rss, limit }: Memory): boolean {
   return rss >= NEAR * limit;

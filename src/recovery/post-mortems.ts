@@ -21,7 +21,7 @@ import type { ClaimId, ReplicaId } from "../task/ids.ts";
 import { type DeathEvidence, evidenceLines } from "./death-evidence.ts";
 import { LAST_SIGNS } from "./last-signs.ts";
 import { LATEST_BEAT, MISSED_BEATS } from "./limits.ts";
-import { memoryOutlook } from "./memory-outlook.ts";
+import { groupAtLast, memoryOutlook } from "./memory-outlook.ts";
 import type { PassedBy } from "./passed-by.ts";
 import { probableCause } from "./probable-cause.ts";
 import type { Death } from "./recovery-action.ts";
@@ -201,20 +201,20 @@ export class PostMortems {
 export function evidenceOn(replica: DeadReplica): DeathEvidence {
   const death = readDeath(replica.death);
   const { vitals, beats, neighbours, neighboursGone, newVersion } = replica;
-  const lastBeat = { agoMs: death.silentForMs ?? 0, vitals };
+  const seen = [{ agoMs: death.silentForMs ?? 0, vitals }, ...beats];
   return {
     kind: "replica",
     because: death.because,
     exitCode: death.exitCode,
     signal: death.signal,
-    group: death.group,
+    group: death.group ?? groupAtLast(seen),
     wasDraining: death.wasDraining,
     silentForMs: death.silentForMs,
     livedForMs: Math.max(0, replica.livedForMs),
     holdsSession: replica.hadSession ? replica.holdsSession : undefined,
     memory: memoryOutlook(
-      [lastBeat, ...beats].flatMap(({ agoMs, vitals: seen }) =>
-        seen?.["rss"] === undefined ? [] : [{ agoMs, rss: seen["rss"], limit: seen["memoryLimit"] ?? 0 }],
+      seen.flatMap(({ agoMs, vitals: at }) =>
+        at?.["rss"] === undefined ? [] : [{ agoMs, rss: at["rss"], limit: at["memoryLimit"] ?? 0 }],
       ),
     ),
     loopP99Ms: vitals?.["loopP99Ms"],

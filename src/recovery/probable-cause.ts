@@ -4,7 +4,7 @@
  */
 import { formatDuration } from "../config/duration.ts";
 import { type DeathEvidence, deployWords, evidenceLines, isDeploying, taskWords } from "./death-evidence.ts";
-import { isAtItsLimit, isNearItsLimit, wantOfMemory } from "./memory-outlook.ts";
+import { isAtItsLimit, wantOfMemory } from "./memory-outlook.ts";
 
 export const CAUSES = [
   "stood-still",
@@ -149,9 +149,8 @@ const CASES: readonly Case[] = [
   },
   {
     cause: "out-of-memory",
-    fits: (evidence) => hasGone(evidence) && isNearItsLimit(evidence.memory),
-    sentence: (evidence) =>
-      `The process was probably killed for its memory: it ended without a word, with ${memoryShare(evidence)}.`,
+    fits: (evidence) => hasGone(evidence) && wantOfMemory(evidence.memory, evidence.group) !== undefined,
+    sentence: goneForMemory,
   },
   {
     cause: "unreachable",
@@ -290,6 +289,12 @@ function killedForMemory(evidence: DeathEvidence): string {
     ? "killed for its memory: SIGKILL, and the kernel counted a kill for want of memory in its cgroup at that time."
     : `probably killed for its memory: SIGKILL, with ${isShared ? groupShare(evidence) : memoryShare(evidence)}.`;
   return `The process was ${why}${isShared ? TAKES_THE_LARGEST : ""}`;
+}
+
+function goneForMemory(evidence: DeathEvidence): string {
+  const isShared = wantOfMemory(evidence.memory, evidence.group)?.isShared === true;
+  const share = isShared ? groupShare(evidence) : memoryShare(evidence);
+  return `The process was probably killed for its memory: it ended without a word, with ${share}.${isShared ? TAKES_THE_LARGEST : ""}`;
 }
 
 function groupShare({ group }: DeathEvidence): string {

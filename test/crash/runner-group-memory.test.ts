@@ -1,4 +1,4 @@
-/** The figures of a worker's cgroup are for the post-mortems of runners' processes: nobody else pays for reading them. */
+/** A worker looks at its cgroup twice a second for the post-mortems of runners' processes. Where it has none, only its heart reads the cgroup, with each beat. */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

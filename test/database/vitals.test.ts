@@ -9,7 +9,14 @@ import { openTestEverbeat } from "../support/database.ts";
 const { everbeat, database } = await openTestEverbeat();
 const MB = 1024 ** 2;
 const CALM: Vitals = {
-  ...{ memoryLimit: 24 * 1024 * MB, inHand: 1_000, rss: 96 * MB + 4_096, heapUsed: 12 * MB },
+  ...{
+    memoryLimit: 24 * 1024 * MB,
+    groupLimit: 512 * MB,
+    groupUsed: 300 * MB,
+    inHand: 1_000,
+    rss: 96 * MB + 4_096,
+    heapUsed: 12 * MB,
+  },
   ...{ loopP50Ms: 20.1, loopP99Ms: 32, loopMaxMs: 43.6, blockedForMs: 90, cpu: 0.05 },
 };
 
@@ -36,7 +43,11 @@ test("what is not known stays unknown, and the rest is written", async () => {
 });
 
 test("a beat takes no more room than the one before, whatever it says", async () => {
-  const sizes = [CALM, { ...CALM, rss: 0, cpu: 64, loopMaxMs: 0 }, { ...CALM, inHand: 0, loopP99Ms: 123_456 }];
+  const sizes = [
+    CALM,
+    { ...CALM, rss: 0, cpu: 64, loopMaxMs: 0 },
+    { ...CALM, inHand: 0, groupLimit: 0, groupUsed: 0, loopP99Ms: 123_456 },
+  ];
   const rows = [];
   for (const vitals of sizes) rows.push((await vitalsAfter(vitals)).bytes);
   expect(new Set(rows).size).toBe(1);

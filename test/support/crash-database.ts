@@ -15,7 +15,7 @@ export interface ReplicaRow {
   readonly seen_at: Date;
   readonly death: Record<string, unknown> | null;
   readonly beat_at: Date;
-  readonly vitals: { blockedForMs: number; inHand: number; rss: number; memoryLimit: number } | null;
+  readonly vitals: { blockedForMs: number; inHand: number; rss: number; memoryLimit: number; groupUsed: number } | null;
 }
 
 export interface CrashDatabase extends TestDatabase {

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { GroupMemoryWatch, readGroupMemory, signOf } from "../../src/heart/group-memory.ts";
+import { groupAtLast } from "../../src/recovery/memory-outlook.ts";
 import { probableCause } from "../../src/recovery/probable-cause.ts";
 
 const MIB = 1_048_576;
@@ -100,6 +101,31 @@ describe("the memory of a group", () => {
     watch.look();
     expect(watch.sign()).toEqual({ used: 100 * MIB, limit: 512 * MIB, kills: 0 });
     expect(signOf([undefined, undefined])).toBeUndefined();
+  });
+});
+
+describe("a process whose end nobody saw", () => {
+  const beat = (agoMs: number, groupUsed: number, groupLimit = 100) => ({ agoMs, vitals: { groupUsed, groupLimit } });
+  const told = (...beats: Parameters<typeof groupAtLast>[0]) => {
+    const group = groupAtLast(beats);
+    const { cause, sentence } = probableCause({ kind: "replica", because: "session-lost", group });
+    return { group, cause, sentence };
+  };
+
+  test("was probably killed for its memory where its group was full at one of its last two beats", () => {
+    expect(told(beat(4_000, 20), beat(2_000, 95), beat(500, 40))).toEqual({
+      ...{ group: { used: 95, limit: 100, kills: 0 }, cause: "out-of-memory" },
+      sentence:
+        "The process was probably killed for its memory: it ended without a word, with its cgroup at 95 % of the limit that all its processes share. Of the processes that share a limit the kernel takes the largest, which need not be the one that grew.",
+    });
+    expect(told(beat(4_000, 95), beat(2_000, 20), beat(500, 40)).cause).toBe("process-ended");
+  });
+
+  test("has no group where no beat told of a limit", () => {
+    expect(told(beat(500, 0, 0), { agoMs: 2_500, vitals: null })).toMatchObject({
+      group: undefined,
+      cause: "process-ended",
+    });
   });
 });
 

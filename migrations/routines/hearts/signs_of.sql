@@ -5,8 +5,9 @@ create or replace function signs_of(p_vitals json) returns integer[]
 language sql immutable
 as $$
   select array_agg(case when s.n > 2147483647 then 2147483647 else s.n end::integer order by v.place)
-  from (values (1, 'memoryLimit', 1 / 4096.0), (2, 'inHand', 1), (3, 'rss', 1 / 4096.0), (4, 'heapUsed', 1 / 4096.0), (5, 'loopP50Ms', 10),
-               (6, 'loopP99Ms', 10), (7, 'loopMaxMs', 10), (8, 'blockedForMs', 1), (9, 'cpu', 100)) v (place, name, times)
+  from (values (1, 'memoryLimit', 1 / 4096.0), (2, 'groupLimit', 1 / 4096.0), (3, 'inHand', 1), (4, 'groupUsed', 1 / 4096.0), (5, 'rss', 1 / 4096.0),
+               (6, 'heapUsed', 1 / 4096.0), (7, 'loopP50Ms', 10), (8, 'loopP99Ms', 10), (9, 'loopMaxMs', 10), (10, 'blockedForMs', 1), (11, 'cpu', 100)
+       ) v (place, name, times)
   cross join lateral (select round((p_vitals ->> v.name)::numeric * v.times) as n) s
   where p_vitals is not null
 $$;
