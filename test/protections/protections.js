@@ -275,7 +275,7 @@ export const PROTECTIONS = [
     changes: [
       {
         file: "src/runner-entry/live-as-runner.ts",
-        find: "void sayLast().then(leave);",
+        find: "void sayLast(message.withinMs).then(leave);",
         replace: "leave();",
       },
     ],

@@ -26,7 +26,7 @@ const OURS: Record<string, string> = {
   "migrations/routines/runners/note_blocked_loop.sql x.task":
     "ids and a name, which PostgreSQL made from texts of its own",
   "migrations/routines/crashes/note_runner_suspects.sql x.crash": "a part of a parameter",
-  "migrations/routines/crashes/note_earlier_suspects.sql x.crash": "a part of a parameter",
+  "migrations/routines/crashes/note_other_suspects.sql x.crash": "a part of a parameter",
 };
 
 const root = new URL("../../", import.meta.url);
