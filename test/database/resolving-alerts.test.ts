@@ -116,7 +116,7 @@ describe("one bad row of `alert`", () => {
 
 describe("the alert of a mass death", () => {
   const held = async () => {
-    await beginHold(everbeat.database, { source: HEARTS, counted: "machines" });
+    await beginHold(everbeat.database, { source: HEARTS, counted: "machines", keptMs: 60_000 });
     await raiseAlert(everbeat.database, massDeath());
   };
 

@@ -98,7 +98,7 @@ describe("a sweep gives its verdicts and recovers tasks, though", () => {
 
   test("the alert of the mass death that is over may not be changed", async () => {
     const { outcome } = await silentWorker();
-    await beginHold(store, { source: HEARTS, counted: "machines" });
+    await beginHold(store, { source: HEARTS, counted: "machines", keptMs: 60_000 });
     await raiseAlert(store, massDeath());
     const { allow } = await refuse(database, "alert", "new.kind = 'mass-death'");
     const reaper = sweeper(store);
