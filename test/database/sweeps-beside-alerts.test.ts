@@ -182,4 +182,14 @@ describe("sweeps that begin and fail", () => {
     expect((await everbeat.recovery.listening())?.sweptAgoMs).toBeLessThan(60_000);
     expect(await open()).not.toContain("sweeps-stopped");
   });
+
+  test("raise their alert where what is held cannot be read", { timeout: 30_000 }, async () => {
+    const reaper = sweeper(store);
+    await anHourLater(store);
+    await database.query("update everbeat.listening set swept_at = now() - interval '1 minute'");
+    const { abandon } = await holding(database.url, "lock table everbeat.hold in access exclusive mode");
+    await expect(reaper.sweep()).rejects.toMatchObject({ code: "55P03" });
+    expect(await open()).toEqual(["sweeps-stopped"]);
+    await abandon();
+  });
 });
