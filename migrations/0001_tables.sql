@@ -394,7 +394,9 @@ create table hold (
   source       text primary key, -- 'hearts', or another source by its name
   counted      text not null,    -- what fell silent together, in the plural: 'machines'
   since        timestamptz not null,
-  confirmed_at timestamptz       -- by somebody who says that they are dead indeed
+  confirmed_at timestamptz,      -- by somebody who says that they are dead indeed
+  renewed_at   timestamptz not null, -- by a sweep of the source
+  kept_for     interval not null -- from then on. Without another sweep it was left behind, and holds nothing (see hold_lasts)
 );
 
 -- What runs once in the cluster, and who runs it: a row for each service. It is nobody's before it was ever taken.

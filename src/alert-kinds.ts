@@ -50,7 +50,7 @@ interface MassDeath {
 
 export const ALERT_KINDS = {
   "mass-death": kind<MassDeath, string>({
-    ...{ severity: "critical", cause: "on-record", subject: "the fleet, or another source of silence" },
+    ...{ severity: "critical", cause: "on-record", subject: "`hearts`, or another source of silence" },
     means: "So many machines, or so many of another source, fell silent at once that recovery is held for a while.",
     over: "when recovery goes on",
   }),

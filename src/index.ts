@@ -37,6 +37,7 @@ export type { TaskByName } from "./queue/task-by-name.ts";
 export type { CancelOptions, OrderProgress, TaskPage, TaskQuery } from "./queue/task-orders.ts";
 export type { Because, Explanation } from "./recovery/explain.ts";
 export type { HeartState, ReplicaWithHeart } from "./recovery/heart-state.ts";
+export { HoldLockedError } from "./recovery/hold-locked.ts";
 export { PartlyRecoveredError, type RefusedRecovery } from "./recovery/partly-recovered.ts";
 export type { PostMortemQuery } from "./recovery/post-mortem-query.ts";
 export type { Cause } from "./recovery/probable-cause.ts";

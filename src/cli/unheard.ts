@@ -1,6 +1,7 @@
 /** Whether anybody listens, for the commands that judge owners: while nobody does, nobody knows who of them is alive. */
 import { formatDuration } from "../config/duration.ts";
 import type { ReplicaId, ReplicaWithHeart } from "../index.ts";
+import type { ValueOf } from "../operations/operations.ts";
 import { UNHEARD_BY_HAND_MS } from "../recovery/limits.ts";
 import type { Asking } from "./asking.ts";
 import type { GlobalOptions } from "./command.ts";
@@ -8,13 +9,9 @@ import { unheardWords } from "./times.ts";
 import { quoted, START_WORDS, typedCommand } from "./typed-command.ts";
 
 export interface Unheard {
-  /** Null while somebody listens. */
-  readonly since: Date | null;
   readonly replicas: ReadonlySet<ReplicaId>;
   /** All that are on record, or the one that was asked for. */
   readonly all: readonly ReplicaWithHeart[];
-  /** How many tasks those hold. */
-  readonly held: number;
   readonly now: Date;
 }
 
@@ -24,17 +21,16 @@ export async function readUnheard({ ask }: Asking, replica?: string): Promise<Un
   const all = replicas.filter(({ id }) => replica === undefined || id === replica.toLowerCase());
   const rows = all.filter((row) => row.unheardSince !== null);
   return {
-    since: rows[0]?.unheardSince ?? null,
     replicas: new Set(rows.map(({ id }) => id)),
     all,
-    held: rows.reduce((sum, { claimed, running }) => sum + claimed + running, 0),
     now,
   };
 }
 
 /** Undefined where the answer is sure. */
-export function unsureWords({ since, held, now }: Unheard): string | undefined {
-  if (since === null || held === 0) return undefined;
+export function unsureWords(unsure: ValueOf<"recovery.stale">["unsure"], now: Date): string | undefined {
+  if (unsure === null) return undefined;
+  const { since, held } = unsure;
   const tasks = held === 1 ? "1 task is" : `${held} tasks are`;
   return `Nothing can be said for sure: ${unheardWords(since, now)}, and ${tasks} held by workers that are unheard.`;
 }

@@ -36,6 +36,9 @@ const query = optionsBy(STALE_RULES, {
   ids: listOf(z.string()),
 });
 
+/** Null: the answer is sure. Else nobody has listened since then, and so many of the tasks that were asked for are held by workers that are unheard. */
+const unsure = z.strictObject({ since: instant, held: count }).nullable();
+
 export const recoveryState = operation({
   name: "recovery.state",
   role: "viewer",
@@ -65,13 +68,15 @@ export const recoveryStale = operation({
     tasks: listOf(staleTask),
     /** Nobody has listened since then, so that nobody knows which workers are alive. */
     unheardSince: instant.nullable(),
+    unsure,
   }),
   async run(everbeat, { state, ...rest }) {
     const tasks: StaleTask[] = [];
     for (const each of state === undefined ? STATES : [state])
       tasks.push(...(await everbeat.recovery.findStale({ ...rest, state: each })));
     const unheard = (await everbeat.replicas()).find((replica) => replica.unheardSince !== null);
-    return { tasks, unheardSince: unheard?.unheardSince ?? null };
+    const unsure = await everbeat.recovery.unsure({ ...rest, state });
+    return { tasks, unheardSince: unheard?.unheardSince ?? null, unsure };
   },
 });
 
@@ -87,6 +92,7 @@ export const recoveryRecover = operation({
     requeued: listOf(staleTask),
     /** Those that the database would not have changed. */
     refused: listOf(z.strictObject({ id: uuid, message: z.string() })),
+    unsure,
   }),
   async run({ recovery }, { dryRun = false, state, ...rest }, context) {
     const refused: Refused[] = [];
@@ -97,7 +103,8 @@ export const recoveryRecover = operation({
     const failed = await recoverThose("running");
     try {
       reached({ done: 1, of: 2, step: "claimed" });
-      return { dryRun, failed, requeued: await recoverThose("claimed"), refused };
+      const requeued = await recoverThose("claimed");
+      return { dryRun, failed, requeued, refused, unsure: await recovery.unsure({ ...rest, state }) };
     } catch (error) {
       throw dryRun || failed.length === 0 ? error : new HalfRecoveredError(idsOf(failed), error);
     }
@@ -113,8 +120,14 @@ export const recoveryConfirm = operation({
   answer: z.strictObject({
     /** The sources that are held, of which it was said. */
     confirmed: listOf(z.string()),
+    /** Those that are held besides, of which nothing was said. */
+    others: listOf(z.string()),
   }),
-  run: async ({ recovery }, of) => ({ confirmed: await recovery.confirmDeaths(of) }),
+  async run({ recovery }, of) {
+    const confirmed = await recovery.confirmDeaths(of);
+    const held = ((await recovery.listening())?.holds ?? []).map(({ source }) => source);
+    return { confirmed, others: held.filter((source) => !confirmed.includes(source)).sort() };
+  },
 });
 
 export const recoveryReportExit = operation({

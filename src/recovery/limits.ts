@@ -5,6 +5,7 @@ import { beatIntervalMs, type RecoverySettings, WARN_AFTER_BEATS } from "../conf
 import { nextRunWithinMs } from "../services/line.ts";
 import type { HeartPromise } from "../sql/hearts.ts";
 import type { OnStall } from "./stall.ts";
+import { sweepPatienceMs } from "./sweeping.ts";
 import type { Silence } from "./verdict.ts";
 
 /** Those by which one subject is judged. */
@@ -120,6 +121,16 @@ export function listeningGapMs(settings: RecoverySettings): number {
 export function takeoverAfterMs({ checkMs }: Pick<RecoverySettings, "checkMs">): number {
   return 1.5 * checkMs;
 }
+
+/**
+ * A hold that no sweep of its source has renewed for this long was left behind, and says nothing about the next mass death. A takeover has to fit in,
+ * and a sweep that takes long. `everyMs`: how often the source is swept.
+ */
+export function holdKeptMs(everyMs: number): number {
+  return Math.max(LEAST_HOLD_KEPT_MS, sweepPatienceMs(everyMs));
+}
+
+const LEAST_HOLD_KEPT_MS = 60_000;
 
 /** For people: the time within which a death is known, if sweeps come in time. One sweep sees that its session is gone, and another that the grace is over. */
 export function knownWithinMs(settings: RecoverySettings): {

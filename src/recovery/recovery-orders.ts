@@ -36,6 +36,7 @@ import { isName } from "../task/settings.ts";
 import { deathByHand } from "./by-hand.ts";
 import { type Explanation, explain } from "./explain.ts";
 import { heartStateOf, type ReplicaWithHeart } from "./heart-state.ts";
+import { HoldLockedError } from "./hold-locked.ts";
 import { MISSED_BEATS } from "./limits.ts";
 import { LockedTaskError } from "./locked-task.ts";
 import { PartlyRecoveredError, type RefusedRecovery } from "./partly-recovered.ts";
@@ -49,6 +50,7 @@ import { ReviewOrders } from "./review.ts";
 import { isSignalName } from "./signal-name.ts";
 import { findStaleTasks, type StaleTask } from "./stale-tasks.ts";
 import { sweepPatienceMs } from "./sweeping.ts";
+import { readUnsure, type Unsure } from "./unsure.ts";
 
 export interface StaleQuery {
   /**
@@ -145,6 +147,12 @@ export class RecoveryOrders {
     return this.#find(afterMs, filter);
   }
 
+  /** Null: what `findStale` says is sure. Else nobody knows whether the owners of these tasks are alive. */
+  async unsure(query: StaleQuery = {}): Promise<Unsure | null> {
+    const { afterMs, filter } = checkStale(query);
+    return readUnsure({ database: this.#database, replicas: await this.replicas() }, afterMs, filter);
+  }
+
   /** Fails running tasks of silent owners, whatever their `onCrash` says. */
   async failStaleRunning(query: StaleQuery & { dryRun?: boolean } = {}): Promise<RecoveryCount> {
     const { afterMs, filter, dryRun } = checkStale(query);
@@ -171,13 +179,15 @@ export class RecoveryOrders {
 
   /**
    * Says that those on whose account recovery is held are dead indeed: those of one source of silence (`hearts`), or of all that are held. Returns
-   * the sources that this was said of; none where nothing is held.
+   * the sources that this was said of; none where nothing is held. HOLD_LOCKED where another transaction keeps a hold locked.
    */
   async confirmDeaths(of: ConfirmOptions = {}): Promise<readonly string[]> {
     const problems = new Problems();
     const { source } = checkOptions(of, CONFIRM_RULES, { path: "", problems });
     problems.throwIfAny("The confirmation of deaths");
-    return confirmHolds(this.#database, source);
+    const { confirmed, locked } = await confirmHolds(this.#database, source);
+    if (locked.length > 0) throw new HoldLockedError(locked, confirmed);
+    return confirmed;
   }
 
   /** What processes and attempts probably died of, with the evidence; the latest first. */

@@ -13,7 +13,7 @@ export const THE_REST = "and others";
 type IsOver = (schema: string, row: string) => string;
 
 const IS_OVER: Record<OnRecord, IsOver> & Partial<Record<AlertKind, IsOver>> = {
-  "mass-death": (s, row) => `not exists (select from ${s}.hold h where h.source = ${row}.part)`,
+  "mass-death": (s, row) => `not exists (select from ${s}.hold h where h.source = ${row}.part and ${s}.hold_lasts(h))`,
   // Who looks is sweeping.
   "sweeps-stopped": () => "true",
   "queue-not-usable": (s, row) =>

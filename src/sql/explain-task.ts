@@ -249,7 +249,7 @@ export async function readTaskFacts(store: Store, id: TaskId, missedBeats: numbe
      left join ${s}.heart h on h.replica_id = u.replica_id
      left join ${s}.queue q on q.name = t.queue
      left join ${s}.listening_now() l on true
-     left join ${s}.hold o on o.source = '${HEARTS}'`,
+     left join ${s}.hold o on o.source = '${HEARTS}' and ${s}.hold_lasts(o)`,
     [id, missedBeats],
   );
   return facts && { ...facts, definition: facts.definition && storedSettings(facts.definition) };

@@ -1,5 +1,6 @@
 /** Holds on recovery: remembered for each source of silence, so that whoever sweeps it next goes on with the same hold. */
 import type { Store } from "../database/database.ts";
+import { isLocked } from "../database/transient.ts";
 
 export interface Hold {
   /** Whose deaths are held back: `hearts`, or another source by its name. */
@@ -11,22 +12,29 @@ export interface Hold {
   readonly isConfirmed: boolean;
 }
 
-/** All that there are, as JSON: those who read `listening` read them in the same statement. */
+/** All that there are, as JSON: those who read `listening` read them in the same statement. One that was left behind is none. */
 export function holdsAsJson(schema: string): string {
   return `(select coalesce(json_agg(json_build_object('source', o.source, 'counted', o.counted, 'since', o.since,
-            'isConfirmed', o.confirmed_at is not null) order by o.since, o.source), '[]') from ${schema}.hold o)`;
+            'isConfirmed', o.confirmed_at is not null) order by o.since, o.source), '[]') from ${schema}.hold o where ${schema}.hold_lasts(o))`;
 }
 
-/** Returns for how long it has been held. */
-export async function beginHold(
-  store: Store,
-  { source, counted }: Pick<Hold, "source" | "counted">,
-): Promise<{ heldForMs: number; isConfirmed: boolean }> {
-  const [row] = await store.query<{ heldForMs: number; isConfirmed: boolean }>(
-    `select held_for_ms as "heldForMs", is_confirmed as "isConfirmed" from ${store.schema}.begin_hold($1, $2)`,
-    [source, counted],
+export interface NewHold extends Pick<Hold, "source" | "counted"> {
+  /** Without another sweep of the source for so long, the hold was left behind. */
+  readonly keptMs: number;
+}
+
+export interface HoldBegun {
+  readonly heldForMs: number;
+  readonly isConfirmed: boolean;
+}
+
+/** Begins a hold, or goes on with it. Undefined: it has to be written, and somebody keeps it locked. */
+export async function beginHold(store: Store, { source, counted, keptMs }: NewHold): Promise<HoldBegun | undefined> {
+  const [row] = await store.query<HoldBegun>(
+    `select held_for_ms as "heldForMs", is_confirmed as "isConfirmed" from ${store.schema}.begin_hold($1, $2, $3)`,
+    [source, counted, keptMs],
   );
-  return row ?? { heldForMs: 0, isConfirmed: false };
+  return row;
 }
 
 /** False: it was not held. */
@@ -35,11 +43,27 @@ export async function endHold(store: Store, source: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** An operator's word that the silent ones are dead indeed: of this source, or of all that are held. Returns the sources that are held. */
-export async function confirmHolds(store: Store, source: string | undefined): Promise<string[]> {
-  const rows = await store.query<{ source: string }>(
-    `update ${store.schema}.hold set confirmed_at = clock_timestamp() where $1::text is null or source = $1 returning source`,
+/**
+ * An operator's word that the silent ones are dead indeed: of this source, or of all that are held. `locked`: those that could not be confirmed,
+ * because another transaction has locked them.
+ */
+export async function confirmHolds(
+  store: Store,
+  source: string | undefined,
+): Promise<{ confirmed: string[]; locked: string[] }> {
+  const held = await store.query<{ source: string }>(
+    `select h.source from ${store.schema}.hold h where ($1::text is null or h.source = $1) and ${store.schema}.hold_lasts(h) order by h.source`,
     [source ?? null],
   );
-  return rows.map((row) => row.source).sort();
+  const [confirmed, locked]: [string[], string[]] = [[], []];
+  for (const each of held) {
+    try {
+      const done = await store.query(`select ${store.schema}.confirm_hold($1)`, [each.source]);
+      if (done.length > 0) confirmed.push(each.source);
+    } catch (error) {
+      if (!isLocked(error)) throw error;
+      locked.push(each.source);
+    }
+  }
+  return { confirmed: confirmed.sort(), locked };
 }

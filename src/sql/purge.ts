@@ -220,6 +220,12 @@ export const PURGE_RULES: readonly PurgeRule[] = [
       ),
   },
   {
+    // Nobody has swept their source for so long that they hold nothing any more.
+    what: "holds that were left behind",
+    ageMs: () => HOUR_MS,
+    rows: (s) => rows("hold", "x.source", `not ${s}.hold_lasts(x) and x.renewed_at + x.kept_for < ${OLD}`),
+  },
+  {
     what: "services that nobody runs any more",
     ageMs: () => DEFINITION_AGE_MS,
     rows: () => rows("turn", "x.service", `x.taken_at < ${OLD}`),

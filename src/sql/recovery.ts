@@ -73,6 +73,15 @@ export interface Listening {
   readonly holds: readonly Hold[];
 }
 
+/** When somebody listened last, and no more: whoever says that sweeps have stopped must not wait for what may have stopped them. */
+export async function readLastSweep(store: Store): Promise<Pick<Listening, "sweptAgoMs" | "sweptBy"> | undefined> {
+  const [row] = await store.query<Pick<Listening, "sweptAgoMs" | "sweptBy">>(
+    `select swept_by::text as "sweptBy", (extract(epoch from clock_timestamp() - ${store.schema}.last_swept_at(l)) * 1000)::float8 as "sweptAgoMs"
+     from ${store.schema}.listening l`,
+  );
+  return row;
+}
+
 /** Undefined where no reaper has ever listened. */
 export async function readListening(store: Store): Promise<Listening | undefined> {
   const [row] = await store.query<Listening>(

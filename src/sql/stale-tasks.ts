@@ -71,6 +71,15 @@ export async function isUnheardSince(store: Store, owner: ReplicaId, beatAt: str
   return later.length === 0;
 }
 
+/** How many of such tasks these owners have. */
+export async function countTasksOf(store: Store, owners: readonly ReplicaId[], filter: StaleFilter): Promise<number> {
+  const [row] = await store.query<{ count: number }>(
+    `select count(*)::int as count from ${store.schema}.running u where u.replica_id = any ($6::uuid[]) and ${FILTER}`,
+    [...valuesOf(filter), owners],
+  );
+  return row?.count ?? 0;
+}
+
 /** What these owners have, each in one of the states that are named for it. */
 export async function readTasksOf(
   store: Store,

@@ -191,11 +191,13 @@ describe("where it is on", { timeout: 180_000 }, async () => {
 test("a hold is shown with its source, and confirmed", async () => {
   expect((await here(["recover", "--confirm"], at)).stdout).toContain("Nothing is held");
   await database.query(
-    `insert into everbeat.hold (source, counted, since) values
-       ('hearts', 'machines', clock_timestamp() - interval '5 seconds'), ('imports', 'owners', clock_timestamp())`,
+    `insert into everbeat.hold (source, counted, since, renewed_at, kept_for) values
+       ('hearts', 'machines', clock_timestamp() - interval '5 seconds', clock_timestamp(), '1 hour'),
+       ('imports', 'owners', clock_timestamp(), clock_timestamp(), '1 hour'),
+       ('left-behind', 'owners', clock_timestamp() - interval '40 days', clock_timestamp() - interval '40 days', '1 minute')`,
   );
   await database.query(
-    "insert into everbeat.alert (kind, subject, message) values ('mass-death', 'fleet', '3 of 4 machines fell silent at once')",
+    "insert into everbeat.alert (kind, subject, message) values ('mass-death', 'hearts', '3 of 4 machines fell silent at once')",
   );
   const { stdout } = await here(["status"], at);
   expect(stdout).toMatch(
@@ -205,15 +207,21 @@ test("a hold is shown with its source, and confirmed", async () => {
     /recovery \(imports\) is held for .*: too many owners .*\n?.*everbeat recover --confirm imports/,
   );
   expect(stdout).toContain("3 of 4 machines fell silent at once");
-  expect((await here(["recover", "--confirm", "exports"], at)).stdout).toContain("Nothing of exports is held");
+  expect(stdout).not.toContain("left-behind");
+  expect((await here(["doctor"], at)).stdout).not.toContain("left-behind");
+  // A script must not take a name that is misspelt for one that was confirmed.
+  expect(await here(["recover", "--confirm", "haerts"], at)).toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining("Nothing of haerts is held, and nothing was confirmed. Held: hearts, imports."),
+  });
   expect((await here(["recover", "--confirm", ""], at)).stderr).toContain("source: ");
-  const only = { code: 0, answer: { confirmed: ["imports"] } };
+  const only = { code: 0, answer: { confirmed: ["imports"], others: ["hearts"] } };
   expect(await everbeatJson(["recover", "--confirm", "imports"], at)).toEqual(only);
   const after = (await here(["status"], at)).stdout.replace(/\s+/g, " ");
   expect(after).toContain("fell silent at once; confirmed, so the next sweep acts");
   expect(after).not.toContain("--confirm imports");
   expect(after).toContain("everbeat recover --confirm hearts");
-  const both = { code: 0, answer: { confirmed: ["hearts", "imports"] } };
+  const both = { code: 0, answer: { confirmed: ["hearts", "imports"], others: [] } };
   expect(await everbeatJson(["recover", "--confirm"], at)).toEqual(both);
 });
 

@@ -36,7 +36,20 @@ test("status, machines, stale, recover and explain agree that a worker is unhear
   expect(stale.stdout).toMatch(unsure);
   expect(stale.stdout).not.toMatch(/online|alive|by themselves/);
   expect(await here(["recover"], at)).toMatchObject({ code: 1, stdout: expect.stringMatching(unsure) });
-  expect((await jsonHere(["stale"], at)).answer).toMatchObject({ tasks: [], unheardSince: expect.any(String) });
+  const because = { unsure: { since: expect.any(String), held: 1 } };
+  expect((await jsonHere(["stale"], at)).answer).toMatchObject({
+    tasks: [],
+    unheardSince: expect.any(String),
+    ...because,
+  });
+  expect(await jsonHere(["recover"], at)).toMatchObject({ code: 1, answer: because });
+  // That is about the tasks that were asked for, and about no others.
+  for (const filter of [["--name", "other"], ["--queue", "none"], ["--claimed"], ["--after", "1h", "--dry-run"]]) {
+    expect(await jsonHere(["recover", ...filter], at)).toMatchObject({ code: 0, answer: { unsure: null } });
+    expect((await here(["recover", ...filter], at)).stdout).toMatch(/^No .*so nothing was done/);
+  }
+  expect(await jsonHere(["recover", "--name", "hold", "--running"], at)).toMatchObject({ code: 1, answer: because });
+  expect((await jsonHere(["stale", "--name", "other"], at)).answer).toMatchObject({ tasks: [], unsure: null });
   const { stdout: why } = await here(["explain", id], at);
   expect(why).toMatch(/cannot be said for sure: nobody has listened for 10m.*: unheard/s);
   expect(why).not.toMatch(/online|on a worker that is alive/);

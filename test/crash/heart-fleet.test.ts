@@ -42,7 +42,7 @@ describe("all workers but one, killed at once on machines of their own", () => {
     await Promise.all(doomed.map((worker) => worker.kill()));
     await left.heard({ event: "recovery.held" });
     const alerts = await database.everbeat.alerts.list({ open: true });
-    expect(alerts).toContainEqual(expect.objectContaining({ kind: "mass-death", resolvedAt: null }));
+    expect(alerts).toContainEqual(expect.objectContaining({ kind: "mass-death", subject: "hearts", resolvedAt: null }));
     expect(await database.deaths()).toBe(0);
     const heldSince = (await database.everbeat.recovery.listening())?.holds[0]?.since;
     const takeOver = () => start(5, QUICK);

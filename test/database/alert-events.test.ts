@@ -49,7 +49,7 @@ test("it carries what is on record, with its severity", async () => {
   expect(alert).toMatchObject({
     kind: "mass-death",
     severity: "critical",
-    subject: "fleet",
+    subject: "hearts",
     message: "3 of 4",
     details,
   });

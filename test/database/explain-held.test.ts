@@ -31,14 +31,21 @@ async function runningTask(): Promise<string> {
 
 test("a task of a silent owner is held by the hold of the hearts alone", async () => {
   const id = await runningTask();
-  await beginHold(everbeat.database, { source: "imports", counted: "owners" });
+  await beginHold(everbeat.database, { source: "imports", counted: "owners", keptMs: 60_000 });
   expect(await everbeat.recovery.explain(id)).toMatchObject({ because: "owner-dying", advice: [] });
-  await beginHold(everbeat.database, { source: HEARTS, counted: "machines" });
+  await beginHold(everbeat.database, { source: HEARTS, counted: "machines", keptMs: 60_000 });
   expect(await everbeat.recovery.explain(id)).toMatchObject({
     because: "recovery-held",
     next: expect.stringMatching(/^Recovery is held, because too many machines fell silent at once/),
     advice: [{ operation: "recovery.confirm", input: { source: HEARTS } }],
   });
+  // One that was left behind holds no task.
+  await database.query("update everbeat.hold set renewed_at = renewed_at - interval '1 day' where source = $1", [
+    HEARTS,
+  ]);
+  expect(await everbeat.recovery.explain(id)).toMatchObject({ because: "owner-dying" });
+  await beginHold(everbeat.database, { source: HEARTS, counted: "machines", keptMs: 60_000 });
+  expect(await everbeat.recovery.explain(id)).toMatchObject({ because: "recovery-held" });
   await everbeat.recovery.confirmDeaths({ source: "imports" });
   expect(await everbeat.recovery.explain(id)).toMatchObject({ because: "recovery-held" });
   await everbeat.recovery.confirmDeaths({ source: HEARTS });

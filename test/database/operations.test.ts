@@ -108,7 +108,7 @@ const INPUTS: { readonly [Name in OperationName]: () => Promise<readonly InputOf
     return [{ after: "0s", dryRun: true }, { after: "0s", state: "claimed" }, { after: "0s" }];
   },
   async "recovery.confirm"() {
-    await beginHold(everbeat.database, { source: "imports", counted: "owners" });
+    await beginHold(everbeat.database, { source: "imports", counted: "owners", keptMs: 60_000 });
     return [{}, { source: "imports" }, { source: "nobody" }];
   },
   async "recovery.report-exit"() {

@@ -116,7 +116,7 @@ describe("one bad row of `alert`", () => {
 
 describe("the alert of a mass death", () => {
   const held = async () => {
-    await beginHold(everbeat.database, { source: HEARTS, counted: "machines" });
+    await beginHold(everbeat.database, { source: HEARTS, counted: "machines", keptMs: 60_000 });
     await raiseAlert(everbeat.database, massDeath());
   };
 
@@ -133,7 +133,7 @@ describe("the alert of a mass death", () => {
     await held();
     const { abandon } = await holding(database.url, "select from everbeat.alert for update");
     await sweepLater();
-    expect(await open()).toEqual(["mass-death fleet"]);
+    expect(await open()).toEqual(["mass-death hearts"]);
     await abandon();
     await sweepLater();
     expect(await open()).toEqual([]);

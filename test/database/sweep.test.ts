@@ -213,15 +213,20 @@ describe("the hearts that a sweep is told of", () => {
     test.each(["5 seconds", "1 hour"])("by %s, no source is held for longer than it would have been", async (by) => {
       await loadFleet([{ machine: "a", ago: 0 }]);
       await database.query(
-        `insert into everbeat.hold (source, counted, since) values
-           ('hearts', 'machines', clock_timestamp() + $1::interval), ('imports', 'owners', clock_timestamp() + $1::interval),
-           ('exports', 'owners', clock_timestamp() - interval '1 minute')`,
+        `insert into everbeat.hold (source, counted, since, renewed_at, kept_for) values
+           ('hearts', 'machines', clock_timestamp() + $1::interval, clock_timestamp() + $1::interval, '1 minute'),
+           ('imports', 'owners', clock_timestamp() + $1::interval, clock_timestamp() + $1::interval, '1 minute'),
+           ('exports', 'owners', clock_timestamp() - interval '1 minute', clock_timestamp() + $1::interval, '1 minute')`,
         [by],
       );
       await sweptAhead(by);
       await sweep();
       const heldForMs = (await holds()).map(({ since }) => Date.now() - since.getTime());
       expect(heldForMs.map((ms) => Math.round(ms / 10_000))).toEqual([6, 0, 0]);
+      const keptMs = await database.query<{ ms: number }>(
+        "select extract(epoch from renewed_at + kept_for - clock_timestamp())::float8 * 1000 as ms from everbeat.hold",
+      );
+      expect(Math.max(...keptMs.map(({ ms }) => ms))).toBeLessThanOrEqual(60_000);
       await database.query("truncate everbeat.hold");
     });
 

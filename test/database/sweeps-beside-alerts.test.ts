@@ -98,7 +98,7 @@ describe("a sweep gives its verdicts and recovers tasks, though", () => {
 
   test("the alert of the mass death that is over may not be changed", async () => {
     const { outcome } = await silentWorker();
-    await beginHold(store, { source: HEARTS, counted: "machines" });
+    await beginHold(store, { source: HEARTS, counted: "machines", keptMs: 60_000 });
     await raiseAlert(store, massDeath());
     const { allow } = await refuse(database, "alert", "new.kind = 'mass-death'");
     const reaper = sweeper(store);
@@ -181,5 +181,15 @@ describe("sweeps that begin and fail", () => {
     await reaper.sweep();
     expect((await everbeat.recovery.listening())?.sweptAgoMs).toBeLessThan(60_000);
     expect(await open()).not.toContain("sweeps-stopped");
+  });
+
+  test("raise their alert where what is held cannot be read", { timeout: 30_000 }, async () => {
+    const reaper = sweeper(store);
+    await anHourLater(store);
+    await database.query("update everbeat.listening set swept_at = now() - interval '1 minute'");
+    const { abandon } = await holding(database.url, "lock table everbeat.hold in access exclusive mode");
+    await expect(reaper.sweep()).rejects.toMatchObject({ code: "55P03" });
+    expect(await open()).toEqual(["sweeps-stopped"]);
+    await abandon();
   });
 });

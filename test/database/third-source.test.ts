@@ -4,11 +4,14 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { HEARTS } from "../../src/alert-kinds.ts";
 import { Events } from "../../src/events.ts";
 import { PassedBy } from "../../src/recovery/passed-by.ts";
+import { RememberedGuard } from "../../src/recovery/remembered-guard.ts";
 import { sweepSilence } from "../../src/recovery/silence-sweep.ts";
 import { raiseAlert, resolveEndedAlerts } from "../../src/sql/alerts.ts";
 import { beginHold } from "../../src/sql/holds.ts";
 import { newReplicaId } from "../../src/task/ids.ts";
+import { holding } from "../support/crash-database.ts";
 import { openTestEverbeat } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { HOLD_MS, IMPORT_TABLES, IMPORTS, ImportRuns } from "../support/import-runs.ts";
 import { massDeath } from "../support/mass-death.ts";
 import { anHourLater, sweeper } from "../support/sweeping.ts";
@@ -117,6 +120,18 @@ test("one that cannot be written is passed by, told of once, and acted on when i
   expect(await everbeat.alerts.list({ open: true })).toEqual([]);
 });
 
+test("a source whose name cannot be typed is refused", () => {
+  const parts = { database: everbeat.database, events: new Events(() => {}), replica: { id: newReplicaId() } };
+  const guard = (name: string) =>
+    new RememberedGuard(parts, {
+      ...{ source: name, counted: "owners", everyMs: 1_000, policy: { share: 0.5, atLeast: 3, holdMs: HOLD_MS } },
+      memberOf: () => ({ group: "", groups: 1, isWell: true, isGroupWell: true }),
+    });
+  expect(guard("my-imports")).toBeInstanceOf(RememberedGuard);
+  for (const name of ["my imports", "", "--confirm"])
+    expect(() => guard(name)).toThrow(expect.objectContaining({ code: "INVALID_OPTIONS" }));
+});
+
 describe("where most owners fall silent at once", () => {
   const HELD = ["running", "running", "running", "running"];
   const ACTED = ["running", "failed", "failed", "failed"];
@@ -167,13 +182,99 @@ describe("where most owners fall silent at once", () => {
     expect(await holds()).toEqual([]);
   });
 
+  /** As if its sweeps had ended that long ago. */
+  const sweptAgo = (ago: string) =>
+    database.query("update everbeat.hold set renewed_at = clock_timestamp() - $1::interval", [ago]);
+  const lockedHold = () => holding(database.url, `select from everbeat.hold where source = '${IMPORTS}' for update`);
+
+  test("however long it lasts, it is the same hold while somebody sweeps", async () => {
+    await massSilence();
+    for (let times = 0; times < 3; times++) {
+      await passed(HOLD_MS / 3 - 1_000);
+      await sweptAgo("50 seconds");
+      await sweepSilence(source());
+      expect(await statuses()).toEqual(HELD);
+    }
+    await passed(3_001);
+    await sweepSilence(source());
+    expect(await statuses()).toEqual(ACTED);
+  });
+
+  test.each([
+    ["not confirmed", null],
+    ["confirmed", new Date()],
+  ])("one that was left behind a day ago, %s, is none: the next mass silence is held", async (_, confirmedAt) => {
+    await database.query(
+      `insert into everbeat.hold (source, counted, since, confirmed_at, renewed_at, kept_for)
+       values ($1, 'owners', now() - interval '1 day', $2, now() - interval '1 day', '1 minute')`,
+      [IMPORTS, confirmedAt],
+    );
+    await raiseAlert(everbeat.database, { ...massDeath(), subject: IMPORTS, part: IMPORTS });
+    expect(await holds()).toEqual([]);
+    expect(await everbeat.recovery.confirmDeaths()).toEqual([]);
+    await resolveEndedAlerts(everbeat.database);
+    expect(await openAlerts()).toEqual([]);
+    await massSilence();
+    expect(told).toMatchObject([{ event: "recovery.held", heldForMs: expect.closeTo(0, -4), isConfirmed: false }]);
+    await sweepSilence(source());
+    expect(await statuses()).toEqual(HELD);
+    expect(await holds()).toMatchObject([{ source: IMPORTS, isConfirmed: false }]);
+    expect(await everbeat.recovery.confirmDeaths()).toEqual([IMPORTS]);
+  });
+
+  test("a lock on its row makes it last no longer, and no sweep fails for it", async () => {
+    await massSilence();
+    await passed(HOLD_MS - 5_000);
+    await sweptAgo("50 seconds");
+    const { release } = await lockedHold();
+    await sweepSilence(source());
+    expect(await statuses()).toEqual(HELD);
+    await release();
+    await passed(5_001);
+    const again = await lockedHold();
+    await sweepSilence(source());
+    expect(await statuses()).toEqual(ACTED);
+    await again.release();
+    expect(await openAlerts()).toEqual([IMPORTS]);
+  });
+
+  test("where it cannot be renewed for a lock, whoever sweeps acts when it is over by its own clock", async () => {
+    await massSilence();
+    await passed(HOLD_MS - 3_000);
+    const sweeping = source();
+    await sweepSilence(sweeping);
+    expect(await statuses()).toEqual(HELD);
+    await sweptAgo("1 day");
+    const { release } = await lockedHold();
+    // Another knows nothing of it, and waits.
+    await sweepSilence(source());
+    await sweepSilence(sweeping);
+    expect(await statuses()).toEqual(HELD);
+    await eventually(async () => {
+      await sweepSilence(sweeping);
+      return (await statuses()).includes("failed");
+    });
+    expect(await statuses()).toEqual(ACTED);
+    await release();
+  });
+
+  test("a word on it says soon that its row is locked, and what was confirmed besides", async () => {
+    await massSilence();
+    await beginHold(everbeat.database, { source: HEARTS, counted: "machines", keptMs: 60_000 });
+    const { release } = await lockedHold();
+    const said = { code: "HOLD_LOCKED", kind: "not-now", locked: [IMPORTS], confirmed: [HEARTS] };
+    await expect(everbeat.recovery.confirmDeaths()).rejects.toMatchObject(said);
+    await release();
+    expect(await everbeat.recovery.confirmDeaths({ source: IMPORTS })).toEqual([IMPORTS]);
+  });
+
   test("an operator confirms the hold of this source, and of no other", async () => {
     await massSilence();
-    await beginHold(everbeat.database, { source: HEARTS, counted: "machines" });
+    await beginHold(everbeat.database, { source: HEARTS, counted: "machines", keptMs: 60_000 });
     expect(await everbeat.recovery.confirmDeaths({ source: HEARTS })).toEqual([HEARTS]);
     await sweepSilence(source());
     expect(await statuses()).toEqual(HELD);
-    await beginHold(everbeat.database, { source: "exports", counted: "owners" });
+    await beginHold(everbeat.database, { source: "exports", counted: "owners", keptMs: 60_000 });
     expect(await everbeat.recovery.confirmDeaths({ source: IMPORTS })).toEqual([IMPORTS]);
     await sweepSilence(source());
     expect(await statuses()).toEqual(ACTED);
@@ -212,12 +313,12 @@ describe("where most owners fall silent at once", () => {
 
   test("the hold of the hearts is not ended with it, and nor is their alert", async () => {
     await massSilence();
-    await beginHold(everbeat.database, { source: HEARTS, counted: "machines" });
+    await beginHold(everbeat.database, { source: HEARTS, counted: "machines", keptMs: 60_000 });
     await raiseAlert(everbeat.database, massDeath());
     await database.query("insert into import_log select id from import_run");
     await sweepSilence(source());
     expect(await namesOfHolds()).toEqual([HEARTS]);
     await resolveEndedAlerts(everbeat.database);
-    expect(await openAlerts()).toEqual(["fleet"]);
+    expect(await openAlerts()).toEqual([HEARTS]);
   });
 });

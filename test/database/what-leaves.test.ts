@@ -61,6 +61,9 @@ const RULES: Record<string, Put> = {
     await put("insert into everbeat.happening (topic, kind) values ('task ' || UUID, 'x')")(age);
     await put("insert into everbeat.happening_mark (marked_at, last_id) values (AGO, 0)")(age);
   },
+  hold: put(
+    "insert into everbeat.hold (source, counted, since, renewed_at, kept_for) values (UUID, 'owners', AGO, AGO, '1 minute')",
+  ),
   late: put(
     "insert into everbeat.late (claim_id, task_id, replica_id, outcome, arrived_at) values (1, UUID, UUID, 'failed', AGO)",
   ),
@@ -99,7 +102,6 @@ const BOUNDED: Record<string, string> = {
   rate: "test/database/lanes.test.ts",
   commit_check: "a row leaves with the transaction that wrote it (transactions)",
   ended_span: "as many as the pages of `ended`",
-  hold: "one row per source of silence",
   happening_mark: "one in five seconds, of the last ten minutes (following)",
   epoch_marker: "one row",
   listening: "one row",

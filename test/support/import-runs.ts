@@ -49,7 +49,7 @@ export class ImportRuns implements Source<Run> {
       },
     ];
     this.guard = new RememberedGuard(parts, {
-      ...{ source: IMPORTS, counted: "owners", policy: { share: 0.5, atLeast: 3, holdMs: HOLD_MS } },
+      ...{ source: IMPORTS, counted: "owners", everyMs: 1_000, policy: { share: 0.5, atLeast: 3, holdMs: HOLD_MS } },
       memberOf: ({ context: { owner, owners }, verdict }) => ({
         ...{ group: owner, groups: owners },
         ...{ isWell: verdict.kind === "fresh", isGroupWell: false },

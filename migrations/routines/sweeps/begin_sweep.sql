@@ -47,8 +47,8 @@ begin
   swept_ago_ms := extract(epoch from clock_timestamp() - v_before.swept_at) * 1000;
 
   -- Of whichever source: where the clock was set back, a hold would last until the clock has come that far again, and longer.
-  update hold set since = clock_timestamp()
-  where source in (select h.source from hold h where h.since > clock_timestamp() for update skip locked);
+  update hold set since = least(since, clock_timestamp()), renewed_at = least(renewed_at, clock_timestamp())
+  where source in (select h.source from hold h where greatest(h.since, h.renewed_at) > clock_timestamp() for update skip locked);
 
   -- A free lock is evidence only where it would prove something, and only from when it was first seen free. A row that is
   -- locked is being beaten or judged, and is seen the next time. The keys are hashed: each heart is not compared with all of them.

@@ -53,19 +53,23 @@ export function addRecover(cli: Cli, program: Command): void {
   });
 }
 
-async function confirmDeaths(call: Call<RecoverOptions>): Promise<undefined> {
+async function confirmDeaths(call: Call<RecoverOptions>): Promise<ExitCode> {
   const { colours } = call.screen;
   const { confirm } = call.options;
   const source = confirm === true ? undefined : confirm;
-  await asking(call, async ({ ask }) => {
+  return asking(call, async ({ ask }) => {
     const answer = await ask("recovery.confirm", { source });
+    const { confirmed, others } = answer;
     call.screen.answer(answer, () =>
-      answer.confirmed.length > 0
-        ? `${colours.green("✓")} Confirmed (${answer.confirmed.join(", ")}): the next sweep declares them dead and puts right what they had in hand.`
-        : `${source === undefined ? "Nothing" : `Nothing of ${source}`} is held, so there is nothing to confirm.`,
+      confirmed.length > 0
+        ? `${colours.green("✓")} Confirmed (${confirmed.join(", ")}): the next sweep declares them dead and puts right what they had in hand.`
+        : others.length > 0
+          ? `${colours.red("✗")} Nothing of ${source} is held, and nothing was confirmed. Held: ${others.join(", ")}.`
+          : `${source === undefined ? "Nothing" : `Nothing of ${source}`} is held, so there is nothing to confirm.`,
     );
+    // Perhaps the name is misspelt. Where nothing is held any more, there is nothing to do.
+    return confirmed.length === 0 && others.length > 0 ? EXIT.failed : EXIT.ok;
   });
-  return undefined;
 }
 
 async function recover(call: Call<RecoverOptions>): Promise<ExitCode> {
@@ -75,13 +79,13 @@ async function recover(call: Call<RecoverOptions>): Promise<ExitCode> {
     const done = await asked.ask("recovery.recover", { ...toStaleQuery(options), state: stateOf(options), dryRun });
     const unheard = await readUnheard(asked, options.replica);
     screen.answer(done, () => describeRecovery(done, unheard, call));
-    return done.refused.length > 0 || isUnsure(done, unheard) ? EXIT.failed : EXIT.ok;
+    return done.refused.length > 0 || isUnsure(done) ? EXIT.failed : EXIT.ok;
   });
 }
 
 /** Nothing was done, and nobody can say that there was nothing to do. A script must not take that for success. */
-function isUnsure({ failed, requeued }: Recovery, unheard: Unheard): boolean {
-  return failed.length === 0 && requeued.length === 0 && unsureWords(unheard) !== undefined;
+function isUnsure({ failed, requeued, unsure }: Recovery): boolean {
+  return failed.length === 0 && requeued.length === 0 && unsure !== null;
 }
 
 /** Both of them together mean both states, as none does. */
@@ -112,7 +116,7 @@ function describeDone(recovery: Recovery, unheard: Unheard, { screen, options }:
   const tasks = [...failed, ...requeued];
   if (tasks.length === 0) {
     if (refused.length > 0) return ["Nothing was done."];
-    const unsure = unsureWords(unheard);
+    const unsure = unsureWords(recovery.unsure, unheard.now);
     if (unsure === undefined) {
       const silent = notYetStaleWords(unheard.all);
       const isAboutSome = hasStaleFilters(options) || stateOf(options) !== undefined;

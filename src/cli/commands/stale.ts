@@ -41,7 +41,7 @@ async function showStale(call: Call<StaleOptions>): Promise<undefined> {
       const { tasks } = answer;
       const { width, colours } = screen;
       const say = (text: string, paint: Paint = String) => prose(text, { width, paint });
-      const unsure = unsureWords(unheard);
+      const unsure = unsureWords(answer.unsure, unheard.now);
       const list = tasks.length === 0 ? [] : [...staleTable(tasks, screen, unheard.replicas), ""];
       const byHand = `By hand: ${typedCommand("recover --dry-run", options)}`;
       if (unsure !== undefined)

@@ -55,7 +55,7 @@ export class HeartSource implements Source<DoubtfulHeart> {
     const { settings, passingBy } = parts;
     this.#parts = parts;
     this.#absent = new AbsentOwners(parts);
-    this.guard = machineGuard(parts, settings.massDeath);
+    this.guard = machineGuard(parts, settings);
     this.passedBy = passingBy("verdicts");
     this.#passedBy = {
       ...{ hearts: passingBy("hearts"), silences: passingBy("silences"), releases: passingBy("releases") },

@@ -1,14 +1,17 @@
 /** The guard against mass death among hearts: by machines. */
 import { HEARTS } from "../../alert-kinds.ts";
+import type { RecoverySettings } from "../../config/recovery-options.ts";
 import type { DoubtfulHeart } from "../../sql/hearts.ts";
-import type { MassDeathPolicy } from "../mass-death.ts";
 import { type GuardParts, RememberedGuard } from "../remembered-guard.ts";
 
 export type MachineGuard = RememberedGuard<DoubtfulHeart>;
 
-export function machineGuard(parts: GuardParts, policy: MassDeathPolicy): MachineGuard {
+export function machineGuard(
+  parts: GuardParts,
+  settings: Pick<RecoverySettings, "checkMs" | "massDeath">,
+): MachineGuard {
   return new RememberedGuard(parts, {
-    ...{ source: HEARTS, counted: "machines", alertSubject: "fleet", policy },
+    ...{ source: HEARTS, counted: "machines", everyMs: settings.checkMs, policy: settings.massDeath },
     memberOf: ({ context, verdict }) => ({
       group: context.machineId ?? context.replicaId,
       groups: context.machines,
