@@ -5,7 +5,8 @@ import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, type TestContext, test, vi } from "vitest";
 import { removeDeserted } from "../../src/database/embedded/deserted-data.ts";
-import { query, untilStopped } from "../support/embedded-looks.ts";
+import { query, until, untilStopped } from "../support/embedded-looks.ts";
+import { keepersOf } from "../support/embedded-processes.ts";
 import { joinedProject, temporaryProject } from "../support/embedded-project.ts";
 import { asRoot, NOBODY, onlyAsRoot } from "../support/folder-of-another.ts";
 
@@ -22,6 +23,8 @@ async function closedProject(context: TestContext) {
   await query(joined.url, "create table kept as select 42 as answer");
   await client.close();
   await untilStopped(joined);
+  // Until then, the file of its turn is there, and could go while the project is copied.
+  await until("the keeper to leave", async () => (await keepersOf(project.folder)).length === 0);
   return { project, dataFolder: joined.dataFolder, place: join(project.root, "before/project") };
 }
 
@@ -114,6 +117,20 @@ asRoot.concurrent(
     await expectKept(project, elsewhere, dataFolder);
   },
 );
+
+asRoot.concurrent("a link of another user brings back no database that was set aside", async (context) => {
+  const { project, dataFolder, place } = await closedProject(context);
+  await rm(join(place, ".everbeat"), { recursive: true });
+  await startAnother(context);
+  const aside = await passDays(dataFolder, 20);
+  const folder = join(project.root, "another", ".everbeat");
+  await mkdir(folder, { recursive: true });
+  await symlink(dataFolder, join(folder, "data"));
+  for (const path of [dirname(folder), folder]) await chown(path, NOBODY, NOBODY);
+  await lchown(join(folder, "data"), NOBODY, NOBODY);
+  expect(await (await project.client({ folder })).failure()).toMatchObject({ code: "EMBEDDED_FOLDER_OF_ANOTHER_USER" });
+  expect(await asideOf(dataFolder)).toBe(aside);
+});
 
 asRoot.concurrent("a database is not set aside under a project that uses it just then", async (context) => {
   const { project, dataFolder, place } = await closedProject(context);

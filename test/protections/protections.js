@@ -465,6 +465,56 @@ export const PROTECTIONS = [
         find: "if (reached.uid !== first.uid && reached.path !== first.expected) throw",
         replace: "if (reached.uid !== first.uid && reached.path === undefined) throw",
       },
+      {
+        file: "src/database/embedded/other-owner.ts",
+        find: "return reached.uid === 0 ? first.uid : reached.uid;",
+        replace: "return reached.uid;",
+      },
+    ],
+  },
+  {
+    name: "root's own folder in another's",
+    meaning: "root works with its own hands in a folder that another user can swap for a link",
+    test: [
+      "test/embedded/others-folder.test.ts",
+      "a folder of root's own that another user moves away and back is worked in as that user",
+    ],
+    changes: [
+      {
+        file: "src/database/embedded/other-owner.ts",
+        find: "return reached.uid === 0 ? first.uid : reached.uid;",
+        replace: "return reached.uid;",
+      },
+    ],
+  },
+  {
+    name: "programs of another user",
+    meaning: "root makes the links of a list that another user has written, wherever they lead",
+    test: [
+      "test/embedded/others-package.test.ts",
+      "the links that a package lists, whose owner is kept out, are made nowhere else",
+    ],
+    changes: [
+      {
+        file: "src/database/embedded/server-binaries.ts",
+        find: 'return way !== "" && way.split(sep)[0] !== ".." && !isAbsolute(way);',
+        replace: 'return way !== "" || (way.split(sep)[0] !== ".." && !isAbsolute(way));',
+      },
+    ],
+  },
+  {
+    name: "time limit of programs",
+    meaning: "a user who stops a program holds root for ever",
+    test: [
+      "test/embedded/stopped-programs.test.ts",
+      "a program that its user stops is killed with all that it has started",
+    ],
+    changes: [
+      {
+        file: "src/database/embedded/run-program.ts",
+        find: "process.kill(-child.pid, ",
+        replace: "process.kill(child.pid, ",
+      },
     ],
   },
   {

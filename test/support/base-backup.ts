@@ -2,7 +2,7 @@
 import { chown, copyFile, mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import pg from "pg";
-import type { ServerAccount } from "../../src/database/embedded/server-account.ts";
+import type { ServerAccount } from "../../src/database/embedded/users.ts";
 
 interface Copy {
   readonly from: string;

@@ -3,7 +3,7 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { closingWatch } from "./closing-server.ts";
 import { KEEPER_NAME } from "./coordination-sql.ts";
-import { touchPlace } from "./place.ts";
+import { touchPlace } from "./machine.ts";
 import { type ServerConnection, tryToConnect } from "./server-connection.ts";
 import { isStoppedOrGone, realDataFolder } from "./server-files.ts";
 
@@ -18,14 +18,14 @@ const PATIENCE_MS = 10_000;
 export async function attendServer(folder: string): Promise<ServerConnection | undefined> {
   let absentSince: number | undefined;
   // Those who are joined keep it half closed, and do not notice: their sessions go on.
-  const hurryIfClosing = closingWatch(folder);
+  const stopIfStuck = closingWatch(folder);
   while (!(await isStoppedOrGone(folder))) {
     const dataFolder = await realDataFolder(folder);
     if (dataFolder === undefined) return undefined;
     const attempt = await tryToConnect(dataFolder, KEEPER_NAME);
     if (attempt.kind === "connected") return attempt.connection;
     if (attempt.kind === "busy") await touchPlace(dataFolder);
-    await hurryIfClosing(attempt);
+    await stopIfStuck(attempt);
     absentSince = attempt.kind === "absent" ? (absentSince ?? performance.now()) : undefined;
     if (absentSince !== undefined && performance.now() - absentSince > PATIENCE_MS) return undefined;
     await pause(LOOK_INTERVAL_MS);

@@ -3,17 +3,22 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { chmod, lchown, lstat, readdir, realpath, rename } from "node:fs/promises";
 import { join } from "node:path";
+import { performance } from "node:perf_hooks";
 import { isDataName } from "./deserted-name.ts";
 import { explainFileError, explainInitialisation } from "./explain-failure.ts";
 import { type Hands, handsFor, handsOf, OUR_HANDS, removeAsOwner } from "./hands.ts";
+import { EmbeddedProgramStuckError } from "./program-errors.ts";
 import { readRecord } from "./project-record.ts";
 import { runProgram } from "./run-program.ts";
-import type { ServerAccount } from "./server-account.ts";
 import type { ServerBinaries } from "./server-binaries.ts";
 import { PASSWORD_FILE, SERVER_ROLE, serverFiles } from "./server-files.ts";
 import { systemProjectFolder } from "./system-folder.ts";
+import type { ServerAccount } from "./users.ts";
 
 const HALF_MADE = "making-";
+const INITIALISATION_MS = 180_000;
+/** Another user may have left very many, each of which takes a process of theirs. */
+const CLEARING_MS = 5_000;
 const SETTINGS = "\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 200\n";
 
 interface Workshop {
@@ -101,13 +106,17 @@ async function openWorkshop(
  */
 async function removeHalfMade(parent: string, hands: Hands): Promise<void> {
   const left = (await readdir(parent)).filter((name) => name.startsWith(HALF_MADE));
+  const giveUpAt = performance.now() + CLEARING_MS;
   for (const name of left) {
+    if (performance.now() > giveUpAt) return;
     const aside = join(parent, HALF_MADE + randomUUID());
     try {
       // Out of the way first, in one step: whoever works in it finds it whole or gone.
       await hands.rename(join(parent, name), aside);
       await removeWorkshop(aside, hands);
-    } catch {}
+    } catch (error) {
+      if (error instanceof EmbeddedProgramStuckError) throw error;
+    }
   }
 }
 
@@ -165,6 +174,6 @@ async function initialise(
     ...["-D", workshop.data, "-U", SERVER_ROLE, `--pwfile=${workshop.password}`, "--auth=scram-sha-256"],
     ...["--locale=C", "--encoding=UTF8"],
   ];
-  const { exitCode, output } = await runProgram(binaries.initdb, args, account);
+  const { exitCode, output } = await runProgram(binaries.initdb, args, account, { timeoutMs: INITIALISATION_MS });
   if (exitCode !== 0) throw explainInitialisation(output, workshop.folder);
 }

@@ -5,13 +5,16 @@ import { handsFor } from "./hands.ts";
 import { readPostmasterFile, socketsIn } from "./server-files.ts";
 import { HAS_SOCKETS, socketFolder } from "./socket-folder.ts";
 
+/** A server has one, of its port. The folder's owner may have made any number of them, each of which takes two processes to remove. */
+const MOST_SOCKETS = 20;
+
 /** In the turn of those who start servers, when no server could be reached. */
 export async function removeDeadSockets(dataFolder: string): Promise<void> {
   const sockets = HAS_SOCKETS ? await socketsIn(dataFolder) : [];
   if (sockets.length === 0) return;
   const folder = await socketFolder(dataFolder);
   const hands = await handsFor(dataFolder);
-  for (const socket of sockets) {
+  for (const socket of sockets.slice(0, MOST_SOCKETS)) {
     if (!(await isDead(join(folder, socket)))) continue;
     await hands.remove(join(dataFolder, socket));
     await hands.remove(join(dataFolder, `${socket}.lock`));
@@ -20,8 +23,14 @@ export async function removeDeadSockets(dataFolder: string): Promise<void> {
 
 /** Also true of a server that has no socket, as far as its postmaster.pid says that there is one. */
 export async function isAnyoneListening(dataFolder: string): Promise<boolean> {
-  const sockets = await socketsIn(dataFolder);
-  if (sockets.length === 0) return (await readPostmasterFile(dataFolder)) !== undefined;
+  if ((await socketsIn(dataFolder)).length === 0) return (await readPostmasterFile(dataFolder)) !== undefined;
+  return await isSocketAlive(dataFolder);
+}
+
+/** Also of a server that was stopped with a signal, and answers nobody. */
+export async function isSocketAlive(dataFolder: string): Promise<boolean> {
+  const sockets = HAS_SOCKETS ? await socketsIn(dataFolder) : [];
+  if (sockets.length === 0) return false;
   const folder = await socketFolder(dataFolder);
   for (const socket of sockets) if (!(await isDead(join(folder, socket)))) return true;
   return false;

@@ -1,7 +1,11 @@
 // What there is to say about an embedded server without starting it: for `everbeat doctor`.
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
+import { endClient } from "../end-client.ts";
 import { isKept } from "./coordination-sql.ts";
 import { findPlatformPackage } from "./platform-package.ts";
 import { readDataMajor } from "./prepare-server.ts";
+import { findServerAccount } from "./server-account.ts";
 import { tryToConnect } from "./server-connection.ts";
 import { realDataFolder, serverFiles } from "./server-files.ts";
 
@@ -26,7 +30,7 @@ export interface EmbeddedServerDescription {
 }
 
 export async function describeEmbeddedServer(folder: string): Promise<EmbeddedServerDescription> {
-  const installed = describeInstallation(folder);
+  const installed = await describeInstallation(folder);
   const unknown = { dataFolder: undefined, dataMajor: undefined, running: undefined, problem: undefined };
   const base = { folder, logFile: serverFiles(folder).log, installed, ...unknown };
   try {
@@ -37,17 +41,22 @@ export async function describeEmbeddedServer(folder: string): Promise<EmbeddedSe
     if (attempt.kind !== "connected") return { ...base, dataFolder, dataMajor, problem: attempt.obstacle };
     const { client, port, version, server } = attempt.connection;
     const hasKeeper = await isKept(client);
-    await client.end();
+    await endClient(client);
     return { ...base, dataFolder, dataMajor, running: { port, hasPort: server.hasPort, version, hasKeeper } };
   } catch (error) {
     return { ...base, problem: (error as Error).message };
   }
 }
 
-function describeInstallation(folder: string): EmbeddedServerDescription["installed"] {
+async function describeInstallation(folder: string): Promise<EmbeddedServerDescription["installed"]> {
   try {
-    return { version: findPlatformPackage(folder).version };
+    const dataFolder = await realDataFolder(folder).catch(() => undefined);
+    const account = await findServerAccount(existingOf(folder), dataFolder);
+    return { version: findPlatformPackage(folder, account?.uid).version };
   } catch (error) {
     return { problem: (error as Error).message };
   }
 }
+
+/** A project that has no `.everbeat` yet gets one that is of the owner of the folder around it. */
+const existingOf = (folder: string): string => (existsSync(folder) ? folder : dirname(folder));

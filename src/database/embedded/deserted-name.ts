@@ -3,6 +3,8 @@
 // One rename takes it out of the way, one brings it back, and one begins its removal: of two that happen at once, only one succeeds.
 import { readdir, rename } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { EmbeddedFolderOfAnotherUserError } from "./embedded-errors.ts";
+import { readRecord } from "./project-record.ts";
 import { isSystemData } from "./system-folder.ts";
 
 const DESERTED = /^(data-\w+)\.deserted-(\d{4}-\d\d-\d\d)$/;
@@ -27,9 +29,14 @@ export async function desertedIn(systemProject: string): Promise<Deserted[]> {
   });
 }
 
-/** True when it had been set aside, and is there again. */
-export async function bringBack(dataFolder: string): Promise<boolean> {
+/**
+ * True when it had been set aside, and is there again. `linkOwner`: whose the link to it is. Root's may lead anywhere; another user may
+ * have made one to the database of somebody else, which then stays where it is.
+ */
+export async function bringBack(dataFolder: string, linkOwner = 0): Promise<boolean> {
   if (process.getuid?.() !== 0 || !isSystemData(dataFolder)) return false;
+  const record = linkOwner === 0 ? undefined : await readRecord(dataFolder);
+  if (record !== undefined && record.owner !== linkOwner) throw new EmbeddedFolderOfAnotherUserError(dataFolder);
   const aside = (await desertedIn(dirname(dataFolder))).find((found) => found.dataFolder === dataFolder);
   if (aside === undefined) return false;
   return await rename(aside.path, dataFolder).then(

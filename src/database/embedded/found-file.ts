@@ -5,7 +5,7 @@ import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { EmbeddedFileForeignError } from "./embedded-errors.ts";
-import { presentOwner } from "./other-owner.ts";
+import { ownerWhoCanReach } from "./other-owner.ts";
 
 const UNFOLLOWED = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
@@ -15,26 +15,32 @@ export const openToAppend = (path: string): Promise<FileHandle> =>
 
 export const openToRead = (path: string): Promise<FileHandle> => openFound(path, constants.O_RDONLY);
 
+/** Those that are read are far smaller. Another user could have made one that fills root's memory. */
+const MOST_BYTES = 1024 * 1024;
+
 /** Fails with ENOENT where there is none. */
 export async function readFound(path: string): Promise<string> {
   const handle = await openToRead(path);
   try {
-    return await handle.readFile("utf8");
+    const { size } = await handle.stat();
+    if (size > MOST_BYTES) throw new EmbeddedFileForeignError(path);
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(size), 0, size, 0);
+    return buffer.toString("utf8", 0, bytesRead);
   } finally {
     await handle.close();
   }
 }
 
 async function openFound(path: string, flags: number): Promise<FileHandle> {
-  const owner = await presentOwner(dirname(path));
+  const owner = await ownerWhoCanReach(dirname(path));
   const handle = await open(path, flags | UNFOLLOWED).catch((error: NodeJS.ErrnoException) => {
     // A link, and a pipe that nobody reads.
     if (error.code === "ELOOP" || error.code === "ENXIO") throw new EmbeddedFileForeignError(path, { cause: error });
     throw error;
   });
   const found = await handle.stat();
-  const owners = owner && (flags === constants.O_RDONLY ? [owner.uid, 0] : [owner.uid]);
-  if (found.isFile() && (owners === undefined || owners.includes(found.uid))) return handle;
+  const owners = owner !== undefined && (flags === constants.O_RDONLY ? [owner, 0] : [owner]);
+  if (found.isFile() && (owners === false || owners.includes(found.uid))) return handle;
   await handle.close();
   throw new EmbeddedFileForeignError(path);
 }

@@ -2,12 +2,12 @@
 //
 // That user can put a link in the place of anything there, at any moment. Root would follow it, and change, own or remove what it leads
 // to. A process of that user can do no more than that user can.
-import { existsSync } from "node:fs";
-import { chmod, lstat, mkdir, open, rename, rm, rmdir, symlink } from "node:fs/promises";
+import { constants, existsSync } from "node:fs";
+import { lstat, mkdir, open, rename, rm, rmdir, symlink } from "node:fs/promises";
 import { dirname } from "node:path";
-import { presentOwner } from "./other-owner.ts";
-import { type ProgramResult, runProgram } from "./run-program.ts";
-import type { ServerAccount } from "./server-account.ts";
+import { ownerWhoCanReach } from "./other-owner.ts";
+import { runProgram } from "./run-program.ts";
+import { accountOf, type ServerAccount } from "./users.ts";
 
 /** Those by whom files are changed: this process itself, or processes of the user whom a folder belongs to. */
 export interface Hands {
@@ -31,9 +31,9 @@ export interface Hands {
 }
 
 export async function handsFor(folder: string): Promise<Hands> {
-  const account = await presentOwner(folder);
+  const owner = await ownerWhoCanReach(folder);
   // What the owner cannot do there, root does not do either: the owner may be able to, a moment later.
-  return account === undefined ? OUR_HANDS : handsOf(account);
+  return owner === undefined ? OUR_HANDS : handsOf(await accountOf(owner));
 }
 
 export const OUR_HANDS: Hands = {
@@ -48,7 +48,11 @@ export const OUR_HANDS: Hands = {
   append: (path, text) => writeWith("a", path, text),
   rename,
   symlink: (target, path) => symlink(target, path),
-  makeExecutable: (path) => chmod(path, 0o755),
+  async makeExecutable(path) {
+    // A link that somebody left there would have its target made executable, and readable.
+    const handle = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0));
+    await handle.chmod(0o755).finally(() => handle.close());
+  },
   remove: (path) => rm(path, { recursive: true, force: true }),
 };
 
@@ -73,18 +77,22 @@ async function writeWith(flags: string, path: string, text: string): Promise<voi
   }
 }
 
-/** `platform` says how that user's programs rename. */
-export function handsOf(account: ServerAccount, platform: NodeJS.Platform = process.platform): Hands {
-  const check = ({ exitCode, output }: ProgramResult) => {
+interface HandsOptions {
+  /** Says how that user's programs rename. */
+  readonly platform?: NodeJS.Platform;
+  /** For each step: that user may have stopped the process that does it. */
+  readonly timeoutMs?: number;
+}
+
+export function handsOf(account: ServerAccount, { platform = process.platform, timeoutMs }: HandsOptions = {}): Hands {
+  const perform = async (program: string, args: readonly string[], path: string, input?: string) => {
+    const { exitCode, output } = await runProgram(program, args, account, {
+      ...{ input, timeoutMs, purpose: `The work on ${path}` },
+    });
     if (exitCode !== 0) throw errorIn(output, account);
   };
-  const run = async (script: string, args: readonly string[], input = "") =>
-    check(
-      await runProgram("/bin/sh", ["-c", `umask 077; ${script}`, "sh", ...args], account, {
-        input,
-        timeoutMs: PATIENCE_MS,
-      }),
-    );
+  const run = async (script: string, [path, ...others]: readonly [string, ...string[]], input?: string) =>
+    await perform("/bin/sh", ["-c", `umask 077; ${script}`, "sh", path, ...others], path, input);
   return {
     account,
     makeFolders: (path) => run('umask 022; mkdir -p -- "$1"', [path]),
@@ -98,23 +106,21 @@ export function handsOf(account: ServerAccount, platform: NodeJS.Platform = proc
     rename: async (from, to) =>
       platform === "linux"
         ? await run('mv -T -- "$1" "$2"', [from, to])
-        : check(await runProgram(process.execPath, ["-e", RENAME, from, to], account, { timeoutMs: PATIENCE_MS })),
-    symlink: (target, path) => run('ln -s -- "$1" "$2"', [target, path]),
+        : await perform(process.execPath, ["-e", RENAME, from, to], from),
+    symlink: (target, path) => run('ln -s -- "$2" "$1"', [path, target]),
     makeExecutable: (path) => run('chmod 755 -- "$1"', [path]),
     remove: (path) => run('rm -rf -- "$1"', [path]),
   };
 }
 
-/** The user may have stopped a process that is that user's. */
-const PATIENCE_MS = 60_000;
 const RENAME = 'require("node:fs").renameSync(process.argv[1], process.argv[2])';
 
 /** For root, in a folder of root's own: a folder whose owner could put links into it while root removes what is there. */
-export async function removeAsOwner(folder: string): Promise<void> {
+export async function removeAsOwner(folder: string, options?: HandsOptions): Promise<void> {
   const found = await lstat(folder).catch(() => undefined);
   if (process.getuid?.() !== 0 || found === undefined || found.uid === 0) return;
   // The folder itself is not the owner's to remove.
-  await handsOf(found)
+  await handsOf(await accountOf(found.uid), options)
     .remove(folder)
     .catch(() => {});
   await rmdir(folder);

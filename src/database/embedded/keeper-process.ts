@@ -6,8 +6,8 @@ import { parse } from "node:path";
 import { performance } from "node:perf_hooks";
 import { builtFile } from "../../package-files.ts";
 import { isKept } from "./coordination-sql.ts";
-import { EmbeddedKeeperMissingError } from "./embedded-errors.ts";
-import { isFromHere } from "./place.ts";
+import { isFromHere } from "./machine.ts";
+import { EmbeddedKeeperMissingError } from "./program-errors.ts";
 import type { ServerConnection } from "./server-connection.ts";
 import { openLog } from "./server-log.ts";
 

@@ -4,6 +4,7 @@
 // starts another, and when it stops the server just as someone joins, they start the server again.
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
+import { endClient } from "../end-client.ts";
 import { attendServer } from "./attend-server.ts";
 import { isOutOfReach } from "./closing-server.ts";
 import {
@@ -15,7 +16,7 @@ import {
 } from "./coordination-sql.ts";
 import { EmbeddedServerStoppedError } from "./embedded-errors.ts";
 import { DEFAULT_LINGER_MS, type Keeping } from "./keeper-process.ts";
-import { isFromHere, touchPlace } from "./place.ts";
+import { isFromHere, touchPlace } from "./machine.ts";
 import { reachServer } from "./reach-server.ts";
 import type { ServerConnection } from "./server-connection.ts";
 import { serverFiles } from "./server-files.ts";
@@ -23,7 +24,7 @@ import { shutDown } from "./shut-down.ts";
 import { insistOnTurn } from "./starting-turn.ts";
 
 /** What ended a watch: nobody is left, the server is gone under us, or nobody else can join it. */
-type WatchEnd = "deserted" | "lost" | "out of reach";
+type WatchEnd = "unused" | "lost" | "out of reach";
 
 const REACH_LOOK_INTERVAL_MS = 2_000;
 const TOUCH_INTERVAL_MS = 500;
@@ -34,7 +35,7 @@ async function keep(keeping: Keeping): Promise<void> {
     const isKeeper = await tryToBecomeKeeper(connection.client).catch(() => "lost" as const);
     if (isKeeper === false) return;
     followData(connection.dataFolder);
-    if (isKeeper === true && (await keepOne(connection, keeping)) === "deserted and stopped") return;
+    if (isKeeper === true && (await keepOne(connection, keeping)) === "unused and stopped") return;
     // The folder was renamed: a database that is at its old path now belongs to another project.
     if (dataFolderNow(connection) !== connection.dataFolder) return;
     connection = isKeeper === "lost" ? await attendServer(keeping.folder) : await comeBack(keeping);
@@ -61,17 +62,14 @@ function dataFolderNow({ dataFolder }: ServerConnection): string {
   }
 }
 
-async function keepOne(
-  connection: ServerConnection,
-  keeping: Keeping,
-): Promise<"deserted and stopped" | "to come back"> {
+async function keepOne(connection: ServerConnection, keeping: Keeping): Promise<"unused and stopped" | "to come back"> {
   // Until the server has stopped: a process in another container must not take it for a database that nobody serves.
   const touching = setInterval(() => void touchPlace(dataFolderNow(connection)), TOUCH_INTERVAL_MS);
   try {
     const end = await watch(connection, keeping);
     if (end === "lost") return "to come back";
     const hasStopped = await tryToStop(connection, keeping);
-    return hasStopped && end === "deserted" ? "deserted and stopped" : "to come back";
+    return hasStopped && end === "unused" ? "unused and stopped" : "to come back";
   } finally {
     clearInterval(touching);
   }
@@ -86,7 +84,7 @@ async function tryToStop(connection: ServerConnection, { folder, lingerMs }: Kee
     return true;
   } catch (error) {
     console.error(`everbeat keeper: ${(error as Error).message}`);
-    await client.end().catch(() => {});
+    await endClient(client);
     await pause(lingerMs);
     return false;
   }
@@ -114,7 +112,7 @@ async function watch(connection: ServerConnection, { lingerMs }: Keeping): Promi
       await pause(lookIntervalMs);
       const now = performance.now();
       if (await isAnyoneConnected(client)) lastSeenAt = now;
-      else if (now - lastSeenAt >= lingerMs && (await isDeserted(client))) return "deserted";
+      else if (now - lastSeenAt >= lingerMs && (await isUnused(client))) return "unused";
       if (now - reachLookAt < REACH_LOOK_INTERVAL_MS) continue;
       reachLookAt = now;
       // Whoever finds it where it was moved to stops it. Those who came before may go on until then.
@@ -122,13 +120,13 @@ async function watch(connection: ServerConnection, { lingerMs }: Keeping): Promi
       if (!hasMoved && (await isOutOfReach(connection))) return "out of reach";
     }
   } catch {
-    await client.end().catch(() => {});
+    await endClient(client);
     return "lost";
   }
 }
 
 /** Asked again under the lock: from here on nobody can join until the server has stopped. */
-async function isDeserted(client: ServerConnection["client"]): Promise<boolean> {
+async function isUnused(client: ServerConnection["client"]): Promise<boolean> {
   if (!(await tryToForbidPresence(client))) return false;
   if (!(await isAnyoneConnected(client))) return true;
   await allowPresence(client);

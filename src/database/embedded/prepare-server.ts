@@ -5,9 +5,10 @@ import { createDataFolder } from "./create-data-folder.ts";
 import { EmbeddedDataDamagedError, EmbeddedDataVersionError } from "./embedded-errors.ts";
 import { readFound } from "./found-file.ts";
 import { findPlatformPackage } from "./platform-package.ts";
-import { type ServerAccount, serverAccountFor } from "./server-account.ts";
+import { serverAccountFor } from "./server-account.ts";
 import { prepareBinaries, type ServerBinaries } from "./server-binaries.ts";
 import { realDataFolder } from "./server-files.ts";
+import type { ServerAccount } from "./users.ts";
 
 export interface PreparedServer {
   readonly dataFolder: string;
@@ -23,7 +24,8 @@ export async function prepareServer(options: {
   const { folder, onProgress } = options;
   const existing = await realDataFolder(folder);
   const account = await serverAccountFor(folder, existing);
-  const binaries = await prepareBinaries({ found: findPlatformPackage(folder), account, folder, onProgress });
+  const found = findPlatformPackage(folder, account?.uid);
+  const binaries = await prepareBinaries({ found, account, folder, onProgress });
   if (existing === undefined) await createDataFolder({ folder, binaries, account, onProgress });
   const dataFolder = existing ?? (await realDataFolder(folder));
   if (dataFolder === undefined) return undefined;

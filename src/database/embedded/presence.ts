@@ -1,9 +1,10 @@
 // A joined process's place at the server: one idle connection, taken up again when it breaks, until it is closed.
 import { setTimeout as pause } from "node:timers/promises";
 import type { Client } from "pg";
+import { endClient } from "../end-client.ts";
 import { ensureDatabase, lockPresence } from "./coordination-sql.ts";
 import { ensureKeeper, type Keeping } from "./keeper-process.ts";
-import { touchPlace } from "./place.ts";
+import { touchPlace } from "./machine.ts";
 import { type Reached, type ReachOptions, reachServer } from "./reach-server.ts";
 
 export interface Presence {
@@ -23,8 +24,9 @@ export async function becomePresent(options: PresenceOptions): Promise<Presence>
   let reached = await reach(options, "join");
   let isClosed = false;
   attend();
-  const look = setInterval(() => void lookAfterKeeper(), KEEPER_LOOK_INTERVAL_MS);
-  look.unref();
+  let looking: Promise<void> | undefined;
+  const looks = setInterval(() => void lookAfterKeeper(), KEEPER_LOOK_INTERVAL_MS);
+  looks.unref();
 
   function attend(): void {
     const { client, ended } = reached;
@@ -37,7 +39,7 @@ export async function becomePresent(options: PresenceOptions): Promise<Presence>
     while (!isClosed) {
       try {
         reached = await reach(options, "come-back");
-        if (isClosed) return await reached.client.end();
+        if (isClosed) return await endClient(reached.client);
         return attend();
       } catch {
         // Stopped on purpose, or no way to start it now (a full disk): whoever uses the database sees that themselves.
@@ -46,7 +48,15 @@ export async function becomePresent(options: PresenceOptions): Promise<Presence>
     }
   }
 
-  async function lookAfterKeeper(): Promise<void> {
+  /** One at a time: a server that was stopped with a signal answers none of them for a while. */
+  function lookAfterKeeper(): Promise<void> {
+    looking ??= look().finally(() => {
+      looking = undefined;
+    });
+    return looking;
+  }
+
+  async function look(): Promise<void> {
     // A broken connection is `comeBack`'s matter, and a keeper that does not start is tried again at the next look.
     await ensureKeeper(reached, options).catch(() => {});
     await touchPlace(reached.dataFolder);
@@ -59,12 +69,12 @@ export async function becomePresent(options: PresenceOptions): Promise<Presence>
     async close() {
       if (isClosed) return;
       isClosed = true;
-      clearInterval(look);
+      clearInterval(looks);
       // But leaving is: without this, a process with nothing else to do would end in the middle of it.
       socketOf(reached.client).ref();
       // Should the keeper have been killed, nobody would stop the server after us.
       await lookAfterKeeper();
-      await reached.client.end().catch(() => {});
+      await endClient(reached.client);
     },
   };
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { EverbeatError } from "../../errors.ts";
+import { endClient } from "../end-client.ts";
 import { closingWatch } from "./closing-server.ts";
 import { removeDeserted } from "./deserted-data.ts";
 import {
@@ -24,6 +25,7 @@ import { takeTurn } from "./starting-turn.ts";
 const DEADLINE_MS = 60_000;
 const BUSY_INTERVAL_MS = 40;
 const RETRY_INTERVAL_MS = 150;
+const LEAST_START_MS = 10_000;
 /** For as long as what is left of a killed server may hold its memory, while a stranger answers on its port. */
 const TURNED_AWAY_INTERVAL_MS = 1_000;
 
@@ -48,19 +50,20 @@ export async function reachServer(options: ReachOptions): Promise<Reached> {
   const beganAt = performance.now();
   let startedHere = false;
   let hasKeeper = false;
-  const hurryIfClosing = closingWatch(folder);
-  let isSuspect = false;
-  let obstacle = "";
+  const stopIfStuck = closingWatch(folder);
+  let wasTurnedAwayBefore = false;
+  /** Of the last start: the next look finds only that the server is not there. */
+  let obstacle: string | undefined;
   for (;;) {
     const look = await lookOnce(options, hasKeeper);
     if (look.kind === "connected") return { ...look.connection, startedHere };
-    obstacle = look.obstacle || obstacle;
     const waitedMs = performance.now() - beganAt;
     if (waitedMs > DEADLINE_MS) {
-      const detail = { lastObstacle: obstacle, logTail: await logTail(folder) };
+      const lastObstacle = [obstacle, look.obstacle].filter((text) => text !== undefined).join("; ");
+      const detail = { lastObstacle, logTail: await logTail(folder) };
       throw new EmbeddedServerLateError(serverFiles(folder).log, waitedMs, detail);
     }
-    await hurryIfClosing(look);
+    await stopIfStuck(look);
     if (look.kind === "busy" || look.kind === "stranded") {
       await pause(BUSY_INTERVAL_MS);
       continue;
@@ -69,15 +72,15 @@ export async function reachServer(options: ReachOptions): Promise<Reached> {
     // A server that refuses us has no use for a keeper, which it would refuse as well.
     const isTurnedAway = look.isTurnedAway ?? false;
     const keeping = isTurnedAway ? undefined : options.keeping;
-    const start = await startInTurn({ ...options, keeping });
+    const start = await startInTurn({ ...options, keeping }, DEADLINE_MS - waitedMs);
+    obstacle = start.obstacle;
     if (start.kind === "ready") {
       startedHere = true;
       hasKeeper = keeping !== undefined;
     }
     if (start.kind === "refused") {
-      obstacle = start.obstacle;
-      if (isTurnedAway && isSuspect) throw await passwordRefused(folder, look.obstacle);
-      isSuspect = isTurnedAway;
+      if (isTurnedAway && wasTurnedAwayBefore) throw await passwordRefused(folder, look.obstacle);
+      wasTurnedAwayBefore = isTurnedAway;
       await pause(isTurnedAway ? TURNED_AWAY_INTERVAL_MS : RETRY_INTERVAL_MS);
     }
   }
@@ -99,7 +102,7 @@ async function lookOnce(options: ReachOptions, hasKeeper: boolean): ReturnType<t
     await options.settle(attempt.connection, hasKeeper);
     return attempt;
   } catch (error) {
-    await attempt.connection.client.end().catch(() => {});
+    await endClient(attempt.connection.client);
     if (error instanceof EverbeatError) throw error;
     return { kind: "busy", obstacle: (error as Error).message };
   }
@@ -111,22 +114,31 @@ async function permitStart({ folder, purpose }: ReachOptions): Promise<void> {
   if (await isStoppedOrGone(folder)) throw new EmbeddedServerStoppedError(folder);
 }
 
-type InTurn = Awaited<ReturnType<typeof startServer>> | { readonly kind: "left-to-another" };
+type InTurn =
+  | Awaited<ReturnType<typeof startServer>>
+  | { readonly kind: "left-to-another"; readonly obstacle?: string };
 
-async function startInTurn(options: ReachOptions): Promise<InTurn> {
+async function startInTurn(options: ReachOptions, patienceMs: number): Promise<InTurn> {
   const { folder, keeping, onProgress } = options;
+  const { turn } = serverFiles(folder);
+  const giveUpAt = performance.now() + patienceMs;
   let outcome: InTurn = { kind: "left-to-another" };
+  const start = async () => {
+    // Whoever had the turn before us may have stopped it for good.
+    await permitStart(options);
+    await removeDeserted();
+    const prepared = await prepareServer({ folder, onProgress });
+    // Or may have started it between our look and our turn, or be about to make the database.
+    if (prepared === undefined || (await probe(prepared.dataFolder, "everbeat probe")).kind !== "absent") return;
+    onProgress("starting PostgreSQL");
+    // A database that had to be made has taken its time, and is started all the same.
+    const leftMs = Math.max(giveUpAt - performance.now(), LEAST_START_MS);
+    outcome = await startServer({ folder, keeping, patienceMs: leftMs, ...prepared });
+  };
   try {
-    await takeTurn(serverFiles(folder).turn, async () => {
-      // Whoever had the turn before us may have stopped it for good.
-      await permitStart(options);
-      await removeDeserted();
-      const prepared = await prepareServer({ folder, onProgress });
-      // Or may have started it between our look and our turn, or be about to make the database.
-      if (prepared === undefined || (await probe(prepared.dataFolder, "everbeat probe")).kind !== "absent") return;
-      onProgress("starting PostgreSQL");
-      outcome = await startServer({ folder, keeping, ...prepared });
-    });
+    const end = await takeTurn(turn, start, patienceMs);
+    if (end === "held-by-another")
+      return { kind: "left-to-another", obstacle: `another process that is starting it holds ${turn}` };
   } catch (error) {
     throw explainFileError(error, folder);
   }

@@ -1,15 +1,15 @@
 // Makes PostgreSQL's programs runnable by the user that the server runs as: in place if possible, else from a copy.
-import { access, constants } from "node:fs/promises";
-import { dirname, join, relative } from "node:path";
+import { access, constants, realpath } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
 import { copyTreeAtomically } from "./copy-tree.ts";
-import { EmbeddedBinariesUnusableError } from "./embedded-errors.ts";
 import { readFound } from "./found-file.ts";
 import { handsFor } from "./hands.ts";
 import { otherOwner } from "./other-owner.ts";
 import type { PlatformPackage } from "./platform-package.ts";
+import { EmbeddedBinariesUnusableError, EmbeddedPackageDamagedError } from "./program-errors.ts";
 import { runProgram } from "./run-program.ts";
-import type { ServerAccount } from "./server-account.ts";
 import { systemBinariesFolder } from "./system-folder.ts";
+import type { ServerAccount } from "./users.ts";
 
 export interface ServerBinaries {
   readonly postgres: string;
@@ -35,14 +35,15 @@ export async function prepareBinaries(options: {
 
   // As an ordinary user a copy helps only where the original could not be mended.
   if (mended && account === undefined) throw new EmbeddedBinariesUnusableError(found.root, inPlace.output);
-  const owner = (await otherOwner(found.root))?.uid;
+  const owner = await otherOwner(found.root);
   const copy =
     account === undefined
       ? join(folder, `postgres-${found.version}`)
       : await systemBinariesFolder(found.version, owner ?? 0);
   if (!(await exists(copy))) {
     options.onProgress(`copying PostgreSQL's programs to ${copy}, where the server's user can run them (60 MB, once)`);
-    await copyTreeAtomically({ from: found.root, to: copy, owner, finish: mend });
+    const hands = await handsFor(found.root);
+    await copyTreeAtomically({ from: found.root, to: copy, hands, owner, finish: mend });
   }
   const copied = await tryToRun(copy, account);
   if (copied.major === undefined) throw new EmbeddedBinariesUnusableError(programsIn(copy, "").postgres, copied.output);
@@ -68,20 +69,48 @@ async function mend(root: string): Promise<void> {
   const { postgres, initdb, pgCtl } = programsIn(root, "");
   const hands = await handsFor(root);
   for (const program of [postgres, initdb, pgCtl]) {
-    if (!(await isExecutable(program))) await hands.makeExecutable(program);
+    if (await isExecutable(program)) continue;
+    await refuseWayOut(root, program);
+    await hands.makeExecutable(program);
   }
   for (const { source, target } of await listedLinks(root)) {
     const link = join(root, target);
     if (await exists(link)) continue;
+    await refuseWayOut(root, link);
     await hands.symlink(relative(dirname(link), join(root, source)), link).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "EEXIST") throw error;
     });
   }
 }
 
+/** Another user may have written the list, and root makes the links: none is made outside the package, or leads there. */
 async function listedLinks(root: string): Promise<Array<{ source: string; target: string }>> {
-  const list = await readFound(join(root, "native", "pg-symlinks.json")).catch(() => "[]");
-  return JSON.parse(list) as Array<{ source: string; target: string }>;
+  const file = join(root, "native", "pg-symlinks.json");
+  const list = linksIn(await readFound(file).catch(() => "[]"));
+  const isInside = (path: unknown) => typeof path === "string" && leadsInside(root, join(root, path));
+  if (list?.every((entry) => isInside(entry?.source) && isInside(entry?.target)) !== true)
+    throw new EmbeddedPackageDamagedError(file, "is no list of links within the package");
+  return list;
+}
+
+function linksIn(text: string): Array<{ source: string; target: string }> | undefined {
+  try {
+    const list: unknown = JSON.parse(text);
+    return Array.isArray(list) ? list : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Also a folder on the way to it can be a link. */
+async function refuseWayOut(root: string, path: string): Promise<void> {
+  if (leadsInside(await realpath(root), join(await realpath(dirname(path)), basename(path)))) return;
+  throw new EmbeddedPackageDamagedError(path, "is not within the package");
+}
+
+function leadsInside(root: string, path: string): boolean {
+  const way = relative(root, path);
+  return way !== "" && way.split(sep)[0] !== ".." && !isAbsolute(way);
 }
 
 async function isExecutable(program: string): Promise<boolean> {

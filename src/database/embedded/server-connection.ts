@@ -1,5 +1,6 @@
 // One try to connect to the server of a data folder, and what came of it.
 import { Client, DatabaseError } from "pg";
+import { endClient } from "../end-client.ts";
 import { connectByScram } from "../require-auth.ts";
 import { identifyServer, type ServerIdentity } from "./coordination-sql.ts";
 import { type PostmasterFile, parsePostmasterFile, readPassword, readServerFile, SERVER_ROLE } from "./server-files.ts";
@@ -33,6 +34,8 @@ export interface ServerConnection {
 }
 
 const CONNECT_TIMEOUT_MS = 3_000;
+/** A server that was stopped with a signal answers nothing, and keeps the connection. */
+const ANSWER_TIMEOUT_MS = 15_000;
 /** A keeper that stands still in the midst of stopping the server must not hold a joiner for ever. */
 const LOCK_TIMEOUT_MS = 5_000;
 const CANNOT_CONNECT_NOW = "57P03";
@@ -52,6 +55,7 @@ export async function tryToConnect(dataFolder: string, applicationName: string):
     ...{
       application_name: applicationName,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      query_timeout: ANSWER_TIMEOUT_MS,
       lock_timeout: LOCK_TIMEOUT_MS,
     },
   });
@@ -67,10 +71,10 @@ export async function tryToConnect(dataFolder: string, applicationName: string):
       const connection = { client, ended, dataFolder, server, host, port, password, version: identity.version };
       return { kind: "connected", connection };
     }
-    void client.end();
+    void endClient(client);
     return { ...problem, server: file };
   } catch (error) {
-    void client.end().catch(() => {});
+    void endClient(client);
     const obstacle = `port ${port}: ${(error as Error).message}`;
     const code = error instanceof DatabaseError ? error.code : undefined;
     if (code === CANNOT_CONNECT_NOW || code === TOO_MANY_CONNECTIONS) return { kind: "busy", obstacle };
@@ -93,6 +97,6 @@ function problemOf(
 /** Only what comes of it: the connection, if there is one, is closed again. */
 export async function probe(dataFolder: string, applicationName: string): Promise<Attempt> {
   const attempt = await tryToConnect(dataFolder, applicationName);
-  if (attempt.kind === "connected") await attempt.connection.client.end().catch(() => {});
+  if (attempt.kind === "connected") await endClient(attempt.connection.client);
   return attempt;
 }

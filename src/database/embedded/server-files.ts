@@ -1,5 +1,5 @@
 // What lies where in the folder of an embedded server, and how PostgreSQL's own small files are read.
-import { access, readdir, readlink, realpath } from "node:fs/promises";
+import { access, lstat, readdir, readlink, realpath } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { EverbeatError } from "../../errors.ts";
 import { bringBack } from "./deserted-name.ts";
@@ -34,8 +34,9 @@ export async function realDataFolder(folder: string): Promise<string | undefined
   if (found !== undefined) return found;
   const lostTarget = await readlink(data).catch(() => undefined);
   if (lostTarget === undefined) return undefined;
+  const { uid } = await lstat(data);
   for (let looks = 0, missed = 0; looks < LOOKED_FOR_MOST && missed < MISSED_MOST; looks++) {
-    if (!(await bringBack(resolve(folder, lostTarget)))) missed++;
+    if (!(await bringBack(resolve(folder, lostTarget), uid))) missed++;
     // Also where somebody else has brought it back.
     const place = await realPathOf(data);
     if (place !== undefined) return place;
@@ -49,7 +50,7 @@ async function realPathOf(data: string): Promise<string | undefined> {
     return await realpath(data);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw new EmbeddedFolderOfAnotherUserError(data, { cause: error });
+    throw unreadable(data, error);
   }
 }
 
@@ -94,9 +95,12 @@ export async function readPostmasterFile(dataFolder: string): Promise<Postmaster
   }
 }
 
+/** Only a refusal means that it is another user's: a link that leads to itself, or a disk that fails, is something else. */
 function unreadable(dataFolder: string, error: unknown): EverbeatError {
   if (error instanceof EverbeatError) return error;
-  return new EmbeddedFolderOfAnotherUserError(dataFolder, { cause: error });
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === "EACCES" || code === "EPERM") return new EmbeddedFolderOfAnotherUserError(dataFolder, { cause: error });
+  return new EmbeddedDataDamagedError(dataFolder, `it cannot be read (${message})`, { cause: error });
 }
 
 /** The postmaster.pid; where that was removed, the lock file of the server's socket, which begins with the same lines. */

@@ -1,15 +1,17 @@
 // Ends a server: in good order where it can be done, and by force where it cannot.
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
-import { EmbeddedServerElsewhereError, EmbeddedServerRefusedError } from "./embedded-errors.ts";
-import { isFromHere } from "./place.ts";
+import { isSocketAlive } from "./dead-sockets.ts";
+import { EmbeddedServerElsewhereError, EmbeddedServerUnstoppableError } from "./embedded-errors.ts";
+import { isFromHere } from "./machine.ts";
 import { findPlatformPackage } from "./platform-package.ts";
 import { type ProgramResult, runProgram } from "./run-program.ts";
-import { type ServerAccount, serverAccountFor } from "./server-account.ts";
+import { serverAccountFor } from "./server-account.ts";
 import { prepareBinaries } from "./server-binaries.ts";
 import { probe } from "./server-connection.ts";
-import { type PostmasterFile, readServerFile, serverFiles } from "./server-files.ts";
+import { type PostmasterFile, readServerFile } from "./server-files.ts";
 import { HAS_SOCKETS } from "./socket-folder.ts";
+import type { ServerAccount } from "./users.ts";
 
 const STOP_TIMEOUT_MS = 20_000;
 const LOOK_INTERVAL_MS = 20;
@@ -40,8 +42,13 @@ export async function shutDown({ folder, dataFolder, server }: ShutDown): Promis
     ({ output } = told);
   }
   // It may have been killed, and have left its postmaster.pid behind.
-  if ((await probe(dataFolder, "everbeat stop")).kind === "absent") return;
-  throw new EmbeddedServerRefusedError(serverFiles(folder).log, output);
+  if (!(await isServerThere(dataFolder))) return;
+  throw new EmbeddedServerUnstoppableError(dataFolder, server.processId, output);
+}
+
+/** Also one that does not answer, because somebody has stopped it with a signal. */
+export async function isServerThere(dataFolder: string): Promise<boolean> {
+  return (await probe(dataFolder, "everbeat stop")).kind !== "absent" || (await isSocketAlive(dataFolder));
 }
 
 /**
@@ -57,7 +64,7 @@ async function tellToStop(
     if (!/^[1-9]\d*$/.test(server.processId)) return { exitCode: 1, output: "the server's process is not known" };
     return await runProgram("/bin/sh", ["-c", 'kill -s "$1" "$2"', "sh", SIGNALS[mode], server.processId], account);
   }
-  const found = findPlatformPackage(folder);
+  const found = findPlatformPackage(folder, account?.uid);
   const { pgCtl } = await prepareBinaries({ found, account, folder, onProgress: () => {} });
   return await runProgram(pgCtl, ["stop", "-W", "-D", dataFolder, "-m", mode], account);
 }

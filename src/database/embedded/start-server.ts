@@ -1,7 +1,7 @@
 // Starts PostgreSQL on a data folder and waits until it is ready or gives up.
 //
 // PostgreSQL's own interlock decides who may: the loser of a race is refused and simply connects to the winner.
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
@@ -9,14 +9,14 @@ import { removeDeadSockets } from "./dead-sockets.ts";
 import { explainRefusedStart, hasNoPort, hasNoSockets, isAboutLockFile, passingObstacle } from "./explain-failure.ts";
 import { handsFor } from "./hands.ts";
 import { type Keeping, spawnKeeper } from "./keeper-process.ts";
-import { markPlace, refuseIfServedElsewhere } from "./place.ts";
-import { spawnAs } from "./run-program.ts";
-import type { ServerAccount } from "./server-account.ts";
+import { markPlace, refuseIfServedElsewhere } from "./machine.ts";
+import { couldNotRun, killProgram, startProgram } from "./run-program.ts";
 import type { ServerBinaries } from "./server-binaries.ts";
 import { readPostmasterFile, serverFiles } from "./server-files.ts";
 import { logSize, logTail, openLog } from "./server-log.ts";
 import { choosePort } from "./server-port.ts";
 import { HAS_SOCKETS, SOCKET_FOLDER } from "./socket-folder.ts";
+import type { ServerAccount } from "./users.ts";
 
 const LOOK_INTERVAL_MS = 20;
 /** Looks, and not time: if everything was paused, one that looks the same was not given time to change. */
@@ -28,7 +28,7 @@ const SOCKET_OPTIONS = ["-k", SOCKET_FOLDER, "-c", "unix_socket_permissions=0700
 const WITHOUT_PORT = ["-c", "listen_addresses="];
 
 type StartOutcome =
-  | { readonly kind: "ready" }
+  | { readonly kind: "ready"; readonly obstacle?: undefined }
   /** Someone else has the folder, or had it a moment ago: try to connect, then try this again. */
   | { readonly kind: "refused"; readonly obstacle: string };
 
@@ -39,6 +39,8 @@ interface StartOptions {
   readonly account: ServerAccount | undefined;
   /** undefined when the keeper itself starts the server. */
   readonly keeping: Keeping | undefined;
+  /** How long it may take until it is ready. */
+  readonly patienceMs: number;
 }
 
 export async function startServer(options: StartOptions): Promise<StartOutcome> {
@@ -63,20 +65,19 @@ async function tryToStart(
   const log = await openLog(folder);
   const logStart = await logSize(folder);
   const before = (await readPostmasterFile(dataFolder))?.text;
-  const surroundings = spawnAs(account);
   if (options.keeping !== undefined) spawnKeeper(options.keeping, log.fd);
   const listening = [...(hasSocket ? SOCKET_OPTIONS : []), ...(hasPort ? [] : WITHOUT_PORT)];
   const args = ["-D", dataFolder, "-p", String(port), ...listening];
-  const child = spawn(binaries.postgres, args, {
-    ...surroundings,
-    env: { ...surroundings.env, ...(leftBehind && { PG_GRANDPARENT_PID: leftBehind }) },
+  const child = startProgram(binaries.postgres, args, account, {
+    environment: leftBehind === undefined ? undefined : { PG_GRANDPARENT_PID: leftBehind },
     // A session of its own: Ctrl-C in the terminal of whoever started it must not reach it.
     detached: true,
     stdio: ["ignore", log.fd, log.fd],
   });
   child.unref();
-  const [end] = await Promise.all([readyOrEnded(child, dataFolder, before), log.close()]);
+  const [end] = await Promise.all([readyOrEnded(child, before, options), log.close()]);
   if (end === "ready") return { kind: "ready" };
+  if (end === "late") return { kind: "refused", obstacle: lateness(child, account) };
   // By a keeper that found nobody here yet, because whoever starts it was held up; or by us.
   if (end.wasToldToStop) return { kind: "refused", obstacle: "the server was told to stop while it started" };
   const output = `${await logTail(folder, logStart)}\n${end.reason}`;
@@ -96,22 +97,29 @@ interface End {
 /** `before` is the postmaster.pid of the server before it, whose process may have had the same number in a container. */
 async function readyOrEnded(
   child: ChildProcess,
-  dataFolder: string,
   before: string | undefined,
-): Promise<"ready" | End> {
+  { dataFolder, account, patienceMs }: StartOptions,
+): Promise<"ready" | "late" | End> {
   let end: End | undefined;
   child.once("error", ({ message }) => (end = { reason: message, wasToldToStop: false }));
   child.once("exit", (code, signal) => {
     const wasToldToStop = code === 0 || signal === "SIGINT" || signal === "SIGTERM";
-    end ??= { reason: `postgres ended with ${signal ?? code}`, wasToldToStop };
+    const how = couldNotRun(code) ? "could not be run: it ended" : "ended";
+    end ??= { reason: `postgres ${how} with ${signal ?? code}`, wasToldToStop };
   });
-  let hadFileAt = performance.now();
+  const beganAt = performance.now();
+  let hadFileAt = beganAt;
   while (end === undefined) {
     await pause(LOOK_INTERVAL_MS);
     const now = performance.now();
     const file = await readPostmasterFile(dataFolder);
     const isOurs = file?.processId === String(child.pid) && file.text !== before;
     if (isOurs && file.isReady) return "ready";
+    if (now - beganAt > patienceMs) {
+      // One that has the database may be at work on it, as after a crash, and be ready later. Any other can only be in the way.
+      if (!isOurs) killProgram(child, account);
+      return "late";
+    }
     if (!isOurs && now - hadFileAt > LOCK_FILE_PATIENCE_MS) {
       // Removed by the server before it, which was only just ending: nobody could find the one that runs now.
       child.kill("SIGINT");
@@ -119,6 +127,12 @@ async function readyOrEnded(
     } else if (isOurs) hadFileAt = now;
   }
   return end;
+}
+
+/** For the error, if it is not ready later either. */
+function lateness({ pid }: ChildProcess, account: ServerAccount | undefined): string {
+  const whose = account === undefined ? "" : ` of user ${account.uid}, who may have stopped it with a signal,`;
+  return `postgres, process ${pid}${whose} was started and is not ready`;
 }
 
 /**

@@ -7,33 +7,51 @@ import { type FileHandle, lstat, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
+import { EmbeddedStartHeldError } from "./embedded-errors.ts";
 import { openToRead } from "./found-file.ts";
 import { handsFor } from "./hands.ts";
+import { EmbeddedProgramStuckError } from "./program-errors.ts";
 
 const BEAT_INTERVAL_MS = 250;
 const ABANDONED_AFTER_MS = 2_500;
 const LOOK_INTERVAL_MS = 40;
 
-export type TurnOutcome = "done" | "someone-else-did";
+/** For one who never ends: a process that hangs, or a user who goes on touching the file. */
+const PATIENCE_MS = 60_000;
+/** Longer than all that is done in a turn may take. */
+const INSISTENCE_MS = 300_000;
 
-/** Does `work` if it is our turn; otherwise waits until the one whose turn it is has finished or stands still. */
-export async function takeTurn(turnFile: string, work: () => Promise<void>): Promise<TurnOutcome> {
+export type TurnOutcome = "done" | "someone-else-did" | "held-by-another";
+
+/** Does `work` if it is our turn; otherwise waits until the one whose turn it is has finished or stands still, or for too long. */
+export async function takeTurn(
+  turnFile: string,
+  work: () => Promise<void>,
+  patienceMs = PATIENCE_MS,
+): Promise<TurnOutcome> {
   const turn = await claim(turnFile);
-  if (turn === undefined) {
-    await waitForOther(turnFile);
-    return "someone-else-did";
-  }
+  if (turn === undefined) return await waitForOther(turnFile, patienceMs);
   await during(turn, turnFile, work);
   return "done";
 }
 
-/** Waits for as long as others have their turn; where there can be none, in a folder that was deleted or closed, does without. */
-export async function insistOnTurn(turnFile: string, work: () => Promise<void>): Promise<void> {
+/** Waits until others have had their turns; where there can be none, in a folder that was deleted or closed, does without. */
+export async function insistOnTurn(
+  turnFile: string,
+  work: () => Promise<void>,
+  patienceMs = INSISTENCE_MS,
+): Promise<void> {
+  const beganAt = performance.now();
   for (;;) {
-    const turn = await claim(turnFile).catch(() => "impossible" as const);
+    const turn = await claim(turnFile).catch((error) => {
+      if (error instanceof EmbeddedProgramStuckError) throw error;
+      return "impossible" as const;
+    });
     if (turn === "impossible") return await work();
     if (turn !== undefined) return await during(turn, turnFile, work);
-    await waitForOther(turnFile);
+    const waitedMs = performance.now() - beganAt;
+    if (waitedMs >= patienceMs) throw new EmbeddedStartHeldError(turnFile, waitedMs);
+    await waitForOther(turnFile, patienceMs - waitedMs);
   }
 }
 
@@ -64,22 +82,25 @@ async function claim(turnFile: string): Promise<FileHandle | undefined> {
 }
 
 /** Watches for change instead of comparing times: no clock has to be right. */
-async function waitForOther(turnFile: string): Promise<void> {
+async function waitForOther(turnFile: string, patienceMs: number): Promise<"someone-else-did" | "held-by-another"> {
+  const beganAt = performance.now();
   let seen = await signOfLife(turnFile);
-  let seenAt = performance.now();
+  let seenAt = beganAt;
   while (seen !== undefined) {
     await pause(LOOK_INTERVAL_MS);
     const now = await signOfLife(turnFile);
     if (now !== seen) {
       // Another file in its place is another holder: back to the caller, who looks at the server first.
-      if (now?.split("@")[0] !== seen.split("@")[0]) return;
+      if (now?.split("@")[0] !== seen.split("@")[0]) return "someone-else-did";
       seen = now;
       seenAt = performance.now();
     } else if (performance.now() - seenAt > ABANDONED_AFTER_MS) {
       await passOver(turnFile);
-      return;
+      return "someone-else-did";
     }
+    if (performance.now() - beganAt > patienceMs) return "held-by-another";
   }
+  return "someone-else-did";
 }
 
 async function signOfLife(turnFile: string): Promise<string | undefined> {

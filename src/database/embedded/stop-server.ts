@@ -1,8 +1,7 @@
 // Stops the server of a folder, whoever uses it.
 import { handsFor } from "./hands.ts";
-import { probe } from "./server-connection.ts";
 import { readServerFile, realDataFolder, serverFiles } from "./server-files.ts";
-import { shutDown } from "./shut-down.ts";
+import { isServerThere, shutDown } from "./shut-down.ts";
 import { insistOnTurn } from "./starting-turn.ts";
 
 /**
@@ -16,7 +15,6 @@ export async function stopEmbeddedServer(folder: string): Promise<void> {
     if (dataFolder === undefined) return;
     await (await handsFor(folder)).write(stopped, "");
     const server = await readServerFile(dataFolder);
-    if (server === undefined || (await probe(dataFolder, "everbeat stop")).kind === "absent") return;
-    await shutDown({ folder, dataFolder, server });
+    if (server !== undefined && (await isServerThere(dataFolder))) await shutDown({ folder, dataFolder, server });
   });
 }
