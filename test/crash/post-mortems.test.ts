@@ -69,7 +69,9 @@ describe("a post-mortem", () => {
     worker.signal("SIGSTOP");
     const fillItsMemory = () =>
       database.query(
-        `update everbeat.heart set signs[1] = signs[3] + 1
+        `update everbeat.heart set signs = (
+           select everbeat.signs_of((v || jsonb_build_object('memoryLimit', (v ->> 'rss')::bigint + 4096))::json)
+           from cast(everbeat.vitals_of(signs) as jsonb) v)
          where replica_id = $1 and beat_at < clock_timestamp() - interval '1500 milliseconds' returning 1`,
         [worker.replicaId],
       );
