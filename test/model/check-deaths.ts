@@ -9,28 +9,39 @@ import type { Happening, History, Record, Window } from "./record.ts";
 
 type Sweep = Window & Extract<Happening, { kind: "swept" }>;
 
+interface Held {
+  readonly heldSince: number | undefined;
+  readonly keptUntil: number | undefined;
+  readonly isConfirmed: boolean;
+  readonly holds: Set<number>;
+}
+
 export function checkDeaths(history: History, record: Record): string[] {
   const lives = new Lives();
   const problems: string[] = [];
   let heldSince: number | undefined;
+  let keptUntil: number | undefined;
   let isConfirmed = false;
   let hasJustSwept = false;
   let holds = new Set<number>();
-  let remembered: { heldSince: number | undefined; isConfirmed: boolean; holds: Set<number> } | undefined;
+  let remembered: Held | undefined;
   for (const entry of history) {
-    if (entry.kind === "remembered") remembered = { heldSince, isConfirmed, holds: new Set(holds) };
+    if (entry.kind === "remembered") remembered = { heldSince, keptUntil, isConfirmed, holds: new Set(holds) };
     if (entry.kind === "forgot" && remembered) {
-      ({ heldSince, isConfirmed } = remembered);
+      ({ heldSince, keptUntil, isConfirmed } = remembered);
       holds = new Set(remembered.holds);
     }
     if (entry.kind === "swept") {
-      problems.push(...wrongHold(entry, heldSince));
-      heldSince = entry.heldSince;
-      isConfirmed &&= heldSince !== undefined;
+      const isAnew = beginsAnew(entry, heldSince, keptUntil);
+      problems.push(...wrongHold(entry, isAnew ? undefined : heldSince));
+      // Its alert goes on, where it was not seen to be over.
+      if (isAnew && heldSince !== undefined) holds.delete(heldSince);
+      ({ heldSince, keptUntil } = entry);
+      isConfirmed &&= heldSince !== undefined && !isAnew;
       if (heldSince !== undefined) holds.add(heldSince);
       problems.push(...sweepProblems(lives, entry, isConfirmed));
     } else {
-      if (entry.kind === "confirmed") isConfirmed = heldSince !== undefined;
+      if (entry.kind === "confirmed") isConfirmed = heldSince !== undefined && !(entry.from > (keptUntil ?? Infinity));
       problems.push(...lives.wrongSigns(entry));
       if (entry.kind === "looked" && hasJustSwept) problems.push(...leftBehind(lives, entry));
       lives.follow(entry);
@@ -140,6 +151,12 @@ function leftBehind(lives: Lives, { places }: Extract<Happening, { kind: "looked
   return places
     .filter(({ table, replica }) => table === "running" && lives.of(replica ?? "")?.status !== "online")
     .map(({ task, replica }) => `task ${task} stayed with ${replica}, which is not alive, after a sweep`);
+}
+
+/** One that nobody has renewed in time was left behind. */
+function beginsAnew(sweep: Sweep, before: number | undefined, keptUntil: number | undefined): boolean {
+  if (before === undefined || sweep.heldSince === undefined || keptUntil === undefined) return false;
+  return sweep.to > keptUntil && sweep.heldSince > before + 2;
 }
 
 /** A hold begins in the sweep that tells of it, and its start does not move. */

@@ -24,13 +24,13 @@ export async function readPlaces(database: Database): Promise<{ clockMs: number;
 
 export async function readHold(
   database: Database,
-): Promise<{ sweptAt: number; sweptBy: string; heldSince: number | null }> {
-  const [row] = await database.query<{ sweptAt: number; sweptBy: string; heldSince: number | null }>(
+): Promise<{ sweptAt: number; sweptBy: string; heldSince: number | null; keptUntil: number | null }> {
+  const [row] = await database.query<Awaited<ReturnType<typeof readHold>>>(
     `select (extract(epoch from swept_at) * 1000)::float8 as "sweptAt", swept_by::text as "sweptBy",
-            (select (extract(epoch from since) * 1000)::float8 from ${database.schema}.hold where source = 'hearts') as "heldSince"
-     from ${database.schema}.listening`,
+            (extract(epoch from h.since) * 1000)::float8 as "heldSince", (extract(epoch from h.renewed_at + h.kept_for) * 1000)::float8 as "keptUntil"
+     from ${database.schema}.listening left join ${database.schema}.hold h on h.source = 'hearts' and ${database.schema}.hold_lasts(h)`,
   );
-  return row ?? { sweptAt: Number.NEGATIVE_INFINITY, sweptBy: "", heldSince: null };
+  return row ?? { sweptAt: Number.NEGATIVE_INFINITY, sweptBy: "", heldSince: null, keptUntil: null };
 }
 
 /** movedMs: how much time has passed by moving stamps. */

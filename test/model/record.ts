@@ -61,6 +61,8 @@ export type Happening =
       readonly isListening: boolean;
       /** Since when recovery was held, after this sweep. */
       readonly heldSince: number | undefined;
+      /** Until when that holds without another sweep. */
+      readonly keptUntil?: number | undefined;
       readonly deaths: readonly { readonly replica: string; readonly because: string }[];
       readonly recovered: readonly {
         readonly claim: string;

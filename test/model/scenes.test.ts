@@ -113,6 +113,30 @@ describe("a server that has lost the last part of its memory", () => {
   });
 });
 
+describe("a hold", () => {
+  const kill: Step = { do: "kill", who: 0 };
+  const fleet = ["usual", "usual", "usual", "usual"] as const;
+
+  test("that nobody has renewed for long was left behind: the same deaths are held anew", async () => {
+    const played = await playIn(fleet, live(18), kill, kill, kill, live(54), pass(1_500), sweep, live(216));
+    expect(deaths(played)).toEqual([]);
+    expect(played.problems).toEqual([]);
+    const longer = await playIn(fleet, live(18), kill, kill, kill, live(54), pass(1_500), sweep, live(324));
+    expect(deaths(longer)).toEqual(["session-lost", "session-lost", "session-lost"]);
+    expect(longer.problems).toEqual([]);
+  });
+
+  test("that was left behind cannot be confirmed, and the word on one is not for the next", async () => {
+    const confirm: Step = { do: "confirm" };
+    const before = await playIn(fleet, live(18), kill, kill, kill, live(54), pass(1_500), confirm, sweep, live(54));
+    expect(deaths(before)).toEqual([]);
+    expect(before.problems).toEqual([]);
+    const word = await playIn(fleet, live(18), kill, kill, kill, live(54), confirm, pass(1_500), sweep, live(54));
+    expect(deaths(word)).toEqual([]);
+    expect(word.problems).toEqual([]);
+  });
+});
+
 describe("a fault that the model has found does not come back:", () => {
   test("a replica that was declared dead, and forgotten since, gets no claim", async () => {
     const zombie: Step = { do: "wake", who: 0, tries: "every-write" };

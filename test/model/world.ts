@@ -258,10 +258,11 @@ class World {
         }).runOnce();
         return readHold(database);
       },
-      ({ sweptAt, sweptBy, heldSince }): Happening => ({
+      ({ sweptAt, sweptBy, heldSince, keptUntil }): Happening => ({
         ...{ kind: "swept", by, settings, deaths, recovered },
         isListening: sweptBy === by && sweptAt + movedMs >= now,
         heldSince: heldSince === null ? undefined : heldSince + movedMs,
+        keptUntil: keptUntil === null ? undefined : keptUntil + movedMs,
       }),
     );
     await this.#chronicle.look();
