@@ -530,6 +530,21 @@ export const PROTECTIONS = [
     ],
   },
   {
+    name: "no open file for another user",
+    meaning: "another user's programs have what root had open before Everbeat was started",
+    test: [
+      "test/embedded/open-files.test.ts",
+      "what runs in the name of the folder's owner has no file that root had open",
+    ],
+    changes: [
+      {
+        file: "src/database/embedded/spawn-closed.ts",
+        find: "replaced.includes(all.length) ? nothing",
+        replace: "replaced.includes(-1) ? nothing",
+      },
+    ],
+  },
+  {
     name: "certainly deserted",
     meaning: "a database is taken for deserted where the folder of its project is not there",
     test: [

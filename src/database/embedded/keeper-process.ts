@@ -1,6 +1,5 @@
 // Starts the keeper, the process that stops the server after the last one has left.
 
-import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { parse } from "node:path";
 import { performance } from "node:perf_hooks";
@@ -10,6 +9,7 @@ import { isFromHere } from "./machine.ts";
 import { EmbeddedKeeperMissingError } from "./program-errors.ts";
 import type { ServerConnection } from "./server-connection.ts";
 import { openLog } from "./server-log.ts";
+import { spawnClosed } from "./spawn-closed.ts";
 
 /** The next command of a person or a script finds the server warm. */
 export const DEFAULT_LINGER_MS = 2_000;
@@ -44,13 +44,14 @@ export function spawnKeeper({ folder, lingerMs }: Keeping, logFd: number): void 
   if (spawnedAt !== undefined && performance.now() - spawnedAt < ON_ITS_WAY_MS) return;
   const script = builtFile("database/embedded/keeper.js");
   if (!existsSync(script)) throw new EmbeddedKeeperMissingError(script);
-  const child = spawn(process.execPath, [script, folder, String(lingerMs)], {
+  const options = {
     cwd: parse(script).root,
     env: keeperEnvironment(),
     // It outlives us, however we end, and no Ctrl-C in our terminal reaches it.
     detached: true,
     stdio: ["ignore", logFd, logFd],
-  });
+  } as const;
+  const child = spawnClosed(process.execPath, [script, folder, String(lingerMs)], options, undefined);
   const now = performance.now();
   onTheirWay.set(folder, now);
   // The next look finds no keeper and tries again.

@@ -113,6 +113,20 @@ export class EmbeddedProgramStuckError extends EverbeatError {
   }
 }
 
+export class EmbeddedDescriptorOpenError extends EverbeatError {
+  readonly code = "EMBEDDED_DESCRIPTOR_OPEN";
+  readonly kind = "refused";
+  readonly descriptor: number;
+
+  constructor(descriptor: number, user: number) {
+    super(
+      `File descriptor ${descriptor} of this process is open, and every program that is run as user ${user} would have it. ` +
+        `It is too high to be closed there. Close it in whatever starts Everbeat, or give it a number below 1024, ${OR_OWN_SERVER}.`,
+    );
+    this.descriptor = descriptor;
+  }
+}
+
 export class EmbeddedKeeperMissingError extends EverbeatError {
   readonly code = "EMBEDDED_KEEPER_MISSING";
   readonly kind = "refused";

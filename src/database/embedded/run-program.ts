@@ -2,10 +2,11 @@
 //
 // That user can stop such a process with a signal, keep its output open after its end, or have it write without end. So each has a time
 // limit, after which it is killed with its whole process group, and nobody waits for its output longer than that.
-import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
+import type { ChildProcess, SpawnOptions } from "node:child_process";
 import { parse } from "node:path";
 import { Timer } from "../../timer.ts";
 import { EmbeddedProgramStuckError } from "./program-errors.ts";
+import { type StdioEntry, spawnClosed } from "./spawn-closed.ts";
 import type { ServerAccount } from "./users.ts";
 
 export interface ProgramResult {
@@ -76,18 +77,25 @@ function resultOf(program: string, code: number | null, signal: string | null, o
 /** A shell's exit code for a program that is not there, or not to be executed; the loader has it as well. */
 export const couldNotRun = (code: number | null): boolean => code === 126 || code === 127;
 
-/** How every server program is started: as the right user, from a folder that anyone may be in. */
+interface Starting {
+  readonly stdio: readonly StdioEntry[];
+  readonly environment?: NodeJS.ProcessEnv | undefined;
+  readonly detached?: boolean;
+}
+
+/** How every server program is started: as the right user, from a folder that anyone may be in, with no open file but those given to it. */
 export function startProgram(
   program: string,
   args: readonly string[],
   account: ServerAccount | undefined,
-  { environment, ...options }: SpawnOptions & { environment?: NodeJS.ProcessEnv | undefined } = {},
+  { environment, ...options }: Starting,
 ): ChildProcess {
   const { env, ...surroundings } = surroundingsOf(account);
   const all = { ...surroundings, ...options, env: { ...env, ...environment } };
   // Until a program is loaded, Node stands still, and a file system of that user's own may never give it. A shell is loaded at once.
-  if (account !== undefined && program !== SHELL) return spawn(SHELL, ["-c", 'exec "$0" "$@"', program, ...args], all);
-  return spawn(program, args, all);
+  const isLoadedByShell = account !== undefined && program !== SHELL;
+  if (isLoadedByShell) return spawnClosed(SHELL, ["-c", 'exec "$0" "$@"', program, ...args], all, account);
+  return spawnClosed(program, args, all, account);
 }
 
 /** With all that it has started, as far as that has stayed in its process group. */
@@ -99,7 +107,7 @@ export function killProgram(child: ChildProcess, account: ServerAccount | undefi
   } catch {} // It has just ended.
 }
 
-function surroundingsOf(account: ServerAccount | undefined): SpawnOptions {
+function surroundingsOf(account: ServerAccount | undefined): Omit<SpawnOptions, "stdio"> {
   const cwd = parse(process.cwd()).root;
   if (account === undefined) return { cwd, env: plainEnvironment(/^(?!PG|LC_|LANG|NODE_OPTIONS$)/) };
   const { uid, gid } = account;
