@@ -58,7 +58,7 @@ test("those that are open are shown with what helps; those that are over where t
 
   const { code, stdout } = await cli(["alerts"], at);
   expect(code).toBe(0);
-  expect(stdout).toMatch(/^! mass-death {2}fleet, raised .*\n {2}3 of 4 machines fell silent at once\n/);
+  expect(stdout).toMatch(/^! mass-death {2}hearts, raised .*\n {2}3 of 4 machines fell silent at once\n/);
   expect(stdout).toContain("$ everbeat recover --confirm hearts");
   expect(stdout).not.toContain("queue-not-usable");
 
