@@ -33,9 +33,11 @@ interface Command {
   readonly numbers: readonly number[];
   readonly uid?: number;
   readonly path?: string;
+  /** How many files it may have open. */
+  readonly limit?: number;
 }
 
-async function startCommand({ folder, file, numbers, uid, path }: Command, { onTestFinished }: TestContext) {
+async function startCommand({ folder, file, numbers, uid, path, limit }: Command, { onTestFinished }: TestContext) {
   const module = pathToFileURL(join(repository, "dist/database/embedded/embedded-server.js")).href;
   const handle = await open(file, "r+");
   const stdio: ("ignore" | "pipe" | "inherit" | number)[] = ["ignore", "pipe", "inherit"];
@@ -46,7 +48,9 @@ async function startCommand({ folder, file, numbers, uid, path }: Command, { onT
   expect(await once(locker, "exit")).toEqual([0, null]);
   const user = uid === undefined ? {} : { uid, gid: uid };
   const env = { ...process.env, NODE_OPTIONS: "", PATH: path ?? process.env["PATH"] };
-  const child = spawn(process.execPath, ["--input-type=module", "-e", JOIN, module, folder], {
+  const script = limit === undefined ? 'exec "$@"' : `ulimit -n ${limit}; exec "$@"`;
+  const join_ = [process.execPath, "--input-type=module", "-e", JOIN, module, folder];
+  const child = spawn("/bin/sh", ["-c", script, "sh", ...join_], {
     ...{ ...user, cwd: "/", env, stdio },
   });
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -142,11 +146,29 @@ seesProcesses("a lock of a command is free when the command has ended, though it
   expect(await isLocked(file)).toBe(false);
 });
 
-asRoot("a file of root's that cannot be kept from the other user refuses the start, and is named", async (context) => {
-  context.skip(process.platform !== "linux", "only Linux tells what is open");
-  const { project, folder, treasury } = await projectOfAnother(context);
+const TOO_HIGH = [{ number: 1_024 }, { number: 1_023, limit: 1_024 }];
+
+asRoot.for(TOO_HIGH)(
+  "a file that cannot be kept from the other user refuses the start ($number)",
+  async (one, context) => {
+    context.skip(process.platform !== "linux", "only Linux tells what is open");
+    const { number, limit } = { limit: undefined, ...one };
+    const { project, folder, treasury } = await projectOfAnother(context);
+    await project.client({ folder });
+    const file = join(treasury, "secret");
+    const { said } = await startCommand({ folder, file, numbers: [number], ...(limit && { limit }) }, context);
+    expect(said).toMatch(/^EMBEDDED_DESCRIPTOR_OPEN File descriptor \d+ of this process .* user 65534 .* below 100,/);
+    expect(said).toContain(`descriptor ${number} `);
+  },
+);
+
+seesProcesses("a file with a number that is too high keeps nobody from starting an own server", async (context) => {
+  const { project, home, folder } = await projectOfAnother(context);
   await project.client({ folder });
-  const file = join(treasury, "secret");
-  const { said } = await startCommand({ folder, file, numbers: [1_024] }, context);
-  expect(said).toMatch(/^EMBEDDED_DESCRIPTOR_OPEN File descriptor 1024 of this process .* user 65534 .* below 1024/);
+  const file = join(home, "lock");
+  await writeFile(file, "");
+  const uid = process.getuid?.() === 0 ? NOBODY : undefined;
+  if (uid !== undefined) await chown(file, uid, uid);
+  const command = await startCommand({ folder, file, numbers: [1_023], limit: 1_024, ...(uid && { uid }) }, context);
+  expect(command.said).toMatch(/^postgres/);
 });

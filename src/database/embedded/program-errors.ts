@@ -121,7 +121,7 @@ export class EmbeddedDescriptorOpenError extends EverbeatError {
   constructor(descriptor: number, user: number) {
     super(
       `File descriptor ${descriptor} of this process is open, and every program that is run as user ${user} would have it. ` +
-        `It is too high to be closed there. Close it in whatever starts Everbeat, or give it a number below 1024, ${OR_OWN_SERVER}.`,
+        `It is too high to be closed there. Close it in whatever starts Everbeat, or give it a number below 100, ${OR_OWN_SERVER}.`,
     );
     this.descriptor = descriptor;
   }

@@ -17,6 +17,8 @@ interface ClosedOptions extends Omit<SpawnOptions, "stdio"> {
 
 /** The list that is made for Node has an entry for each number up to the highest. */
 const HIGHEST_CLOSED = 1_023;
+/** In the new process, Node opens some files more, with numbers above the highest of that list. */
+const ROOM_ABOVE = 64;
 /** In octal, as the lines `flags:` of Linux are. */
 const CLOSE_ON_EXEC = 0o2000000;
 
@@ -28,9 +30,10 @@ export function spawnClosed(
   account: ServerAccount | undefined,
 ): ChildProcess {
   const inherited = inheritedDescriptors().filter((descriptor) => descriptor >= stdio.length);
-  const tooHigh = inherited.find((descriptor) => descriptor > HIGHEST_CLOSED);
+  const highest = Math.min(HIGHEST_CLOSED, openFilesLimit() - ROOM_ABOVE - inherited.length);
+  const tooHigh = inherited.find((descriptor) => descriptor > highest);
   if (tooHigh !== undefined && account !== undefined) throw new EmbeddedDescriptorOpenError(tooHigh, account.uid);
-  const replaced = inherited.filter((descriptor) => descriptor <= HIGHEST_CLOSED);
+  const replaced = inherited.filter((descriptor) => descriptor <= highest);
   if (replaced.length === 0) return spawn(program, args, { ...options, stdio: [...stdio] });
   // An "ignore" leaves the numbers from 3 on as they are. Only an open file takes the place of another.
   const nothing = openSync(devNull, "r+");
@@ -61,5 +64,14 @@ function isInherited(descriptor: number): boolean {
   } catch (error) {
     // Closed since it was listed, as the one that the list was read by. To put nothing in the place of any other does no harm.
     return (error as NodeJS.ErrnoException).code !== "ENOENT";
+  }
+}
+
+function openFilesLimit(): number {
+  try {
+    const [, limit] = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
+    return limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
+  } catch {
+    return Number.POSITIVE_INFINITY;
   }
 }
