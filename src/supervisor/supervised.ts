@@ -48,6 +48,7 @@ export function linkToSupervisor(): SupervisorLink | undefined {
     const order = readSupervisorMessage(message);
     if (order?.everbeat === "leave") leave.abort();
     if (order?.everbeat === "leave-now") leaveNow.abort();
+    if (order?.everbeat === "answer") tell({ everbeat: "here" });
   });
   return {
     child,

@@ -22,6 +22,7 @@ import type { Child, Exit } from "./child.ts";
 import { DurableWords, REPLY_WITHIN_MS } from "./durable-words.ts";
 import { Place } from "./place.ts";
 import { type RestartPolicy, rollOrder } from "./restart.ts";
+import { StillChildren } from "./still-children.ts";
 
 /** How long the first child may take before the others follow: what is wrong for all of them is said once. */
 const FIRST_ALONE_MS = 10_000;
@@ -87,12 +88,18 @@ export class Supervisor {
     this.#words = new DurableWords(this.#events, fail);
     const database = parts.everbeat.database.withReplyWithin(REPLY_WITHIN_MS);
     this.#alerts = new Alerts({ database, onRefused: (error) => fail(error, "writing an alert") });
+    const still = new StillChildren({
+      store: database,
+      children: () => this.#places.flatMap(({ children }) => children),
+      onStill: (child) => this.#endStill(child),
+    });
     // What is wrong with the database is said by whoever has something to tell it.
-    const quietly = (name: "database look" | "shared memory", runOnce: () => Promise<void>) =>
+    const quietly = (name: "database look" | "shared memory" | "still children", runOnce: () => Promise<void>) =>
       createService({ name, intervalMs: SERVICES[name].everyMs, runOnce, onError: () => {} });
     this.#background = new ProcessServices([
       quietly("database look", async () => void (await readClock(parts.everbeat.database))),
       quietly("shared memory", async () => this.#groupMemory.look()),
+      quietly("still children", () => still.look()),
     ]);
     this.#places = Array.from({ length: parts.processes }, (_, index) => this.#createPlace(index + 1, fail));
   }
@@ -167,12 +174,15 @@ export class Supervisor {
 
   #createPlace(number: number, onError: (error: unknown, doing: string) => void): Place {
     const { spawn, restart, gracesMs } = this.#parts;
-    const subject = `${this.#parts.name}, child ${number}`;
+    const subject = this.#subjectOf(number);
     return new Place({
       ...{ number, spawn, events: this.#events, policy: restart, readyWithinMs: READY_WITHIN_MS, onError },
       leaveWithinMs: gracesMs + LEAVE_MARGIN_MS,
       report: (child, exit) => this.#report(child, exit),
-      onWell: () => this.#alerts.resolve("crash-loop", subject),
+      onWell: () => {
+        this.#alerts.resolve("crash-loop", subject);
+        this.#alerts.resolve("child-still", subject);
+      },
       onLooping: (exitsInARow, last) => {
         const cause = causeOf({ because: "exited", ...last });
         const message = `Child ${number} of the supervisor ${this.#parts.name} ended ${exitsInARow} times in a row and is not started again: ${cause}.`;
@@ -181,6 +191,19 @@ export class Supervisor {
       },
       onSettled: () => this.#changes.announce(),
     });
+  }
+
+  /** It may go on at any moment, so it is ended first; its exit has another one started. */
+  #endStill(child: Child): void {
+    const { number, pid, replicaId } = child;
+    child.kill();
+    this.#events.emit("child.still", { child: number, pid, replicaId });
+    const message = `Child ${number} of the supervisor ${this.#parts.name} (process ${pid}) stood still, its replica had been declared dead, and it did not answer: the supervisor has killed it to start another.`;
+    void this.#alerts.raise({ kind: "child-still", subject: this.#subjectOf(number), message });
+  }
+
+  #subjectOf(child: number): string {
+    return `${this.#parts.name}, child ${child}`;
   }
 
   /** One that never joined shows at least whether there is a database. */
