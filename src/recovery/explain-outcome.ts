@@ -29,9 +29,9 @@ export function actionOn({ facts, owner, settings }: Case): RecoveryAction {
 
 /** It is dead, has left, or would be dead in a moment as it is now. */
 function deathOf({ replicaId, status, death, cameBack, silentForMs }: OwnerFacts): Death {
-  const { wasDraining, isCharged, ...known } = readDeath(death);
+  const { wasDraining, isCharged, exitCall, ...known } = readDeath(death);
   return {
-    ...{ replicaId, silentForMs: silentForMs ?? undefined, cameBack, isCharged },
+    ...{ replicaId, silentForMs: silentForMs ?? undefined, cameBack, isCharged, exitCall },
     because: status === "dead" ? known.because : status === "offline" || status === "missing" ? status : "silent",
     wasDraining: status === "draining" || wasDraining === true,
   };

@@ -7,7 +7,16 @@ export function unchargedWords(error: unknown): string | undefined {
   return why && `no crash is charged: ${why}`;
 }
 
-function reasonOf({ inRunner, before, inWorker, withinLimit, runner, wasDraining }: DeathInError): string | undefined {
+function reasonOf({
+  inRunner,
+  before,
+  inWorker,
+  withinLimit,
+  runner,
+  wasDraining,
+  exitCall,
+}: DeathInError): string | undefined {
+  if (exitCall) return `${exitCall.name} ${exitCall.taskId}, which had ended before, had called process.exit()`;
   if (wasDraining) return "its worker had been told to go";
   const words = [
     others(before, (tasks) => `its runner had run ${tasks} before it, which may have left something behind`, "task"),

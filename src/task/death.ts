@@ -44,6 +44,12 @@ export interface GroupMemory {
   readonly kills: number;
 }
 
+export interface ExitCall {
+  readonly taskId: TaskId;
+  readonly name: string;
+  readonly exitCode: number;
+}
+
 /** What whoever declares a replica dead writes into its row. */
 export interface DeathRecord {
   readonly because: DeathReason;
@@ -61,6 +67,8 @@ export interface DeathRecord {
   readonly group?: GroupMemory | undefined;
   /** Replicas in processes that shared that memory with it. */
   readonly sharedWith?: readonly string[] | undefined;
+  /** A task that had ended before, or what it had left behind, called `process.exit()`: none of those that were running is at fault. */
+  readonly exitCall?: ExitCall | undefined;
   /** Where its loop was blocked, if it was and that could be seen. */
   readonly stack?: string;
   /** For how long its loop had been blocked when its heart ended the process for that. */
@@ -94,6 +102,12 @@ const group: Read<GroupMemory> = (value) => {
 const ids: Read<readonly string[]> = (value) =>
   Array.isArray(value) && value.every(isUuid) && value.length > 0 ? value : undefined;
 
+const exitCall: Read<ExitCall> = (value) => {
+  const { taskId, name, exitCode } = (value ?? {}) as Partial<Record<keyof ExitCall, unknown>>;
+  if (!isUuid(taskId)) return undefined;
+  return { taskId: taskId as TaskId, name: text(name) ?? "?", exitCode: integer(exitCode) ?? 0 };
+};
+
 const timedOut: Read<readonly TimedOutAttempt[]> = (value) => {
   if (!Array.isArray(value)) return undefined;
   const read = value.flatMap((one): TimedOutAttempt[] => {
@@ -116,6 +130,7 @@ const FIELDS: { readonly [Field in Exclude<keyof DeathRecord, "because">]-?: Rea
   signal: text,
   group,
   sharedWith: ids,
+  exitCall,
   stack: text,
   blockedForMs: number,
   timedOut,
