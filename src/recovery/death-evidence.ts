@@ -140,11 +140,12 @@ function endWords({ because, signal, exitCode, isThread }: DeathEvidence): strin
   return DEATH_REASONS[because].words;
 }
 
-function groupLines({ used, limit, kills }: NonNullable<DeathEvidence["group"]>): string[] {
+function groupLines({ used, limit, kills, grewMost }: NonNullable<DeathEvidence["group"]>): string[] {
   const share = Math.round((100 * used) / limit);
   const killed = `the kernel counted ${counted(kills, "kill")} for want of memory in its cgroup at that time`;
   const lines = [`its cgroup: ${mib(used)} of ${mib(limit)} MiB (${share} %), of all its processes together`];
-  return kills > 0 ? [...lines, killed] : lines;
+  const grew = "of what its cgroup took in the last moments, most was its own";
+  return [...lines, ...(kills > 0 ? [killed] : []), ...(grewMost ? [grew] : [])];
 }
 
 function heapWords({ used, limit }: NonNullable<DeathEvidence["heap"]>): string {

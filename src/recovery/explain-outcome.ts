@@ -5,6 +5,7 @@ import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import { readDeath } from "../task/death.ts";
 import { counted } from "./explain-words.ts";
 import { blamedFor, type Death, type RecoveryAction, recoveryOf } from "./recovery-action.ts";
+import { mayBeByStrangers } from "./strangers.ts";
 import { blameOn, noBlameOn } from "./suspicion.ts";
 
 interface Case {
@@ -23,7 +24,9 @@ export function actionOn({ facts, owner, settings }: Case): RecoveryAction {
   };
   const blamed = blamedFor(deathOf(owner), owner.stoppers);
   const isBlamed = blamed === "all" || (blamed === "stoppers" && owner.isStoppedByTask);
-  const blame = isBlamed ? blameOn(task, owner.crowd) : noBlameOn(task);
+  const blame = isBlamed
+    ? blameOn(task, { ...owner.crowd, hasStrangers: blamed === "all" && mayBeByStrangers(readDeath(owner.death)) })
+    : noBlameOn(task);
   return recoveryOf(task, blame, settings, 0);
 }
 

@@ -12,6 +12,7 @@ function reasonOf({
   before,
   inWorker,
   withinLimit,
+  hasStrangers,
   runner,
   wasDraining,
   exitCall,
@@ -28,6 +29,8 @@ function reasonOf({
     ),
     others(withinLimit, (tasks) => `${tasks} ran, or had just run, in the workers that share its memory limit`),
   ];
+  if (hasStrangers)
+    words.push("it was killed for a limit of memory that other processes share, and was not seen to be what grew");
   return words.filter((part) => part !== undefined).join(", and ") || undefined;
 }
 

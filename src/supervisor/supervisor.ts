@@ -6,11 +6,11 @@ import type { ChildProcess } from "node:child_process";
 import { Alerts } from "../alerts/alerts.ts";
 import { Events } from "../events.ts";
 import type { Everbeat } from "../everbeat.ts";
-import { GroupMemoryWatch } from "../heart/group-memory.ts";
+import { GrowthWatch } from "../heart/growth.ts";
 import type { Logger } from "../log.ts";
 import { logEvents } from "../log-events.ts";
+import type { ExitOptions } from "../recovery/exit-options.ts";
 import { causeOf } from "../recovery/recovery-action.ts";
-import type { ExitOptions } from "../recovery/recovery-orders.ts";
 import { SERVICES } from "../services/list.ts";
 import { ProcessServices } from "../services/process-services.ts";
 import { createService } from "../services/service.ts";
@@ -71,7 +71,9 @@ export class Supervisor {
   readonly #changes = new Changes();
   readonly #background: ProcessServices;
   /** Of the cgroup that its children share with it, unless somebody has moved them to another. */
-  readonly #groupMemory = new GroupMemoryWatch();
+  readonly #groupMemory = new GrowthWatch(() =>
+    this.#places.flatMap((place) => place.children.flatMap(({ pid }) => pid ?? [])),
+  );
   #justKilled: { readonly replicaId: ReplicaId; readonly atMs: number }[] = [];
   #hasStarted = false;
   #isLeaving = false;
@@ -210,7 +212,7 @@ export class Supervisor {
   async #report(child: Child, exit: Exit): Promise<void> {
     const { everbeat } = this.#parts;
     // At once: its memory is given back by now, and what the kernel counts is not about it for long.
-    const group = KILLED.test(`${exit.signal ?? exit.exitCode}`) ? this.#groupMemory.sign() : undefined;
+    const group = KILLED.test(`${exit.signal ?? exit.exitCode}`) ? this.#groupMemory.sign(child.pid) : undefined;
     const sharedWith = group && this.#sharersOf(child);
     if (child.replicaIds.size === 0) await this.#words.say("reporting an exit", () => readClock(everbeat.database));
     // Each by itself: one that the database refuses does not keep the others from being reported.
@@ -220,12 +222,13 @@ export class Supervisor {
       );
   }
 
-  /** The kernel may kill several at once. */
-  #sharersOf({ replicaIds }: Child): ReplicaId[] | undefined {
+  /** The kernel may kill several at once. One that had ended before this one was started is not among them, such as the one before in its place. */
+  #sharersOf({ replicaIds, startedAtMs }: Child): ReplicaId[] | undefined {
     const nowMs = performance.now();
     const others = this.#places.flatMap((place) => place.replicaIds);
     this.#justKilled = this.#justKilled.filter(({ atMs }) => nowMs - atMs < AT_ONCE_MS);
-    const sharers = [...others, ...this.#justKilled.map(({ replicaId }) => replicaId)];
+    const killedBeside = this.#justKilled.filter(({ atMs }) => atMs > startedAtMs);
+    const sharers = [...others, ...killedBeside.map(({ replicaId }) => replicaId)];
     this.#justKilled.push(...[...replicaIds].map((replicaId) => ({ replicaId, atMs: nowMs })));
     return sharers.length > 0 ? sharers : undefined;
   }

@@ -42,6 +42,8 @@ export interface GroupMemory {
   readonly limit: number;
   /** How many of them the kernel killed for want of memory at that time. */
   readonly kills: number;
+  /** The one that ended had grown more than all the others together, just before. */
+  readonly grewMost?: boolean | undefined;
 }
 
 export interface ExitCall {
@@ -96,7 +98,8 @@ const group: Read<GroupMemory> = (value) => {
   const found = (typeof value === "object" && value !== null ? value : {}) as Record<keyof GroupMemory, unknown>;
   const [used, limit, kills] = [number(found.used), number(found.limit), number(found.kills)];
   if (used === undefined || kills === undefined || limit === undefined || limit <= 0) return undefined;
-  return { used, limit, kills };
+  const grewMost = boolean(found.grewMost);
+  return { used, limit, kills, ...(grewMost === undefined ? {} : { grewMost }) };
 };
 
 const ids: Read<readonly string[]> = (value) =>

@@ -14,7 +14,7 @@ export interface SignalInput {
 }
 
 /** Its tasks, known to callers by name alone. */
-export const task = (name: "wait" | "hold" | "die" | "signal" | "grow" | "block" | "keep" | "leaveExit") =>
+export const task = (name: "wait" | "hold" | "die" | "signal" | "grow" | "block" | "keep" | "fill" | "leaveExit") =>
   defineTask({
     name,
     run: async (_input: SignalInput & { ms?: number; code?: number; mib?: number }): Promise<unknown> => undefined,
@@ -45,6 +45,10 @@ const TASKS = `
   /** Takes more memory, until it is ended for that. */
   export const grow = defineTask({ name: "grow", run: async () => {
     for (const held = []; ; await pause(10)) held.push(Buffer.alloc(2 * 1_048_576, 1));
+  } });
+  /** The same, again and again; without a pause if there is none. */
+  export const fill = defineTask({ name: "fill", onCrash: "requeue", run: async ({ ms }) => {
+    for (const held = []; ; ms && await pause(ms)) held.push(Buffer.alloc(2 * 1_048_576, 1));
   } });
   /** Takes that much memory at once, and keeps it until its signal fires. */
   export const keep = defineTask({ name: "keep", onCrash: "requeue", run: async ({ mib = 0 }, { signal }) => {
