@@ -244,6 +244,7 @@ create table replica (
   abort_grace_ms bigint, -- how long it lets a handler ignore its signal: for those who explain its tasks
   came_back_at  timestamptz,  -- it had been given up and was not dead: it is here again, under another id
   came_back_how text,         -- fenced: it had stopped its own work; refused: it heard of its death from a beat
+  exit_call     json,         -- a task that had ended has called process.exit(): which one
   changed_in xid8 not null default pg_current_xact_id() -- the transaction that has last changed what followers are told (see replica_changes)
 );
 create index replica_changed_in on replica (changed_in);

@@ -67,6 +67,7 @@ const ADVICE: { readonly [Kind in AlertKind]: (alert: AlertOnRecord) => readonly
       ),
     ];
   },
+  "child-still": NONE,
   "log-dropped": NONE,
   "roll-stopped": NONE,
   "service-stuck": () => [{ sentence: "Start that process again, so that it can run the service." }],

@@ -104,6 +104,11 @@ export const ALERT_KINDS = {
     means: "A main thread does not turn its event loop.",
     over: "when the loop turns again, or its process is gone",
   }),
+  "child-still": kind({
+    ...{ severity: "warning", cause: "kept", subject: "a child of a supervisor" },
+    means: "A child stood still, and its supervisor has killed it to start another.",
+    over: "when a child is ready in its place, or its supervisor is gone",
+  }),
   "log-dropped": kind<undefined, ReplicaId | undefined>({
     ...{ severity: "warning", cause: "kept", subject: "a process" },
     means: "Lines of a log are dropped, because they cannot be written.",

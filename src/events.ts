@@ -145,6 +145,8 @@ export interface SupervisorEvents {
   /** It has joined and its heart beats; or it has joined anew, and is another replica now. */
   "child.ready": ChildRef & { replicaId: ReplicaId };
   "child.leaving": ChildRef & { now: boolean };
+  /** Its replica was declared dead, and it does not answer: it is killed, so that another can take its place. */
+  "child.still": ChildRef;
   "child.exited": ChildRef & { exitCode: number | null; signal: string | null; wasAsked: boolean };
   "child.restarting": { child: number; pauseMs: number; exitsInARow: number };
   "child.looping": { child: number; exitsInARow: number };

@@ -155,6 +155,11 @@ const SUPERVISOR_LINES: Lines<keyof SupervisorEvents> = {
     level: "info",
     message: (e) => `child ${e.child}, process ${e.pid}, is asked to leave${e.now ? " at once" : ""}`,
   },
+  "child.still": {
+    level: "error",
+    message: (e) =>
+      `child ${e.child}, process ${e.pid}, stands still and does not answer; it is killed, and another is started`,
+  },
   "child.exited": {
     level: "info",
     message: (e) =>

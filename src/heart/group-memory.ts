@@ -10,7 +10,7 @@ import { basename, dirname, join } from "node:path";
 import type { GroupMemory } from "../task/death.ts";
 import { limitFiles, readText } from "./memory-limit.ts";
 
-interface GroupFigures {
+export interface GroupFigures {
   /** Of the group with the smallest limit, without the cache of files, which the kernel can take back. */
   readonly used: number;
   readonly limit: number;

@@ -12,6 +12,7 @@ import { steadyNowMs } from "./clock.ts";
 import type { SharedDeadlines } from "./deadlines.ts";
 import type { HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
+import { Bell, type LastWord } from "./last-word.ts";
 import { renewLease } from "./lease.ts";
 import { endUnlessStopped, type HeartData, type HeartWord, liveAsHeart } from "./live-as-heart.ts";
 import type { RunnerSign } from "./runner-signs.ts";
@@ -25,12 +26,15 @@ export interface Heart {
   confirmStopped(): void;
   /** Tells these of the replica's runners with its beats from now on. */
   carry(runners: readonly RunnerSign[]): void;
+  /** Blocks this thread until that is on record, or a moment has passed. */
+  sayLast(word: LastWord): void;
   stop(): Promise<void>;
 }
 
 interface Beating {
   begin(heardAtMs: number): void;
   carry(runners: readonly RunnerSign[]): void;
+  sayLast(word: LastWord): void;
   stop(): Promise<unknown>;
 }
 
@@ -66,6 +70,7 @@ export function startHeart(parts: {
     leaseFd: parts.leaseFd,
     deadlines: parts.deadlines.buffer,
     begun: parts.begun.buffer,
+    bell: new Bell().buffer,
     blockedLoop: parts.blockedLoop,
     hostname: hostname(),
     ourFolder: builtFile("/"),
@@ -82,6 +87,7 @@ export function startHeart(parts: {
     },
     confirmStopped: () => shared.set("hasStopped", 1),
     carry: beating.carry,
+    sayLast: beating.sayLast,
     async stop() {
       clearInterval(ticking);
       await beating.stop();
@@ -117,6 +123,9 @@ function onThread(data: HeartData, onNews: (news: HeartNews) => void): Beating {
   return {
     begin: (heardAtMs) => say({ heardAtMs }),
     carry: (runners) => say({ runners }),
+    sayLast(lastWord) {
+      if (!isOver) new Bell(data.bell).waitAfter(() => say({ lastWord }));
+    },
     async stop() {
       isOver = true;
       clearInterval(pointing);
@@ -138,6 +147,8 @@ function onMainThread(data: HeartData, onNews: (news: HeartNews) => void): Beati
     carry(signs) {
       runners = signs;
     },
+    // Its connection is served by this thread, which cannot wait for it.
+    sayLast() {},
     async stop() {
       loop.stop();
       await ended;
@@ -147,7 +158,7 @@ function onMainThread(data: HeartData, onNews: (news: HeartNews) => void): Beati
 
 function canBeSent(data: HeartData): boolean {
   try {
-    structuredClone({ ...data, buffer: undefined, deadlines: undefined, begun: undefined });
+    structuredClone({ ...data, buffer: undefined, deadlines: undefined, begun: undefined, bell: undefined });
     return true;
   } catch {
     return false;

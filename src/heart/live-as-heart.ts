@@ -13,6 +13,7 @@ import { endBlocked } from "./end-blocked.ts";
 import { connectHeart } from "./heart-connection.ts";
 import { HeartLoop, type HeartNews } from "./heart-loop.ts";
 import type { HeartPlan } from "./heart-plan.ts";
+import type { LastWord } from "./last-word.ts";
 import { renewLease } from "./lease.ts";
 import { LoopWatch } from "./loop-watch.ts";
 import type { RunnerSign } from "./runner-signs.ts";
@@ -35,6 +36,8 @@ export interface HeartData {
   readonly deadlines: SharedArrayBuffer;
   /** How many handlers are at work. */
   readonly begun: SharedArrayBuffer;
+  /** Rung when a last word is on record. */
+  readonly bell: SharedArrayBuffer;
   readonly blockedLoop: BlockedLoopPolicy;
   readonly hostname: string;
   /** Where this package is: what of a stack is ours. */
@@ -46,7 +49,8 @@ export type HeartWord =
   | "stop"
   | { readonly heardAtMs: number }
   | { readonly runners: readonly RunnerSign[] }
-  | { readonly source: ConnectionSource };
+  | { readonly source: ConnectionSource }
+  | { readonly lastWord: LastWord };
 
 export function liveAsHeart(
   data: HeartData,

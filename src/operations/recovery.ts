@@ -1,8 +1,9 @@
 /** Operations on recovery: what it is at, and what is put right by hand. */
 import * as z from "zod";
 import type { Everbeat, StaleQuery, StaleTask } from "../index.ts";
+import { EXIT_RULES } from "../recovery/exit-options.ts";
 import { PartlyRecoveredError } from "../recovery/partly-recovered.ts";
-import { CONFIRM_RULES, EXIT_RULES, STALE_RULES } from "../recovery/recovery-orders.ts";
+import { CONFIRM_RULES, STALE_RULES } from "../recovery/recovery-orders.ts";
 import { toErrorRecord } from "../task/error-record.ts";
 import type { TaskId } from "../task/ids.ts";
 import { HalfRecoveredError } from "./half-recovered.ts";
@@ -143,7 +144,7 @@ export const recoveryReportExit = operation({
       wasAsked: z.boolean(),
       sharedWith: z.array(z.string()),
       /** The memory of the cgroup that it shared with whoever saw it end, in bytes. */
-      group: z.strictObject({ used: z.int(), limit: z.int(), kills: z.int() }),
+      group: z.strictObject({ used: z.int(), limit: z.int(), kills: z.int(), grewMost: z.boolean().optional() }),
     }),
   }),
   answer: z.strictObject({

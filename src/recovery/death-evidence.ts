@@ -1,7 +1,7 @@
 /** What is known about a death, whoever found it, and the lines that people read. Whatever is not known is left out. Pure. */
 import { clip } from "../clip.ts";
 import { formatDuration } from "../config/duration.ts";
-import { DEATH_REASONS, type DeathReason, type GroupMemory } from "../task/death.ts";
+import { DEATH_REASONS, type DeathReason, type ExitCall, type GroupMemory } from "../task/death.ts";
 import { innermostFrames } from "../task/stack-frames.ts";
 import { counted } from "./explain-words.ts";
 import { BLOCKED_FROM_MS } from "./limits.ts";
@@ -44,6 +44,8 @@ export interface DeathEvidence {
   readonly inThreads?: readonly NamedTask[] | undefined;
   /** Of those that it was running: some that had told it to stop. */
   readonly stoppers?: readonly NamedTask[] | undefined;
+  /** A task that had ended, or what it had left behind, ended the process. */
+  readonly exitCall?: ExitCall | undefined;
   /** Of a runner: how many tasks it had run before, and the last of them. */
   readonly before?: { readonly count: number; readonly last: readonly string[] } | undefined;
   /** Replicas of the same machine that were there, and those of them that went at the same time. */
@@ -98,6 +100,7 @@ export function evidenceLines(evidence: DeathEvidence): string[] {
       `of ${counted(neighbours.there, "other replica")} on its machine ${neighbours.gone} went at the same time`,
     );
   if (isDeploying(evidence)) lines.push(`a deploy was under way: ${deployWords(evidence)}`);
+  if (evidence.exitCall) lines.push("nobody is charged with its end: what called process.exit() was running no more");
   if (stoppers.length > 0) lines.push(`it was leaving because of its own: ${taskWords(stoppers)}`);
   else if (evidence.wasDraining) lines.push("it had been told to go, and was draining");
   if (evidence.cameBack) lines.push(backWords(evidence.cameBack));
@@ -137,11 +140,12 @@ function endWords({ because, signal, exitCode, isThread }: DeathEvidence): strin
   return DEATH_REASONS[because].words;
 }
 
-function groupLines({ used, limit, kills }: NonNullable<DeathEvidence["group"]>): string[] {
+function groupLines({ used, limit, kills, grewMost }: NonNullable<DeathEvidence["group"]>): string[] {
   const share = Math.round((100 * used) / limit);
   const killed = `the kernel counted ${counted(kills, "kill")} for want of memory in its cgroup at that time`;
   const lines = [`its cgroup: ${mib(used)} of ${mib(limit)} MiB (${share} %), of all its processes together`];
-  return kills > 0 ? [...lines, killed] : lines;
+  const grew = "of what its cgroup took in the last moments, most was its own";
+  return [...lines, ...(kills > 0 ? [killed] : []), ...(grewMost ? [grew] : [])];
 }
 
 function heapWords({ used, limit }: NonNullable<DeathEvidence["heap"]>): string {

@@ -11,6 +11,8 @@ export interface OtherSuspects {
   readonly inWorker?: number | undefined;
   /** Of a replica: those in all workers within the same memory limit, also in its own. */
   readonly withinLimit?: number | undefined;
+  /** Besides, processes that are none of ours, within the same memory limit: see strangers.ts. */
+  readonly hasStrangers?: boolean | undefined;
 }
 
 export interface DeathInError extends DeathRecord, OtherSuspects {
@@ -20,11 +22,12 @@ export interface DeathInError extends DeathRecord, OtherSuspects {
 }
 
 export function readDeathIn(error: unknown): DeathInError {
-  const { sentence, inRunner, before, inWorker, withinLimit, runner } = fieldsOf(error);
+  const { sentence, inRunner, before, inWorker, withinLimit, hasStrangers, runner } = fieldsOf(error);
   return {
     ...readDeath(error),
     sentence: typeof sentence === "string" ? sentence : undefined,
     ...{ inRunner: count(inRunner), before: count(before), inWorker: count(inWorker), withinLimit: count(withinLimit) },
+    hasStrangers: hasStrangers === true || undefined,
     runner: typeof runner === "object" && runner !== null ? runnerIn(fieldsOf(runner)) : undefined,
   };
 }

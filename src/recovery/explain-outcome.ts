@@ -5,6 +5,7 @@ import type { OwnerFacts, TaskFacts } from "../sql/explain-task.ts";
 import { readDeath } from "../task/death.ts";
 import { counted } from "./explain-words.ts";
 import { blamedFor, type Death, type RecoveryAction, recoveryOf } from "./recovery-action.ts";
+import { mayBeByStrangers } from "./strangers.ts";
 import { blameOn, noBlameOn } from "./suspicion.ts";
 
 interface Case {
@@ -23,15 +24,17 @@ export function actionOn({ facts, owner, settings }: Case): RecoveryAction {
   };
   const blamed = blamedFor(deathOf(owner), owner.stoppers);
   const isBlamed = blamed === "all" || (blamed === "stoppers" && owner.isStoppedByTask);
-  const blame = isBlamed ? blameOn(task, owner.crowd) : noBlameOn(task);
+  const blame = isBlamed
+    ? blameOn(task, { ...owner.crowd, hasStrangers: blamed === "all" && mayBeByStrangers(readDeath(owner.death)) })
+    : noBlameOn(task);
   return recoveryOf(task, blame, settings, 0);
 }
 
 /** It is dead, has left, or would be dead in a moment as it is now. */
 function deathOf({ replicaId, status, death, cameBack, silentForMs }: OwnerFacts): Death {
-  const { wasDraining, isCharged, ...known } = readDeath(death);
+  const { wasDraining, isCharged, exitCall, ...known } = readDeath(death);
   return {
-    ...{ replicaId, silentForMs: silentForMs ?? undefined, cameBack, isCharged },
+    ...{ replicaId, silentForMs: silentForMs ?? undefined, cameBack, isCharged, exitCall },
     because: status === "dead" ? known.because : status === "offline" || status === "missing" ? status : "silent",
     wasDraining: status === "draining" || wasDraining === true,
   };

@@ -208,6 +208,7 @@ export function evidenceOn(replica: DeadReplica): DeathEvidence {
     exitCode: death.exitCode,
     signal: death.signal,
     group: death.group ?? groupAtLast(seen),
+    exitCall: death.exitCall,
     wasDraining: death.wasDraining,
     silentForMs: death.silentForMs,
     livedForMs: Math.max(0, replica.livedForMs),

@@ -76,6 +76,12 @@ const CASES: readonly Case[] = [
       `${who(evidence)} ran out of JavaScript heap${heapLimit(evidence)}, and V8 ${evidence.isThread ? "ended" : "aborted"} it.`,
   },
   {
+    cause: "exited",
+    fits: ({ exitCall }) => exitCall !== undefined,
+    sentence: ({ exitCall }) =>
+      `Task ${exitCall?.taskId} (${exitCall?.name}) ended the process: it had ended before, and something that it had left behind called process.exit(${exitCall?.exitCode}).`,
+  },
+  {
     // Whatever signal ended it came from its own worker.
     cause: "fell-silent",
     fits: ({ because }) => because === "runner-silent",

@@ -22,6 +22,7 @@ import {
   type RecoveryAction,
   recoveryOf,
 } from "./recovery-action.ts";
+import { mayBeByStrangers } from "./strangers.ts";
 import { type Blame, blameOn, type Crowd, noBlameOn, sharersOf } from "./suspicion.ts";
 
 const BATCH = 1_000;
@@ -71,7 +72,9 @@ export async function recoverTasksOf(parts: RecoveryParts, death: Death): Promis
   // Counted before the first of them is gone, and kept.
   const blamed = settings.recoversRunning ? blamedFor(death, await countStoppers(database, replicaId)) : "nobody";
   const sharers = sharersOf(death);
-  const crowd = blamed === "nobody" ? undefined : await noteCrash(database, replicaId, sharers);
+  const noted = blamed === "nobody" ? undefined : await noteCrash(database, replicaId, sharers);
+  const hasStrangers = blamed === "all" && sharers.length === 0 && mayBeByStrangers(death);
+  const crowd = noted && { ...noted, hasStrangers };
   const crash: Crash = { death: { ...death, ...otherSuspects(crowd, sharers) }, blamed, crowd, convicted: [] };
   const read = (after?: ClaimId) => readClaimsOf(database, replicaId, { after, limit: BATCH });
   const recovered: Recovered[] = [];
@@ -96,9 +99,10 @@ export async function recoverTasksOf(parts: RecoveryParts, death: Death): Promis
 }
 
 function otherSuspects(crowd: Crowd | undefined, sharers: readonly ReplicaId[]): OtherSuspects {
+  const strangers = crowd?.hasStrangers ? { hasStrangers: true } : {};
   const others = crowd ? crowd.suspects - 1 : 0;
-  if (others <= 0) return {};
-  return sharers.length > 0 ? { withinLimit: others } : { inWorker: others };
+  if (others <= 0) return strangers;
+  return sharers.length > 0 ? { withinLimit: others } : { inWorker: others, ...strangers };
 }
 
 /** Its error is that of whoever waits for it, who does so later. */
@@ -191,7 +195,12 @@ function partWords({ claim, blame: { share }, action }: Planned, others: OtherSu
   const did = claim.isStopper ? "it, or its batch, told the process to stop" : "it ran";
   const company = `${did} ${companyWords(others)}`;
   if (isConviction(action)) return `its part in it: ${company}, and no other had been at as many crashes`;
-  return `its part in it: ${company}, and is ${share === "charged" ? "charged with it" : "suspected with them"}`;
+  return `its part in it: ${company}, and is ${share === "charged" ? "charged with it" : suspectedWords(others)}`;
+}
+
+function suspectedWords({ hasStrangers }: OtherSuspects): string {
+  if (!hasStrangers) return "suspected with them";
+  return "only suspected: other processes share its limit of memory, and it was not seen to be what grew";
 }
 
 function companyWords({ inWorker, withinLimit }: OtherSuspects): string {

@@ -83,8 +83,8 @@ export type Blamed = "nobody" | "stoppers" | "all";
  * A shutdown, a deploy, a notice of preemption, a fence, or what another task is known to have done costs nobody a crash. A shutdown that tasks of
  * its own have asked for (`stoppers`: how many of them it still runs) costs these.
  */
-export function blamedFor({ because, wasDraining, cameBack, isCharged }: Death, stoppers: number): Blamed {
-  if (cameBack === true || isCharged === false) return "nobody";
+export function blamedFor({ because, wasDraining, cameBack, isCharged, exitCall }: Death, stoppers: number): Blamed {
+  if (cameBack === true || isCharged === false || exitCall !== undefined) return "nobody";
   if (stoppers > 0) return "stoppers";
   return wasDraining === true || because === "offline" ? "nobody" : "all";
 }

@@ -1,15 +1,6 @@
 /** Finding and recovering by hand, also where automatic recovery is switched off. */
 
-import {
-  checkOptions,
-  isBoolean,
-  isDuration,
-  isInteger,
-  isListOf,
-  isOneOf,
-  isOptions,
-  orNull,
-} from "../config/checks.ts";
+import { checkOptions, isBoolean, isDuration, isListOf, isOneOf } from "../config/checks.ts";
 import type { Duration } from "../config/duration.ts";
 import { Problems } from "../config/problems.ts";
 import type { RecoverySettings } from "../config/recovery-options.ts";
@@ -34,6 +25,7 @@ import { isReplicaId, isTaskId, toTaskIds } from "../task/id-checks.ts";
 import { isUuid, type ReplicaId, type TaskId } from "../task/ids.ts";
 import { isName } from "../task/settings.ts";
 import { deathByHand } from "./by-hand.ts";
+import { EXIT_RULES, type ExitOptions } from "./exit-options.ts";
 import { type Explanation, explain } from "./explain.ts";
 import { heartStateOf, type ReplicaWithHeart } from "./heart-state.ts";
 import { HoldLockedError } from "./hold-locked.ts";
@@ -47,7 +39,6 @@ import { byHandError } from "./recovery-action.ts";
 import { FLAPPING, type Reliability, reliabilityOf } from "./reliability.ts";
 import { type ExitReport, reportExit } from "./report-exit.ts";
 import { ReviewOrders } from "./review.ts";
-import { isSignalName } from "./signal-name.ts";
 import { findStaleTasks, type StaleTask } from "./stale-tasks.ts";
 import { sweepPatienceMs } from "./sweeping.ts";
 import { readUnsure, type Unsure } from "./unsure.ts";
@@ -80,26 +71,6 @@ export const STALE_RULES = {
   ids: isListOf(isTaskId),
 };
 const SHAPE = { ...STALE_RULES, dryRun: isBoolean };
-export interface ExitOptions {
-  exitCode?: number | null | undefined;
-  signal?: string | null | undefined;
-  /** It had been asked to leave, and was ended before it had left: its tasks are charged with nothing. */
-  wasAsked?: boolean | undefined;
-  /** The memory of the cgroup that it shared with whoever saw it end, in bytes; and how many processes the kernel killed there at that time. */
-  group?: GroupMemory | undefined;
-  /** Other replicas whose processes shared that memory: one of their tasks may have filled it. */
-  sharedWith?: readonly string[] | undefined;
-}
-
-const isBytes = isInteger({ min: 0, max: Number.MAX_SAFE_INTEGER });
-export const EXIT_RULES = {
-  // Of a process that has ended, Node gives null for the one that does not apply.
-  exitCode: orNull(isInteger({ min: 0, max: 0xffff_ffff })),
-  signal: orNull(isSignalName),
-  wasAsked: isBoolean,
-  sharedWith: isListOf(isReplicaId),
-  group: isOptions({ used: isBytes, limit: isInteger({ min: 1, max: Number.MAX_SAFE_INTEGER }), kills: isBytes }),
-};
 
 export interface ConfirmOptions {
   source?: string | undefined;

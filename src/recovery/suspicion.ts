@@ -12,6 +12,7 @@
  *   crowd        how many suspects there are, and at how many crashes they have been before
  *   company      of a runner that was killed for shared memory: who was at work elsewhere in its worker (worker/company.ts)
  *   sharers      of a replica that was killed for shared memory: the other replicas within that limit (`sharedWith` in the record of a death)
+ *   strangers    processes that are none of ours, within the same limit: a suspect that nobody can name (strangers.ts)
  *   bystanders   suspects of a crash that is explained: they are cleared
  *   inRunner, inWorker, withinLimit   of the other suspects, those in the same runner, in the same worker, in any worker within the same limit;
  *                counted for people, in errors and post-mortems
@@ -21,7 +22,7 @@
 import { MAX_COUNT } from "../task/counts.ts";
 import type { DeathRecord } from "../task/death.ts";
 import type { ReplicaId } from "../task/ids.ts";
-import { memoryOutlook, wantOfMemory } from "./memory-outlook.ts";
+import { isForSharedMemory } from "./strangers.ts";
 
 export interface Crowd {
   /** How many suspects there are. */
@@ -30,6 +31,8 @@ export interface Crowd {
   readonly most: number;
   /** …and how many of them had been at so many. */
   readonly withMost: number;
+  /** It may also have been a process that is none of ours (see strangers.ts). Then nobody is charged or convicted, however few were there. */
+  readonly hasStrangers?: boolean;
 }
 
 /**
@@ -37,8 +40,8 @@ export interface Crowd {
  * has been gets a fresh runner to itself. Elsewhere in the worker, where shared memory ran out, a task that was at many crashes may only have been the
  * largest. So all are counted as equal: where there are several, nobody is convicted.
  */
-export function crowdAtRunner(suspects: number): Crowd {
-  return { suspects, most: 0, withMost: suspects };
+export function crowdAtRunner(suspects: number, hasStrangers = false): Crowd {
+  return { suspects, most: 0, withMost: suspects, hasStrangers };
 }
 
 export interface CrashRecord {
@@ -65,11 +68,11 @@ export function presencesOf({ crashes, suspicion }: CrashRecord): number {
 
 export function blameOn(task: CrashRecord, crowd: Crowd): Blame {
   const earlier = presencesOf(task);
-  const isAlone = crowd.suspects <= 1;
+  const isAlone = crowd.suspects <= 1 && !crowd.hasStrangers;
   return {
     share: isAlone ? "charged" : "suspected",
     presences: earlier + 1,
-    standsOut: isAlone || (earlier === crowd.most && crowd.withMost === 1),
+    standsOut: isAlone || (!crowd.hasStrangers && earlier === crowd.most && crowd.withMost === 1),
   };
 }
 
@@ -89,12 +92,5 @@ export function isAtItsLastChance(presences: number, crashBudget: number): boole
 
 /** Whose a death may be as well: where it was killed for memory that it shared with others, and that it did not fill by itself. */
 export function sharersOf(death: DeathRecord): readonly ReplicaId[] {
-  const { signal, exitCode, vitals, group, sharedWith = [] } = death;
-  if (sharedWith.length === 0 || !(signal === "SIGKILL" || exitCode === KILLED_CODE)) return [];
-  const { rss, memoryLimit } = (vitals ?? {}) as Readonly<Record<string, number | undefined>>;
-  const memory = rss === undefined ? undefined : memoryOutlook([{ agoMs: 0, rss, limit: memoryLimit ?? 0 }]);
-  return wantOfMemory(memory, group)?.isShared ? (sharedWith as readonly ReplicaId[]) : [];
+  return isForSharedMemory(death) ? ((death.sharedWith ?? []) as readonly ReplicaId[]) : [];
 }
-
-/** What a shell makes of SIGKILL. */
-const KILLED_CODE = 137;

@@ -7,7 +7,17 @@ export function unchargedWords(error: unknown): string | undefined {
   return why && `no crash is charged: ${why}`;
 }
 
-function reasonOf({ inRunner, before, inWorker, withinLimit, runner, wasDraining }: DeathInError): string | undefined {
+function reasonOf({
+  inRunner,
+  before,
+  inWorker,
+  withinLimit,
+  hasStrangers,
+  runner,
+  wasDraining,
+  exitCall,
+}: DeathInError): string | undefined {
+  if (exitCall) return `${exitCall.name} ${exitCall.taskId}, which had ended before, had called process.exit()`;
   if (wasDraining) return "its worker had been told to go";
   const words = [
     others(before, (tasks) => `its runner had run ${tasks} before it, which may have left something behind`, "task"),
@@ -19,6 +29,8 @@ function reasonOf({ inRunner, before, inWorker, withinLimit, runner, wasDraining
     ),
     others(withinLimit, (tasks) => `${tasks} ran, or had just run, in the workers that share its memory limit`),
   ];
+  if (hasStrangers)
+    words.push("it was killed for a limit of memory that other processes share, and was not seen to be what grew");
   return words.filter((part) => part !== undefined).join(", and ") || undefined;
 }
 

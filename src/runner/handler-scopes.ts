@@ -4,6 +4,7 @@
  * blamed on another task. And it may tell its own worker to stop.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { TaskRef } from "../events.ts";
 import { FreshContext } from "./fresh-context.ts";
 import { watchOwnSignals } from "./own-signals.ts";
 
@@ -11,6 +12,16 @@ export interface ScopeOwner {
   onStray(reason: unknown): void;
   /** It has told its own process to stop. */
   onOwnStop?(): void;
+  /** Its task, once that has ended: what it has left behind may still run. */
+  readonly endedTask?: TaskRef | undefined;
+}
+
+/** What a handler may do to the process that others run in as well. Both are told before they happen, and while they are waited for. */
+export interface ProcessThreats {
+  /** It signals the parent of this process, which may take its end for one that was asked for. */
+  onParentSignalled(): void;
+  /** `process.exit()` was called by what a task has left behind that has ended. */
+  onLateExit(endedTask: TaskRef, exitCode: number): void;
 }
 
 export interface HandlerScopes {
@@ -26,7 +37,7 @@ export interface HandlerScopes {
 /** One for all workers of a process. Two would each take the other's rejections for errors of the application. */
 let shared: SharedScopes | undefined;
 
-export function openHandlerScopes(): HandlerScopes {
+export function openHandlerScopes(threats?: ProcessThreats): HandlerScopes {
   shared ??= new SharedScopes();
   const caught = shared;
   const { scopes } = caught;
@@ -37,6 +48,7 @@ export function openHandlerScopes(): HandlerScopes {
   };
   let isOpen = true;
   caught.users++;
+  if (threats) caught.threats.add(threats);
   return {
     scope: (owner, work) => scopes.run(owner, work),
     // `scopes.run` copies the context twice, to enter and to leave it: a third of all objects that a trivial task creates.
@@ -45,6 +57,7 @@ export function openHandlerScopes(): HandlerScopes {
     close() {
       if (!isOpen) return;
       isOpen = false;
+      if (threats) caught.threats.delete(threats);
       if (--caught.users > 0) return;
       caught.stop();
       if (shared === caught) shared = undefined;
@@ -54,12 +67,14 @@ export function openHandlerScopes(): HandlerScopes {
 
 class SharedScopes {
   readonly scopes = new AsyncLocalStorage<ScopeOwner>();
-  readonly #unwatch = watchOwnSignals(() => this.noteOwnStop());
+  readonly #unwatch = watchOwnSignals((isForParent) => this.#onOwnSignal(isForParent));
+  readonly threats = new Set<ProcessThreats>();
   users = 0;
 
   constructor() {
     process.on("unhandledRejection", this.#onRejection);
     process.on("uncaughtException", this.#onException);
+    process.on("exit", this.#onExit);
   }
 
   noteOwnStop(): void {
@@ -70,7 +85,20 @@ class SharedScopes {
     this.#unwatch();
     process.off("unhandledRejection", this.#onRejection);
     process.off("uncaughtException", this.#onException);
+    process.off("exit", this.#onExit);
   }
+
+  #onOwnSignal(isForParent: boolean): void {
+    if (this.scopes.getStore() === undefined) return;
+    this.noteOwnStop();
+    if (isForParent) for (const each of this.threats) each.onParentSignalled();
+  }
+
+  /** Who has called `process.exit()`, if it was a handler: this listener runs within that call. */
+  readonly #onExit = (exitCode: number) => {
+    const { endedTask } = this.scopes.getStore() ?? {};
+    if (endedTask) for (const each of this.threats) each.onLateExit(endedTask, exitCode);
+  };
 
   readonly #onRejection = (reason: unknown) => {
     const owner = this.scopes.getStore();

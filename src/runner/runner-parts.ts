@@ -1,6 +1,6 @@
 /** What a runner is made with, and what it is given to do. */
 import type { TaskRef } from "../events.ts";
-import type { GroupMemoryWatch } from "../heart/group-memory.ts";
+import type { GrowthWatch } from "../heart/growth.ts";
 import type { BatchItem } from "../task/define-task.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import type { RunnerBlockages } from "./blockages.ts";
@@ -30,7 +30,7 @@ export interface RunnerParts {
   readonly leaseFd: number | undefined;
   readonly startTimeoutMs: number;
   readonly graces: RunnerGraces;
-  readonly groupMemory: Pick<GroupMemoryWatch, "sign"> | undefined;
+  readonly groupMemory: Pick<GrowthWatch, "sign"> | undefined;
   readonly blockages: Pick<RunnerBlockages, "onBlocked" | "onTurned">;
   readonly onReady: (runner: Runner) => void;
   /** The job that it had is over. */

@@ -314,7 +314,7 @@ export class Runner {
       stderrTail: this.#channel.stderrTail(),
       attempts: this.attempts,
       before: this.#before,
-      group: this.kind === "process" ? this.#parts.groupMemory?.sign() : undefined,
+      group: this.kind === "process" ? this.#parts.groupMemory?.sign(this.pid) : undefined,
     };
     const job = this.#job;
     this.#state = "ended";

@@ -1,7 +1,7 @@
 /** All runners of a worker: which tasks go to which, what its heart tells of them, and which have fallen silent. */
 import type { RecoverySettings } from "../config/recovery-options.ts";
 import { steadyNowMs } from "../heart/clock.ts";
-import { GroupMemoryWatch } from "../heart/group-memory.ts";
+import { GrowthWatch } from "../heart/growth.ts";
 import type { RunnerSign } from "../heart/runner-signs.ts";
 import type { RunnerRecord } from "../sql/runners.ts";
 import type { AnyTask } from "../task/define-task.ts";
@@ -49,7 +49,7 @@ const HURRY_MS = 500;
 export class Runners {
   readonly #parts: RunnersParts;
   /** For the post-mortems of processes; undefined where only threads are used. */
-  readonly #groupMemory: GroupMemoryWatch | undefined;
+  readonly #groupMemory: GrowthWatch | undefined;
   readonly #pools = new Map<RunIn, RunnerPool>();
   /** How runners ended, where that is not on record yet. */
   #unwritten: RunnerRecord[] = [];
@@ -63,7 +63,7 @@ export class Runners {
     this.#lookEveryMs = Math.min(MAX_LOOK_MS, parts.recovery.runningDeadAfterMs / 10);
     this.#listening = { sinceMs: performance.now(), lookedAtMs: performance.now() };
     const hasProcesses = parts.tasks.some(({ settings }) => settings.runIn === "process");
-    this.#groupMemory = hasProcesses ? new GroupMemoryWatch() : undefined;
+    this.#groupMemory = hasProcesses ? new GrowthWatch(() => this.#processes()) : undefined;
     for (const kind of ["thread", "process"] as const) {
       const tasks = parts.tasks.filter((task) => task.settings.runIn === kind);
       if (tasks.length > 0) this.#pools.set(kind, this.#createPool(kind, tasks));
@@ -116,6 +116,10 @@ export class Runners {
 
   *#all(): Iterable<Runner> {
     for (const pool of this.#pools.values()) yield* pool.runners;
+  }
+
+  #processes(): number[] {
+    return [...this.#all()].flatMap(({ kind, pid }) => (kind === "process" && pid !== undefined ? [pid] : []));
   }
 
   #sizeOf(kind: RunnerKind): number {

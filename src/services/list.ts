@@ -70,6 +70,10 @@ export const SERVICES = {
     ...{ scope: "process", everyMs: 5_000, interval: "5 s" },
     does: "keeps a supervisor's connection in use",
   },
+  "still children": {
+    ...{ scope: "process", everyMs: 1_000, interval: "1 s" },
+    does: "finds out which of a supervisor's children stand still",
+  },
   "open alerts": {
     ...{ scope: "process", everyMs: 60_000, interval: "1 min, while some are open" },
     does: "says again which alerts this process keeps open",

@@ -120,6 +120,15 @@ export async function setReplicaStatus(
   );
 }
 
+/** Those of these replicas that were declared dead. */
+export async function findDead(store: Store, ids: readonly ReplicaId[]): Promise<ReplicaId[]> {
+  const rows = await store.query<{ id: ReplicaId }>(
+    `select id::text as id from ${store.schema}.replica where id = any ($1) and status = 'dead'`,
+    [ids],
+  );
+  return rows.map(({ id }) => id);
+}
+
 /** `patienceMs`: sweeps that are further apart have stopped. */
 export async function listReplicas(store: Store, patienceMs: number): Promise<ReplicaRow[]> {
   return store.query<ReplicaRow>(

@@ -29,6 +29,7 @@ export class Child {
   #wasAsked = false;
   #wasKilled = false;
   #hasExited = false;
+  #answers = 0;
   #patience: Timer | undefined;
 
   constructor(options: {
@@ -45,6 +46,7 @@ export class Child {
       this.#process.on("message", (text) => {
         const message = readChildMessage(text);
         if (message?.everbeat === "refused") this.#refused = true;
+        else if (message?.everbeat === "here") this.#answers++;
         else if (message) this.replicaIds.add(message.replicaId);
         if (message?.everbeat !== "ready") return;
         this.#readyAtMs ??= performance.now();
@@ -104,10 +106,23 @@ export class Child {
     return this.#hasExited;
   }
 
+  /** How often it has answered `wantAnswer`. */
+  get answers(): number {
+    return this.#answers;
+  }
+
+  wantAnswer(): void {
+    this.#send({ everbeat: "answer" });
+  }
+
   ask(message: SupervisorMessage): void {
     this.#wasAsked = true;
-    this.#process.send(message, () => {});
+    this.#send(message);
     this.#patience ??= new Timer(this.#leaveWithinMs, () => this.kill());
+  }
+
+  #send(message: SupervisorMessage): void {
+    this.#process.send(message, () => {});
   }
 
   kill(): void {

@@ -54,6 +54,11 @@ export class Place {
     return [...this.#children].flatMap(({ replicaIds }) => [...replicaIds]);
   }
 
+  /** All its processes that are there. */
+  get children(): readonly Child[] {
+    return [...this.#children];
+  }
+
   /** Nobody is here, and nobody will be. */
   get isOver(): boolean {
     return this.#children.size === 0 && (this.#isLooping || this.#stopping.signal.aborted);

@@ -6,6 +6,7 @@
  * again; it drains and leaves too, and from then on a further signal means "now".
  */
 import type { Everbeat } from "../everbeat.ts";
+import { markAsSupervised } from "../supervised-process.ts";
 import type { ReplicaId } from "../task/ids.ts";
 import { type ChildMessage, readSupervisorMessage } from "./messages.ts";
 
@@ -32,6 +33,7 @@ export function linkToSupervisor(): SupervisorLink | undefined {
   const child = Number(process.env[CHILD_VARIABLE]);
   delete process.env[CHILD_VARIABLE];
   if (!Number.isInteger(child) || child < 1) return undefined;
+  markAsSupervised();
   const [leave, leaveNow, orphaned] = [new AbortController(), new AbortController(), new AbortController()];
   const onSignal = () => (leave.signal.aborted && !process.connected ? leaveNow : leave).abort();
   process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
@@ -48,6 +50,7 @@ export function linkToSupervisor(): SupervisorLink | undefined {
     const order = readSupervisorMessage(message);
     if (order?.everbeat === "leave") leave.abort();
     if (order?.everbeat === "leave-now") leaveNow.abort();
+    if (order?.everbeat === "answer") tell({ everbeat: "here" });
   });
   return {
     child,

@@ -6,11 +6,11 @@ import type { ChildProcess } from "node:child_process";
 import { Alerts } from "../alerts/alerts.ts";
 import { Events } from "../events.ts";
 import type { Everbeat } from "../everbeat.ts";
-import { GroupMemoryWatch } from "../heart/group-memory.ts";
+import { GrowthWatch } from "../heart/growth.ts";
 import type { Logger } from "../log.ts";
 import { logEvents } from "../log-events.ts";
+import type { ExitOptions } from "../recovery/exit-options.ts";
 import { causeOf } from "../recovery/recovery-action.ts";
-import type { ExitOptions } from "../recovery/recovery-orders.ts";
 import { SERVICES } from "../services/list.ts";
 import { ProcessServices } from "../services/process-services.ts";
 import { createService } from "../services/service.ts";
@@ -22,6 +22,7 @@ import type { Child, Exit } from "./child.ts";
 import { DurableWords, REPLY_WITHIN_MS } from "./durable-words.ts";
 import { Place } from "./place.ts";
 import { type RestartPolicy, rollOrder } from "./restart.ts";
+import { StillChildren } from "./still-children.ts";
 
 /** How long the first child may take before the others follow: what is wrong for all of them is said once. */
 const FIRST_ALONE_MS = 10_000;
@@ -70,7 +71,9 @@ export class Supervisor {
   readonly #changes = new Changes();
   readonly #background: ProcessServices;
   /** Of the cgroup that its children share with it, unless somebody has moved them to another. */
-  readonly #groupMemory = new GroupMemoryWatch();
+  readonly #groupMemory = new GrowthWatch(() =>
+    this.#places.flatMap((place) => place.children.flatMap(({ pid }) => pid ?? [])),
+  );
   #justKilled: { readonly replicaId: ReplicaId; readonly atMs: number }[] = [];
   #hasStarted = false;
   #isLeaving = false;
@@ -87,12 +90,18 @@ export class Supervisor {
     this.#words = new DurableWords(this.#events, fail);
     const database = parts.everbeat.database.withReplyWithin(REPLY_WITHIN_MS);
     this.#alerts = new Alerts({ database, onRefused: (error) => fail(error, "writing an alert") });
+    const still = new StillChildren({
+      store: database,
+      children: () => this.#places.flatMap(({ children }) => children),
+      onStill: (child) => this.#endStill(child),
+    });
     // What is wrong with the database is said by whoever has something to tell it.
-    const quietly = (name: "database look" | "shared memory", runOnce: () => Promise<void>) =>
+    const quietly = (name: "database look" | "shared memory" | "still children", runOnce: () => Promise<void>) =>
       createService({ name, intervalMs: SERVICES[name].everyMs, runOnce, onError: () => {} });
     this.#background = new ProcessServices([
       quietly("database look", async () => void (await readClock(parts.everbeat.database))),
       quietly("shared memory", async () => this.#groupMemory.look()),
+      quietly("still children", () => still.look()),
     ]);
     this.#places = Array.from({ length: parts.processes }, (_, index) => this.#createPlace(index + 1, fail));
   }
@@ -167,12 +176,15 @@ export class Supervisor {
 
   #createPlace(number: number, onError: (error: unknown, doing: string) => void): Place {
     const { spawn, restart, gracesMs } = this.#parts;
-    const subject = `${this.#parts.name}, child ${number}`;
+    const subject = this.#subjectOf(number);
     return new Place({
       ...{ number, spawn, events: this.#events, policy: restart, readyWithinMs: READY_WITHIN_MS, onError },
       leaveWithinMs: gracesMs + LEAVE_MARGIN_MS,
       report: (child, exit) => this.#report(child, exit),
-      onWell: () => this.#alerts.resolve("crash-loop", subject),
+      onWell: () => {
+        this.#alerts.resolve("crash-loop", subject);
+        this.#alerts.resolve("child-still", subject);
+      },
       onLooping: (exitsInARow, last) => {
         const cause = causeOf({ because: "exited", ...last });
         const message = `Child ${number} of the supervisor ${this.#parts.name} ended ${exitsInARow} times in a row and is not started again: ${cause}.`;
@@ -183,11 +195,24 @@ export class Supervisor {
     });
   }
 
+  /** It may go on at any moment, so it is ended first; its exit has another one started. */
+  #endStill(child: Child): void {
+    const { number, pid, replicaId } = child;
+    child.kill();
+    this.#events.emit("child.still", { child: number, pid, replicaId });
+    const message = `Child ${number} of the supervisor ${this.#parts.name} (process ${pid}) stood still, its replica had been declared dead, and it did not answer: the supervisor has killed it to start another.`;
+    void this.#alerts.raise({ kind: "child-still", subject: this.#subjectOf(number), message });
+  }
+
+  #subjectOf(child: number): string {
+    return `${this.#parts.name}, child ${child}`;
+  }
+
   /** One that never joined shows at least whether there is a database. */
   async #report(child: Child, exit: Exit): Promise<void> {
     const { everbeat } = this.#parts;
     // At once: its memory is given back by now, and what the kernel counts is not about it for long.
-    const group = KILLED.test(`${exit.signal ?? exit.exitCode}`) ? this.#groupMemory.sign() : undefined;
+    const group = KILLED.test(`${exit.signal ?? exit.exitCode}`) ? this.#groupMemory.sign(child.pid) : undefined;
     const sharedWith = group && this.#sharersOf(child);
     if (child.replicaIds.size === 0) await this.#words.say("reporting an exit", () => readClock(everbeat.database));
     // Each by itself: one that the database refuses does not keep the others from being reported.
@@ -197,12 +222,13 @@ export class Supervisor {
       );
   }
 
-  /** The kernel may kill several at once. */
-  #sharersOf({ replicaIds }: Child): ReplicaId[] | undefined {
+  /** The kernel may kill several at once. One that had ended before this one was started is not among them, such as the one before in its place. */
+  #sharersOf({ replicaIds, startedAtMs }: Child): ReplicaId[] | undefined {
     const nowMs = performance.now();
     const others = this.#places.flatMap((place) => place.replicaIds);
     this.#justKilled = this.#justKilled.filter(({ atMs }) => nowMs - atMs < AT_ONCE_MS);
-    const sharers = [...others, ...this.#justKilled.map(({ replicaId }) => replicaId)];
+    const killedBeside = this.#justKilled.filter(({ atMs }) => atMs > startedAtMs);
+    const sharers = [...others, ...killedBeside.map(({ replicaId }) => replicaId)];
     this.#justKilled.push(...[...replicaIds].map((replicaId) => ({ replicaId, atMs: nowMs })));
     return sharers.length > 0 ? sharers : undefined;
   }

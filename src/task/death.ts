@@ -42,6 +42,14 @@ export interface GroupMemory {
   readonly limit: number;
   /** How many of them the kernel killed for want of memory at that time. */
   readonly kills: number;
+  /** The one that ended had grown more than all the others together, just before. */
+  readonly grewMost?: boolean | undefined;
+}
+
+export interface ExitCall {
+  readonly taskId: TaskId;
+  readonly name: string;
+  readonly exitCode: number;
 }
 
 /** What whoever declares a replica dead writes into its row. */
@@ -61,6 +69,8 @@ export interface DeathRecord {
   readonly group?: GroupMemory | undefined;
   /** Replicas in processes that shared that memory with it. */
   readonly sharedWith?: readonly string[] | undefined;
+  /** A task that had ended before, or what it had left behind, called `process.exit()`: none of those that were running is at fault. */
+  readonly exitCall?: ExitCall | undefined;
   /** Where its loop was blocked, if it was and that could be seen. */
   readonly stack?: string;
   /** For how long its loop had been blocked when its heart ended the process for that. */
@@ -88,11 +98,18 @@ const group: Read<GroupMemory> = (value) => {
   const found = (typeof value === "object" && value !== null ? value : {}) as Record<keyof GroupMemory, unknown>;
   const [used, limit, kills] = [number(found.used), number(found.limit), number(found.kills)];
   if (used === undefined || kills === undefined || limit === undefined || limit <= 0) return undefined;
-  return { used, limit, kills };
+  const grewMost = boolean(found.grewMost);
+  return { used, limit, kills, ...(grewMost === undefined ? {} : { grewMost }) };
 };
 
 const ids: Read<readonly string[]> = (value) =>
   Array.isArray(value) && value.every(isUuid) && value.length > 0 ? value : undefined;
+
+const exitCall: Read<ExitCall> = (value) => {
+  const { taskId, name, exitCode } = (value ?? {}) as Partial<Record<keyof ExitCall, unknown>>;
+  if (!isUuid(taskId)) return undefined;
+  return { taskId: taskId as TaskId, name: text(name) ?? "?", exitCode: integer(exitCode) ?? 0 };
+};
 
 const timedOut: Read<readonly TimedOutAttempt[]> = (value) => {
   if (!Array.isArray(value)) return undefined;
@@ -116,6 +133,7 @@ const FIELDS: { readonly [Field in Exclude<keyof DeathRecord, "because">]-?: Rea
   signal: text,
   group,
   sharedWith: ids,
+  exitCall,
   stack: text,
   blockedForMs: number,
   timedOut,

@@ -13,9 +13,11 @@ export interface Company {
   readonly inWorker: readonly TaskId[];
   /** Another had just ended well or failed. */
   readonly hasJustEnded: boolean;
+  /** Processes that are none of ours may have filled the limit. */
+  readonly hasStrangers: boolean;
 }
 
-export const NOBODY: Company = { inWorker: [], hasJustEnded: false };
+export const NOBODY: Company = { inWorker: [], hasJustEnded: false, hasStrangers: false };
 
 /** The end of a runner is known later than it was killed, by at most this. */
 const JUST_ENDED_MS = 1_000;
@@ -60,6 +62,8 @@ export class CompanyWatch {
     return {
       inWorker: [...inWorker].filter((id) => !own.has(id)),
       hasJustEnded: last !== undefined && isJust(last, nowMs) && !own.has(last.taskId),
+      // Unless it was seen to be what grew.
+      hasStrangers: !death.group?.grewMost,
     };
   }
 }

@@ -60,13 +60,15 @@ export function runnerCrashOutcomeOf(
     ...new Set([...death.before.last.map(({ taskId }) => taskId), ...death.before.again, ...company.inWorker]),
   ];
   const count = Math.max(1, death.attempts.length) + death.before.count + countOf(company);
-  return outcomeOfCrash(attempt, evidence, { id: death.runnerId, count, others }, after);
+  const { hasStrangers } = company;
+  return outcomeOfCrash(attempt, evidence, { id: death.runnerId, count, others, hasStrangers }, after);
 }
 
 /** For people. */
 function othersAt({ attempts, before }: RunnerDeath, company: Company): OtherSuspects {
   const counts = { inRunner: attempts.length - 1, before: before.count, inWorker: countOf(company) };
-  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
+  const strangers = company.hasStrangers ? { hasStrangers: true } : {};
+  return { ...Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0)), ...strangers };
 }
 
 /** The worker leaves in good order, and gives the other tasks back. */
@@ -79,7 +81,8 @@ export function ownStopOutcomeOf(
     ...{ replicaId: attempt.ref.replica, machineId: undefined, hostname: stop.hostname },
     ...{ because: "stopped-by-task", silentForMs: undefined, vitals: undefined },
   };
-  return outcomeOfCrash(attempt, evidence, { id: stop.id, count: stop.tasks, others: [] }, after);
+  const suspects = { id: stop.id, count: stop.tasks, others: [], hasStrangers: false };
+  return outcomeOfCrash(attempt, evidence, suspects, after);
 }
 
 /** The tasks that may have caused a crash. */
@@ -90,6 +93,8 @@ interface Suspects {
   readonly count: number;
   /** Those that were in the runner earlier, or elsewhere in its worker where that matters. */
   readonly others: readonly TaskId[];
+  /** Besides them, processes that are none of ours may have caused it. */
+  readonly hasStrangers: boolean;
 }
 
 /** As a reaper would recover it, had the whole replica died. But here the end is certain, so it is never left as it is. */
@@ -97,7 +102,7 @@ function outcomeOfCrash(attempt: CrashedAttempt, death: Death, suspects: Suspect
   const { ref, crashes, suspicion } = attempt;
   const { onCrash, retry, crashBudget } = after.settings;
   const task = { state: "running", crashes, suspicion, isCancelled: false, onCrash, retry, crashBudget } as const;
-  const blame = blameOn(task, crowdAtRunner(suspects.count));
+  const blame = blameOn(task, crowdAtRunner(suspects.count, suspects.hasStrangers));
   const action = recoveryOf(task, blame, { ...after.policy, recoversRunning: true }, after.random);
   const outcome: Outcome = { ...(crashOutcome(ref, action, death) as Outcome), ...guiltOf(suspects, blame, action) };
   return attempt.completedInTransaction ? { ...outcome, confirm: true } : outcome;

@@ -6,6 +6,7 @@
  */
 
 import { randomUUID } from "node:crypto";
+import type { TaskRef } from "../events.ts";
 import type { Deadline } from "../heart/deadlines.ts";
 import { presencesOf } from "../recovery/suspicion.ts";
 import { type ClaimHandle, createClaimHandle } from "../runner/claim-handle.ts";
@@ -171,6 +172,10 @@ export class Execution {
     if (this.#hasEnded) tellOfLateError(this.parts.events, refOf(this.claimed), error);
     this.abort(error);
     this.end({ kind: "threw", error });
+  }
+
+  get endedTask(): TaskRef | undefined {
+    return this.#hasEnded ? refOf(this.claimed) : undefined;
   }
 
   /** Its handler has told its own worker to stop. */

@@ -10,6 +10,7 @@ import { SharedDeadlines } from "../heart/deadlines.ts";
 import { type Heart, startHeart } from "../heart/heart.ts";
 import type { HeartNews } from "../heart/heart-loop.ts";
 import { heartPlanOf } from "../heart/heart-plan.ts";
+import type { LastWord } from "../heart/last-word.ts";
 import { type Lease, openLease } from "../heart/lease.ts";
 import { machineId } from "../heart/machine-id.ts";
 import type { RunnerSign } from "../heart/runner-signs.ts";
@@ -191,6 +192,11 @@ export class Replica {
   /** For its heart, which tells of them with its beats. */
   carry(runners: readonly RunnerSign[]): void {
     this.#heart?.carry(runners);
+  }
+
+  /** Blocks this thread until that is on record, or a moment has passed. */
+  sayLast(word: LastWord): void {
+    this.#heart?.sayLast(word);
   }
 
   setStatus(status: ReplicaRow["status"], id: ReplicaId = this.#id): Promise<void> {

@@ -102,6 +102,10 @@ async function serve(task: AnyTask, group: readonly Execution[], parts: Executio
       // Of a batch that is over, one tells of it.
       for (const { execution } of atWork.length > 0 ? atWork : present.slice(0, 1)) execution.onStray(reason);
     },
+    get endedTask() {
+      const isOver = present.every(({ execution }) => execution.hasEnded);
+      return isOver ? present[0]?.execution.endedTask : undefined;
+    },
     onOwnStop() {
       const stop = { id: randomUUID(), tasks: present.length };
       for (const seat of present) seat.execution.onOwnStop(stop);

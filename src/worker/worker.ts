@@ -15,7 +15,7 @@ import { createPromptClock } from "../heart/clock.ts";
 import { heartPlanOf } from "../heart/heart-plan.ts";
 import type { Logger } from "../log.ts";
 import type { LogHealth } from "../log-health.ts";
-import { openHandlerScopes } from "../runner/handler-scopes.ts";
+import { type HandlerScopes, openHandlerScopes } from "../runner/handler-scopes.ts";
 import type { Runners } from "../runner/runners.ts";
 import { ProcessServices } from "../services/process-services.ts";
 import type { Service } from "../services/service.ts";
@@ -42,6 +42,7 @@ import { reserveFor, secondRoundFrom } from "./round-plan.ts";
 import { Rounds } from "./rounds.ts";
 import { Slots } from "./slots.ts";
 import { StandDown } from "./stand-down.ts";
+import { watchThreats } from "./threats.ts";
 import { atMost, Changes } from "./waiting.ts";
 import { createWorkerRunners } from "./worker-runners.ts";
 
@@ -83,7 +84,7 @@ export class Worker {
   readonly #claimer: Claimer;
   readonly #runners: Runners;
   readonly #claimable: ClaimableNames;
-  readonly #scopes = openHandlerScopes();
+  readonly #scopes: HandlerScopes;
   readonly #attempts: Attempts;
   readonly #largestBatch: number;
   readonly #mayReserve: boolean;
@@ -102,6 +103,8 @@ export class Worker {
   constructor(parts: WorkerParts) {
     const { database, notices, events, alerts, settings, tasks, replica } = parts;
     this.#parts = parts;
+    const threats = watchThreats({ replica, hand: () => this.#hand, isStopping: () => this.#isStopping });
+    this.#scopes = openHandlerScopes(threats);
     this.#outages = new Outages(events);
     this.#runners = createWorkerRunners(parts, {
       onRoom: () => this.#onRoom(),

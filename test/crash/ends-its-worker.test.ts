@@ -2,7 +2,7 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type CrashDatabase, openCrashDatabase } from "../support/crash-database.ts";
 import { eventually } from "../support/eventually.ts";
-import { startSupervisor, task as underSupervisor } from "../support/supervisor.ts";
+import { type SignalInput, startSupervisor, task as underSupervisor } from "../support/supervisor.ts";
 import { forkWorker, PATIENT, startWorker, task, type WorkerProcessOptions } from "../support/worker-process.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
@@ -105,30 +105,58 @@ describe("a handler that ends its own worker", () => {
 });
 
 describe("a handler under a supervisor", () => {
-  const supervised = async (who?: "parent", signal: NodeJS.Signals = "SIGTERM") => {
+  const supervised = async (how: SignalInput = {}) => {
     const database = await openCrashDatabase();
-    const id = await database.everbeat.enqueue(underSupervisor("signal"), who ? { who, signal } : {});
-    const grace = ["--shutdown-grace", "300ms"];
+    const id = await database.everbeat.enqueue(underSupervisor("signal"), how);
+    const grace = ["--shutdown-grace", "300ms", "--abort-grace", "300ms"];
     const supervisor = await startSupervisor({ url: database.url, processes: 1, arguments: grace });
     return { database, id, supervisor };
   };
 
-  test("that signals its own worker, which is started again each time, is in quarantine after three", async () => {
-    const { database, id } = await supervised();
+  test.each<[string, SignalInput]>([
+    ["that signals its own worker", {}],
+    ["that signals it with a kill() that it has kept since before anybody watched", { who: "kept" }],
+    ["that calls the listeners of the signal", { who: "listeners" }],
+    ["that closes the channel to its supervisor", { who: "channel" }],
+  ])("%s, which is started again each time, is in quarantine after three", async (_, how) => {
+    const { database, id } = await supervised(how);
     expect(await untilEnded(database, id)).toMatchObject({ crashes: 3, attempt: 3, error: { code: "POISONED" } });
   });
 
-  test.each(["SIGTERM", "SIGKILL"] as const)(
-    "that sends its supervisor %s is charged with that stop",
-    async (signal) => {
-      const { database, id, supervisor } = await supervised("parent", signal);
-      await supervisor.ended;
-      const shown = await eventually(() => database.everbeat.tasks.show(id), {
+  test.each<SignalInput>([
+    { signal: "SIGTERM" },
+    { signal: "SIGKILL" },
+    { signal: "SIGTERM", finally: "exit" },
+    { signal: "SIGTERM", finally: "kill" },
+    { signal: "SIGTERM", finally: "block and kill" },
+  ])("that sends its supervisor a signal is charged with that stop: %j", async (how) => {
+    const { database, id, supervisor } = await supervised({ who: "parent", ...how });
+    await supervisor.ended;
+    const shown = await eventually(() => database.everbeat.tasks.show(id), {
+      ...{ until: ({ state }) => state === "pending", within: 30_000 },
+    });
+    expect(shown).toMatchObject({ attempt: 1, crashes: 1 });
+  });
+
+  test("that does so beside another is charged alone", async () => {
+    const database = await openCrashDatabase();
+    const { everbeat, url } = database;
+    const beside = await everbeat.enqueue(underSupervisor("hold"), {});
+    const supervisor = await startSupervisor({ url, processes: 1, arguments: ["--shutdown-grace", "300ms"] });
+    await eventually(() => everbeat.tasks.show(beside), { until: ({ state }) => state === "running", within: 60_000 });
+    const id = await everbeat.enqueue(underSupervisor("signal"), { who: "parent", finally: "kill" });
+    await supervisor.ended;
+    for (const [each, crashes] of [
+      [id, 1],
+      [beside, 0],
+    ] as const) {
+      const shown = await eventually(() => everbeat.tasks.show(each), {
         ...{ until: ({ state }) => state === "pending", within: 30_000 },
       });
-      expect(shown).toMatchObject({ attempt: 1, crashes: 1 });
-    },
-  );
+      expect(shown).toMatchObject({ attempt: 1, crashes });
+    }
+    expect(await database.query("select from everbeat.suspicion where task_id = $1", [beside])).toEqual([]);
+  });
 });
 
 describe("a stop from outside charges nobody, however often", () => {
@@ -157,6 +185,20 @@ describe("a stop from outside charges nobody, however often", () => {
     }
     supervisor.signal("SIGTERM");
     await supervisor.said({ event: "child.exited", signal: "SIGKILL" });
+    const shown = await eventually(() => everbeat.tasks.show(id), {
+      ...{ until: ({ state }) => state === "pending", within: 30_000 },
+    });
+    expect(shown).toMatchObject({ attempt: 1, crashes: 0 });
+  });
+
+  test("by a supervisor whose child is killed by somebody else before it could leave", async () => {
+    const { everbeat, url } = await openCrashDatabase();
+    const id = await everbeat.enqueue(underSupervisor("hold"), {});
+    const supervisor = await startSupervisor({ url, processes: 1 });
+    await eventually(() => everbeat.tasks.show(id), { until: ({ state }) => state === "running", within: 60_000 });
+    supervisor.signal("SIGTERM");
+    const { pid } = await supervisor.said({ event: "child.leaving" });
+    process.kill(pid as number, "SIGKILL");
     const shown = await eventually(() => everbeat.tasks.show(id), {
       ...{ until: ({ state }) => state === "pending", within: 30_000 },
     });

@@ -6,12 +6,19 @@ import { eventually } from "./eventually.ts";
 
 export interface MemoryCgroup {
   add(pid: number): void;
+  /** What its processes hold, in bytes. */
+  used(): number;
 }
 
 const LIMIT_FILES = [
   // Version 1, then version 2; the second file keeps memory from going to swap instead.
-  { root: "/sys/fs/cgroup/memory", limit: "memory.limit_in_bytes", swap: "memory.memsw.limit_in_bytes" },
-  { root: "/sys/fs/cgroup", limit: "memory.max", swap: "memory.swap.max" },
+  {
+    root: "/sys/fs/cgroup/memory",
+    limit: "memory.limit_in_bytes",
+    swap: "memory.memsw.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+  },
+  { root: "/sys/fs/cgroup", limit: "memory.max", swap: "memory.swap.max", used: "memory.current" },
 ] as const;
 
 /** Why there can be none, or undefined. */
@@ -33,12 +40,13 @@ export function memoryCgroup(limitBytes: number, { below }: { below?: string } =
   if (existsSync(join(folder, files.swap))) {
     writeFileSync(join(folder, files.swap), files.swap.endsWith("max") ? "0" : String(limitBytes));
   }
-  if (below === undefined) return { add: (pid) => writeFileSync(join(folder, "cgroup.procs"), String(pid)) };
+  const used = () => Number(readFileSync(join(folder, files.used), "utf8"));
+  if (below === undefined) return { used, add: (pid) => writeFileSync(join(folder, "cgroup.procs"), String(pid)) };
   const inner = join(folder, below);
   mkdirSync(inner);
   // Before the group around it: what is registered last is done first.
   onTestFinished(() => remove(inner));
-  return { add: (pid) => writeFileSync(join(inner, "cgroup.procs"), String(pid)) };
+  return { used, add: (pid) => writeFileSync(join(inner, "cgroup.procs"), String(pid)) };
 }
 
 /** A runner ends a moment after its worker, and a group with a process in it cannot be removed. */

@@ -257,10 +257,10 @@ export const HANDLERS = {
     return process.pid;
   },
   /** Outside of the JavaScript heap, slowly enough for its beats to show it. */
-  async growForEver() {
+  async growForEver({ ms = 30 }) {
     for (const held = []; ; ) {
       held.push(Buffer.alloc(2 * 1_048_576, 1));
-      await pause(30);
+      if (ms > 0) await pause(ms);
     }
   },
   /** Holds so much memory until a file is there. */

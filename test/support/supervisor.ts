@@ -6,36 +6,49 @@ import { defineTask } from "../../src/task/define-task.ts";
 import { type Finished, projectWith, startEverbeat } from "../cli/run-cli.ts";
 import { eventually } from "./eventually.ts";
 
+/** How a task tells its own worker to stop, or its supervisor, and what it does in the same moment. */
+export interface SignalInput {
+  readonly who?: "parent" | "channel" | "listeners" | "kept";
+  readonly signal?: NodeJS.Signals;
+  readonly finally?: "exit" | "kill" | "block and kill";
+}
+
 /** Its tasks, known to callers by name alone. */
-export const task = (name: "wait" | "hold" | "die" | "signal" | "grow" | "block" | "keep") =>
+export const task = (name: "wait" | "hold" | "die" | "signal" | "grow" | "block" | "keep" | "fill" | "leaveExit") =>
   defineTask({
     name,
-    run: async (_input: {
-      ms?: number;
-      code?: number;
-      who?: "parent";
-      signal?: NodeJS.Signals;
-      mib?: number;
-    }): Promise<unknown> => undefined,
+    run: async (_input: SignalInput & { ms?: number; code?: number; mib?: number }): Promise<unknown> => undefined,
   });
 
 const TASKS = `
   import { existsSync } from "node:fs";
   import { defineTask } from "everbeat";
   if (existsSync("broken")) process.exit(7);
+  /** From before anybody could watch it. */
+  const kept = process.kill.bind(process);
   const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
   export const wait = defineTask({ name: "wait", onCrash: "requeue", run: async ({ ms = 0 }) => { await pause(ms); return process.pid; } });
   /** Until its signal fires. */
   export const hold = defineTask({ name: "hold", onCrash: "requeue", run: (_, { signal }) =>
     new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))) });
-  /** Tells its own worker to stop, or its supervisor, and waits for that. */
-  export const signal = defineTask({ name: "signal", onCrash: "requeue", run: ({ who, signal = "SIGTERM" }) => {
-    process.kill(who === "parent" ? process.ppid : process.pid, signal);
+  /** Tells its own worker to stop, or its supervisor, and ends its process in the same moment or waits for that. */
+  export const signal = defineTask({ name: "signal", onCrash: "requeue", run: ({ who, signal = "SIGTERM", finally: last }) => {
+    if (who === "channel") process.disconnect();
+    else if (who === "listeners") process.emit(signal, signal);
+    else if (who === "kept") kept(process.pid, signal);
+    else process.kill(who === "parent" ? process.ppid : process.pid, signal);
+    if (last?.startsWith("block")) for (const until = performance.now() + 50; performance.now() < until; );
+    if (last === "exit") process.exit(3);
+    if (last?.endsWith("kill")) process.kill(process.pid, "SIGKILL");
     return new Promise(() => {});
   } });
   /** Takes more memory, until it is ended for that. */
   export const grow = defineTask({ name: "grow", run: async () => {
     for (const held = []; ; await pause(10)) held.push(Buffer.alloc(2 * 1_048_576, 1));
+  } });
+  /** The same, again and again; without a pause if there is none. */
+  export const fill = defineTask({ name: "fill", onCrash: "requeue", run: async ({ ms }) => {
+    for (const held = []; ; ms && await pause(ms)) held.push(Buffer.alloc(2 * 1_048_576, 1));
   } });
   /** Takes that much memory at once, and keeps it until its signal fires. */
   export const keep = defineTask({ name: "keep", onCrash: "requeue", run: async ({ mib = 0 }, { signal }) => {
@@ -45,6 +58,8 @@ const TASKS = `
   } });
   /** Never lets go of its loop. */
   export const block = defineTask({ name: "block", onCrash: "requeue", run: () => { for (;;); } });
+  /** Ends well, and leaves a timer behind that ends the process. */
+  export const leaveExit = defineTask({ name: "leaveExit", run: async ({ ms }) => { setTimeout(() => process.exit(1), ms); } });
   export const die = defineTask({ name: "die", run: ({ code = 3 }) => process.exit(code) });
 `;
 

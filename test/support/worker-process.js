@@ -208,6 +208,11 @@ const HANDLERS = {
     process.kill(process.pid, how.endsWith("segv") ? "SIGSEGV" : "SIGKILL");
     await released;
   },
+  /** Ends well, and leaves something behind that ends the process when the parent releases it. */
+  async leaveExit({ code = 1 }, { task }) {
+    void released.then(() => setTimeout(() => process.exit(code), 1));
+    say({ handler: "returns", taskId: task.id });
+  },
   async throwInTimer() {
     setTimeout(() => {
       throw new Error("thrown in a timer");
@@ -262,6 +267,7 @@ say({ step: "working" });
 // What the application itself does wrong, outside of any task, is none of the worker's business.
 process.on("message", ({ blunder }) => {
   if (blunder === "throw") throw new Error("a blunder of the application");
+  if (blunder === "exit") process.exit(4);
   if (blunder === "reject") void Promise.reject(new Error("a blunder of the application"));
 });
 // Closed in good order: from here on nothing of ours may keep the process alive.

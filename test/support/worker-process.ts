@@ -16,7 +16,7 @@ const FIXTURE = fileURLToPath(new URL("worker-process.js", import.meta.url));
 export type Handler =
   | ("quick" | "wait" | "burn" | "hold" | "deaf" | "bulky")
   | ("note" | "span" | "completeIn" | "append" | "hog" | "die")
-  | ("throwInTimer" | "rejectUnawaited" | "script" | "sign");
+  | ("throwInTimer" | "rejectUnawaited" | "leaveExit" | "script" | "sign");
 
 /** The same tasks for callers: only their names matter there. */
 export const task = (name: string) => defineTask({ name, run: async (_input: object) => {} });
@@ -86,8 +86,8 @@ export interface WorkerProcess {
   release(): void;
   /** Closes its client; the process should end by itself. */
   close(): void;
-  /** Makes the application around the worker throw, or reject without anyone awaiting it. */
-  blunder(kind: "throw" | "reject"): void;
+  /** Makes the application around the worker exit, throw, or reject without anyone awaiting it. */
+  blunder(kind: "throw" | "reject" | "exit"): void;
   /** What it wrote to its standard error. */
   complaints(): string;
   signal(signal: NodeJS.Signals): void;

@@ -36,6 +36,7 @@ const SAMPLES: { readonly [Kind in AlertKind]: Sample } = {
     details: { blockedLoop: 1, stack: null, tasks: [{ claimId: "7", taskId: id, name: "resize" }] },
     advised: [`everbeat explain ${id}`, `everbeat post-mortem ${id.replace("0198", "0199")}`],
   },
+  "child-still": { advised: [] },
   "log-dropped": { advised: [] },
   "roll-stopped": { advised: [] },
   "service-stuck": { advised: ["Start that process again, so that it can run the service."] },

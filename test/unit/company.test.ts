@@ -27,8 +27,10 @@ const watching = (...atWork: string[]) => new CompanyWatch(() => atWork.map(id))
 
 describe("beside a runner that the kernel killed for its memory", () => {
   test("everybody who is at work in the worker is a suspect, and the killed one is not beside itself", () => {
-    expect(watching("steady", "hog").companyOf(DEATH, 0)).toEqual({ inWorker: ["hog"], hasJustEnded: false });
-    expect(watching("steady").companyOf(DEATH, 0)).toEqual(NOBODY);
+    expect(watching("steady", "hog").companyOf(DEATH, 0)).toEqual({
+      ...{ inWorker: ["hog"], hasJustEnded: false, hasStrangers: true },
+    });
+    expect(watching("steady").companyOf({ ...DEATH }, 0)).toEqual({ ...NOBODY, hasStrangers: true });
   });
 
   test("it is asked once who was there: the answer for its post-mortem is that for its attempts", () => {
@@ -37,7 +39,7 @@ describe("beside a runner that the kernel killed for its memory", () => {
     const company = watch.companyOf(DEATH, 0);
     atWork.pop();
     expect(watch.companyOf(DEATH, 5_000)).toEqual(company);
-    expect(watch.companyOf({ ...DEATH }, 5_000)).toEqual(NOBODY);
+    expect(watch.companyOf({ ...DEATH }, 5_000)).toEqual({ ...NOBODY, hasStrangers: true });
   });
 
   test("so is who was there a moment ago: one that has ended since, and one whose runner was killed as well", () => {
@@ -45,8 +47,8 @@ describe("beside a runner that the kernel killed for its memory", () => {
     watch.noteEnd(id("hog"), false, 0);
     watch.noteEnd(id("neighbour"), true, 0);
     watch.noteEnd(steady, true, 0);
-    expect(watch.companyOf(DEATH, 900)).toEqual({ inWorker: ["neighbour"], hasJustEnded: true });
-    expect(watch.companyOf({ ...DEATH }, 1_000)).toEqual(NOBODY);
+    expect(watch.companyOf(DEATH, 900)).toMatchObject({ inWorker: ["neighbour"], hasJustEnded: true });
+    expect(watch.companyOf({ ...DEATH }, 1_000)).toEqual({ ...NOBODY, hasStrangers: true });
   });
 
   test.each<[string, Partial<RunnerDeath>, boolean]>([
@@ -80,7 +82,7 @@ describe("a task whose runner was killed for its memory", () => {
     );
 
   test("is not charged beside others, however often, and they are suspects too", () => {
-    const company = { inWorker: [id("hog")], hasJustEnded: true };
+    const company = { inWorker: [id("hog")], hasJustEnded: true, hasStrangers: true };
     for (const suspicion of [0, 1, 2, 7])
       expect(outcome(company, suspicion)).toMatchObject({
         ...{ to: "pending", crashes: 0 },
@@ -91,6 +93,22 @@ describe("a task whose runner was killed for its memory", () => {
   test("is charged where nothing else ran in its worker, and convicted by its budget", () => {
     expect(outcome(NOBODY, 0)).toMatchObject({ to: "pending", crashes: 1 });
     expect(outcome(NOBODY, 2)).toMatchObject({ to: "failed", crashes: 3, isConvicted: true });
+  });
+
+  test("is not charged where only processes that are none of ours may have taken the memory, however often", () => {
+    const company = watching("steady").companyOf(DEATH, 0);
+    for (const suspicion of [0, 1, 2, 7]) {
+      const told = outcome(company, suspicion);
+      expect(told).toMatchObject({ to: "pending", crashes: 0, crash: { id: "r1" } });
+      expect(unchargedWords(told.error)).toContain("was not seen to be what grew");
+    }
+  });
+
+  test("is convicted by its budget where it was seen to be what grew", () => {
+    const death = { ...DEATH, group: { used: 50, limit: 100, kills: 1, grewMost: true } };
+    const company = watching("steady").companyOf(death, 0);
+    expect(outcome(company, 0, death)).toMatchObject({ to: "pending", crashes: 1 });
+    expect(outcome(company, 2, death)).toMatchObject({ to: "failed", crashes: 3, isConvicted: true });
   });
 
   test("is convicted by its budget on a busy worker too, where it filled the limit by itself", () => {
@@ -105,7 +123,7 @@ describe("a task whose runner was killed for its memory", () => {
   });
 
   test("says in its error who else was there, so that it is known why it is not charged", () => {
-    const company = { inWorker: [id("hog")], hasJustEnded: true };
+    const company = { inWorker: [id("hog")], hasJustEnded: true, hasStrangers: true };
     expect(outcome(company, 0).error).toMatchObject({ inWorker: 2 });
     expect(unchargedWords(outcome(company, 0).error)).toContain("2 other tasks ran elsewhere in its worker");
     expect(unchargedWords(outcome(NOBODY, 0).error)).toBeUndefined();
@@ -113,7 +131,8 @@ describe("a task whose runner was killed for its memory", () => {
 
   test("is told what is known, and who else was there", () => {
     expect(outcome(NOBODY, 0).error?.message).toContain("which need not be the one that grew.");
-    const lines = evidenceLines(runnerEvidence(DEATH, { inWorker: [id("hog")], hasJustEnded: true }));
+    const hog = { inWorker: [id("hog")], hasJustEnded: true, hasStrangers: true };
+    const lines = evidenceLines(runnerEvidence(DEATH, hog));
     expect(lines).toContain("beside it, its worker ran 2 other tasks within the same limit");
     expect(lines).toContain("nobody is charged with its end: each of these tasks is a suspect");
     expect(evidenceLines(runnerEvidence(DEATH, NOBODY)).join()).not.toContain("suspect");

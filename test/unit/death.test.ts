@@ -28,6 +28,7 @@ const WHOLE: Required<DeathRecord> = {
   signal: "SIGKILL",
   group: { used: 90, limit: 100, kills: 1 },
   sharedWith: ["0b8f5f0e-3f0b-4c39-9c5c-0a4f2f6f3f11"],
+  exitCall: { taskId: "0b8f5f0e-3f0b-4c39-9c5c-0a4f2f6f3f11" as TaskId, name: "bomb", exitCode: 1 },
   stack: "at busy (file.js:1:1)",
   blockedForMs: 61_000,
   timedOut: [{ claimId: "7" as ClaimId, taskId: "0b8f5f0e-3f0b-4c39-9c5c-0a4f2f6f3f11" as TaskId, name: "spin" }],

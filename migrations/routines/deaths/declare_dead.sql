@@ -28,6 +28,6 @@ begin
     raise exception 'a verdict because of "%" has no evidence that could be looked at again', p_because using errcode = 'invalid_parameter_value';
   end if;
   update heart set is_dead = true where replica_id = p_replica;
-  update replica set status = 'dead', died_at = clock_timestamp(), death = p_death where id = p_replica;
+  update replica set status = 'dead', died_at = clock_timestamp(), death = with_exit_call(p_death, exit_call) where id = p_replica;
   return true;
 end $$;

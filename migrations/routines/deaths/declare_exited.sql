@@ -19,10 +19,10 @@ begin
     return;
   end if;
   update heart set is_dead = true where replica_id = p_replica;
-  update replica set status = 'dead', died_at = clock_timestamp(), death = json_build_object(
+  update replica set status = 'dead', died_at = clock_timestamp(), death = with_exit_call(json_build_object(
       'replicaId', id, 'machineId', machine_id, 'hostname', hostname, 'because', 'exited',
       'exitCode', p_exit_code, 'signal', p_signal, 'wasDraining', status = 'draining' or p_was_asked, 'vitals', vitals_of(v_heart.signs),
-      'group', p_group, 'sharedWith', p_shared_with)
+      'group', p_group, 'sharedWith', p_shared_with), exit_call)
   where id = p_replica;
   return query select 'dead', replica.death from replica where id = p_replica;
 end $$;
