@@ -26,6 +26,7 @@ const WAITS_ONCE: Readonly<Record<string, string>> = {
   "database/end-client.ts": "for a connection to end",
   "database/probe-session.ts": "for a notice that shows whether there is a pooler",
   "database/wake-up.ts": "is what others wait with",
+  "heart/last-word.ts": "for the heart to have a connection",
   "heart/thread-stack.ts": "for a stack",
   "outlet/descriptor-queue.ts": "for the reader of a stream",
   "queue/patiently.ts": "until a call is tried again",
